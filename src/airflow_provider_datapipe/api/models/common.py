@@ -1,0 +1,112 @@
+"""What the models of all resources share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, TypeVar
+
+import pendulum
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PlainSerializer,
+    WithJsonSchema,
+)
+
+T = TypeVar("T")
+
+
+def parse_timestamp(value: object) -> object:
+    """
+    Read an ISO 8601 timestamp as a timezone-aware time.
+
+    A timestamp without an offset is UTC (interface.md, "Resources and their fields").
+
+    :param value: the text that was received, or a time already.
+    :raises ValueError: the text is no ISO 8601 timestamp.
+    """
+    if isinstance(value, str):
+        try:
+            value = pendulum.parse(value, exact=True)
+        except pendulum.parsing.exceptions.ParserError as error:
+            raise ValueError("not an ISO 8601 timestamp") from error
+        if not isinstance(value, pendulum.DateTime):
+            raise ValueError("a date and a time of day are needed")
+    return value
+
+
+def format_timestamp(value: pendulum.DateTime) -> str:
+    """Write a time as the service does: UTC, milliseconds, ``Z``."""
+    utc = value.in_timezone("UTC")
+    return f"{utc:YYYY-MM-DD[T]HH:mm:ss}.{utc.microsecond // 1000:03d}Z"
+
+
+#: A timestamp of the interface: a timezone-aware :class:`pendulum.DateTime`.
+Timestamp = Annotated[
+    InstanceOf[pendulum.DateTime],
+    BeforeValidator(parse_timestamp),
+    PlainSerializer(format_timestamp, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+
+#: A ``number`` of the interface. Counts arrive as integers, but nothing promises it.
+Number = int | float
+
+#: Marks a union of an enum and ``str``: known values become members, others survive as text.
+OPEN_ENUM = Field(union_mode="left_to_right")
+
+
+class Answer(BaseModel):
+    """What the service sends. Fields that are not declared here are kept in ``model_extra``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+
+
+class Body(BaseModel):
+    """What the service takes. Misspelt fields are refused before anything is sent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the body as sent: only the fields that were set, so that the service's defaults hold."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class Page(Answer, Generic[T]):
+    """
+    One page of a list.
+
+    The interface spells the envelope in two ways (``hasMore`` and ``has_more``, ``nextCursor`` and
+    ``next_cursor``); both are read.
+    """
+
+    data: tuple[T, ...]
+    has_more: bool = Field(validation_alias=AliasChoices("has_more", "hasMore"))
+    next_cursor: str | None = Field(default=None, validation_alias=AliasChoices("next_cursor", "nextCursor"))
+
+
+class ErrorAnswer(Answer):
+    """``ErrorDto``: the body of most refusals."""
+
+    error_code: str
+    message: str
+
+
+class RunConflict(ErrorAnswer):
+    """The body of a 409 to ``request_run``: another run is active or scheduled."""
+
+    active_run_id: str | None = None
+
+
+class RunRequested(Answer):
+    """
+    The answer to ``request_run`` of a stream or reverse ETL sync.
+
+    ``status_url`` is the run list, relative to the base address, bounded to the first run after the last
+    one that existed when the run was asked for. Its page stays empty until the run is scheduled.
+    """
+
+    status_url: str

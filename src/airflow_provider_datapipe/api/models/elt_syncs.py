@@ -1,0 +1,103 @@
+"""ELT syncs and the state of their streams."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Number, Timestamp
+from airflow_provider_datapipe.api.models.elt_streams import EltStream
+
+
+class EltSyncState(StrEnum):
+    """Where a sync stands; whether it runs on its schedule is told by ``enabled``."""
+
+    NOT_STARTED = "NOT_STARTED"
+    RUNNING = "RUNNING"
+    FAILED = "FAILED"
+    PAUSED = "PAUSED"
+
+
+class EltSync(Answer):
+    """``EltSyncDto``: copies data from a source connection into a destination schema."""
+
+    id: str
+    account_id: str
+    source_connection_id: str
+    source_integration_id: str
+    destination_connection_id: str
+    destination_integration_id: str
+    destination_schema_name: str | None = None
+    enabled: bool
+    status: Annotated[EltSyncState | str, OPEN_ENUM]
+    sync_interval: str | None = None
+    orchestration_workflow_id: str | None = None
+    source_streams: tuple[EltStream, ...] | None = None
+    config: dict[str, Any] | None = None
+    start_date: Timestamp | None = None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class SnapshotStatus(StrEnum):
+    """Where the run behind a snapshot stands."""
+
+    SCHEDULED = "SCHEDULED"
+    RUNNING = "RUNNING"
+    RETRYING = "RETRYING"
+    DELAYED = "DELAYED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+
+class FullSyncTrigger(StrEnum):
+    """Why a run loads everything."""
+
+    ALWAYS_FULL = "ALWAYS_FULL"
+    ERROR = "ERROR"
+    INITIAL_SYNC = "INITIAL_SYNC"
+    LOOKBACK = "LOOKBACK"
+    MIDNIGHT = "MIDNIGHT"
+    MIGRATION = "MIGRATION"
+    NONE = "NONE"
+    SCHEMA_CHANGE = "SCHEMA_CHANGE"
+    USER = "USER"
+
+
+class OperationMode(StrEnum):
+    """How a run loads."""
+
+    APPEND = "APPEND"
+    FULL = "FULL"
+    INCREMENTAL = "INCREMENTAL"
+
+
+class StreamSnapshot(Answer):
+    """``SourceStreamSnapshotDto``: one run of a stream as the sync's status shows it, without its id."""
+
+    bytes_synced: Number
+    records_synced: Number | None = None
+    estimated_total_count: Number | None = None
+    started_at: Timestamp | None = None
+    finished_at: Timestamp | None = None
+    status: Annotated[SnapshotStatus | str | None, OPEN_ENUM] = None
+    full_sync_trigger: Annotated[FullSyncTrigger | str | None, OPEN_ENUM] = None
+    operation_mode: Annotated[OperationMode | str | None, OPEN_ENUM] = None
+    retry_attempt: Number | None = None
+    error_message: str | None = None
+    details: str | None = None
+
+
+class StreamSnapshots(Answer):
+    """``SourceStreamSnapshotStatesDto``: the active and the latest run of one stream, by its name."""
+
+    name: str
+    active_sync: StreamSnapshot | None = None
+    latest_sync: StreamSnapshot | None = None
+
+
+class EltSyncStatus(Answer):
+    """``EltSyncStatusDto``: all streams of a sync in one answer."""
+
+    elt_sync_id: str
+    source_streams: tuple[StreamSnapshots, ...]

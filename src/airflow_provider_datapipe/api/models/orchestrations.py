@@ -1,0 +1,36 @@
+"""Orchestrations and their runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Timestamp
+
+
+class OrchestrationRunStatus(StrEnum):
+    """Where a run of an orchestration stands."""
+
+    NOT_STARTED = "NOT_STARTED"
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+
+class Orchestration(Answer):
+    """``OrchestrationDto``: a workflow with a cron schedule."""
+
+    id: str
+    name: str
+
+
+class OrchestrationRun(Answer):
+    """``OrchestrationRunDto``: one run of an orchestration."""
+
+    id: str
+    orchestration_id: str
+    status: Annotated[OrchestrationRunStatus | str, OPEN_ENUM]
+    due_at: Timestamp
+    started_at: Timestamp | None = None
+    finished_at: Timestamp | None = None

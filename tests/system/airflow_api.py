@@ -1,0 +1,222 @@
+"""What the system tests ask of Airflow's REST API."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENDED = frozenset({"success", "failed"})
+
+
+class AirflowApiError(Exception):
+    """The REST API refused a request; the message quotes the answer."""
+
+
+@dataclass(frozen=True)
+class TaskInstance:
+    """
+    One task instance, as the REST API showed it at one moment.
+
+    :param task_id: Its task.
+    :param map_index: Its index among the mapped ones of the task; -1 if the task is not mapped.
+    :param state: Its state; none before it is scheduled.
+    :param try_number: Which attempt this is.
+    :param start_date: When its last pass through a worker began.
+    :param end_date: When it ended.
+    """
+
+    task_id: str
+    map_index: int
+    state: str | None
+    try_number: int
+    start_date: datetime | None
+    end_date: datetime | None
+
+    @property
+    def label(self) -> str:
+        """The task's id, with the map index where there is one."""
+        return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
+
+    @classmethod
+    def from_answer(cls, answer: dict[str, Any]) -> TaskInstance:
+        """
+        Read a task instance.
+
+        :param answer: As the REST API wrote it.
+        """
+
+        def moment(name: str) -> datetime | None:
+            return datetime.fromisoformat(answer[name]) if answer[name] else None
+
+        return cls(
+            task_id=answer["task_id"],
+            map_index=answer["map_index"],
+            state=answer["state"],
+            try_number=answer["try_number"],
+            start_date=moment("start_date"),
+            end_date=moment("end_date"),
+        )
+
+
+class AirflowApi:
+    """
+    A client of one Airflow.
+
+    :param address: Its base URL.
+    :param login: The user's name.
+    :param password: The user's password.
+    """
+
+    def __init__(self, address: str, login: str, password: str) -> None:
+        # trust_env: a proxy of the environment has no business with 127.0.0.1.
+        self._http = httpx.Client(base_url=address, timeout=30, trust_env=False)
+        self._credentials = {"username": login, "password": password}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def answers(self) -> bool:
+        """Tell whether the API server answers, and log in if it does."""
+        try:
+            if self._http.get("/api/v2/monitor/health", timeout=5).status_code != httpx.codes.OK:
+                return False
+        except httpx.TransportError:
+            return False
+        if "Authorization" not in self._http.headers:
+            answer = self._http.post("/auth/token", json=self._credentials)
+            if answer.status_code != httpx.codes.CREATED:
+                raise AirflowApiError(f"Airflow refused the login: {answer.status_code} {answer.text}")
+            self._http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+        return True
+
+    def request(self, method: str, path: str, **options: Any) -> Any:
+        """
+        Send a request, and return what the answer's JSON says.
+
+        :param method: The HTTP method.
+        :param path: The path below ``/api/v2``.
+        :param options: More, as httpx takes it: ``json``, ``params``.
+        """
+        answer = self._http.request(method, f"/api/v2{path}", **options)
+        if answer.is_error:
+            raise AirflowApiError(f"{method} {path}: {answer.status_code} {answer.text[:2000]}")
+        return answer.json() if answer.content else None
+
+    def live_jobs(self, job_type: str) -> list[int]:
+        """
+        List the ids of the jobs that say they run, newest first.
+
+        :param job_type: Such as ``SchedulerJob``.
+        """
+        params = {"job_type": job_type, "job_state": "running", "order_by": "-id"}
+        return [job["id"] for job in self.request("GET", "/jobs", params=params)["jobs"]]
+
+    def import_errors(self) -> list[str]:
+        """List what went wrong when DAG files were parsed, with their names."""
+        errors = self.request("GET", "/importErrors")["import_errors"]
+        return [f"{error['filename']}:\n{error['stack_trace']}" for error in errors]
+
+    def knows_dag(self, dag_id: str) -> bool:
+        """
+        Tell whether a DAG has been parsed, and can be triggered.
+
+        :param dag_id: The DAG.
+        """
+        dags = self.request("GET", "/dags", params={"dag_id_pattern": dag_id, "limit": 100})["dags"]
+        return any(dag["dag_id"] == dag_id and not dag["is_stale"] for dag in dags)
+
+    def trigger(self, dag_id: str, conf: dict[str, Any] | None = None) -> str:
+        """
+        Start a run of a DAG, and return the run's id.
+
+        :param dag_id: The DAG.
+        :param conf: What the run is given.
+        """
+        body = {"logical_date": None, "conf": conf or {}}
+        run: dict[str, str] = self.request("POST", f"/dags/{dag_id}/dagRuns", json=body)
+        return run["dag_run_id"]
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """
+        Read the state of a DAG run.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        """
+        run: dict[str, str] = self.request("GET", f"/dags/{dag_id}/dagRuns/{run_id}")
+        return run["state"]
+
+    def task_instances(self, dag_id: str, run_id: str) -> list[TaskInstance]:
+        """
+        List the task instances of a run.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        """
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
+        answer = self.request("GET", path, params={"limit": 100})
+        return [TaskInstance.from_answer(one) for one in answer["task_instances"]]
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, key: str = "return_value") -> Any:
+        """
+        Read an XCom; none if there is none.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param task_id: The task that pushed it.
+        :param map_index: The index of a mapped task instance.
+        :param key: The XCom's key.
+        """
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        answer = self._http.get(f"/api/v2{path}", params={"map_index": map_index, "deserialize": True})
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        if answer.is_error:
+            raise AirflowApiError(f"GET {path}: {answer.status_code} {answer.text[:2000]}")
+        return answer.json()["value"]
+
+    def wait_for_run(
+        self,
+        dag_id: str,
+        run_id: str,
+        *,
+        limit: float,
+        interval: float = 0.5,
+        watch: Callable[[list[TaskInstance]], None] | None = None,
+    ) -> str:
+        """
+        Wait for a DAG run to end, and return the state it ended in.
+
+        The API server may be away for a while: a test may be restarting it.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param limit: How long to wait, in seconds.
+        :param interval: How long between two looks.
+        :param watch: Called with the task instances at each look.
+        """
+        deadline = time.monotonic() + limit
+        state, instances = "unknown", list[TaskInstance]()
+        while time.monotonic() < deadline:
+            try:
+                # The run first: what is seen of the tasks is then never older than the run's end.
+                state = self.run_state(dag_id, run_id)
+                instances = self.task_instances(dag_id, run_id)
+            except httpx.TransportError:
+                time.sleep(interval)
+                continue
+            if watch:
+                watch(instances)
+            if state in ENDED:
+                return state
+            time.sleep(interval)
+        seen = ", ".join(f"{one.label} {one.state}" for one in instances)
+        raise AirflowApiError(f"{dag_id} {run_id} did not end within {limit:.0f} s: {state}; {seen}")

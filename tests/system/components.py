@@ -1,0 +1,282 @@
+"""Airflow's real components, started for a test in a temporary home and stopped without a trace."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from tests.system.airflow_api import AirflowApi
+from tests.system.processes import Program, ProgramError, ReservedPort, Workspace, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import TracebackType
+
+    from tests.system.airflow_api import TaskInstance
+
+API_SERVER = "api-server"
+# The component's command, and what it calls its job in the metadata database.
+JOBS = {"scheduler": "SchedulerJob", "dag-processor": "DagProcessorJob", "triggerer": "TriggererJob"}
+COMMANDS = {
+    API_SERVER: ["api-server", "--workers", "1"],
+    # Their log servers would listen on every address of the machine; here all share one log folder.
+    "scheduler": ["scheduler", "--skip-serve-logs"],
+    "dag-processor": ["dag-processor"],
+    "triggerer": ["triggerer", "--skip-serve-logs"],
+}
+LOGIN = "admin"
+
+
+def airflow_environment(
+    home: Path, dags: Path, port: int, *, config: Mapping[str, str], extra: Mapping[str, str]
+) -> dict[str, str]:
+    """
+    Make the environment of the components.
+
+    :param home: The AIRFLOW_HOME.
+    :param dags: The folder of the DAG files.
+    :param port: The API server's.
+    :param config: Settings over ours, such as ``{"core.parallelism": "8"}``.
+    :param extra: More variables, such as AIRFLOW_CONN_*.
+    """
+    settings = {
+        "core.dags_folder": str(dags),
+        "core.load_examples": "False",
+        "core.executor": "LocalExecutor",
+        # LocalExecutor forks all of its workers at once, when it starts.
+        "core.parallelism": "4",
+        "core.dags_are_paused_at_creation": "False",
+        "core.test_connection": "Enabled",
+        "core.simple_auth_manager_users": f"{LOGIN}:admin",
+        "core.simple_auth_manager_passwords_file": str(home / "passwords.json"),
+        "core.execution_api_server_url": f"http://127.0.0.1:{port}/execution/",
+        "core.fernet_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "database.sql_alchemy_conn": f"sqlite:///{home}/airflow.db",
+        "api.host": "127.0.0.1",
+        "api.port": str(port),
+        "api.base_url": f"http://127.0.0.1:{port}",
+        "api.secret_key": secrets.token_hex(32),
+        "api_auth.jwt_secret": secrets.token_hex(32),
+        "logging.base_log_folder": str(home / "task-logs"),
+        "logging.dag_processor_child_process_log_directory": str(home / "logs" / "dag_processor"),
+        "logging.colored_console_log": "False",
+        # Fast where Airflow waits by default: a scheduler with nothing to do, a deferred task whose
+        # triggerer has died, a task whose scheduler has died.
+        "scheduler.scheduler_idle_sleep_time": "0.2",
+        "scheduler.job_heartbeat_sec": "2",
+        "scheduler.scheduler_health_check_threshold": "10",
+        "scheduler.orphaned_tasks_check_interval": "5",
+        "scheduler.trigger_timeout_check_interval": "5",
+        "triggerer.job_heartbeat_sec": "2",
+        "triggerer.triggerer_health_check_threshold": "10",
+        "dag_processor.refresh_interval": "5",
+        # It reports to its makers otherwise.
+        "usage_data_collection.enabled": "False",
+        **config,
+    }
+    # A setting of the caller's own Airflow must not leak in.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    env["AIRFLOW_HOME"] = str(home)
+    for name, value in settings.items():
+        section, _, option = name.partition(".")
+        env[f"AIRFLOW__{section.upper()}__{option.upper()}"] = value
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', os.defpath)}"
+    # A proxy of the environment has no business with 127.0.0.1.
+    env["NO_PROXY"] = env["no_proxy"] = "127.0.0.1,localhost"
+    env.update(extra)
+    return env
+
+
+class AirflowComponents:
+    """
+    api-server, scheduler (LocalExecutor), dag-processor and triggerer over a fresh sqlite database.
+
+    A context manager. Entering starts them and waits until each is ready, leaving stops them; whatever ends
+    this process ends them, too.
+
+    :param dags: The folder of the DAG files.
+    :param env: More environment for all of them, such as AIRFLOW_CONN_*.
+    :param config: Settings of Airflow over ours, such as ``{"core.parallelism": "8"}``.
+    :param start_limit: How long starting may take, in seconds.
+    :param progress: Called with a line about each step of the start.
+    """
+
+    def __init__(
+        self,
+        dags: Path,
+        *,
+        env: Mapping[str, str] | None = None,
+        config: Mapping[str, str] | None = None,
+        start_limit: float = 180,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        self.login = LOGIN
+        self.password = secrets.token_urlsafe(12)
+        self._dags = dags
+        self._extra = dict(env or {})
+        self._config = dict(config or {})
+        self._start_limit = start_limit
+        self._progress = progress or (lambda line: None)
+        self._programs: dict[str, Program] = {}
+
+    def __enter__(self) -> Self:
+        self._port = ReservedPort()
+        self._workspace = Workspace("datapipe-airflow-")
+        self.address = f"http://127.0.0.1:{self._port.number}"
+        self.api = AirflowApi(self.address, self.login, self.password)
+        try:
+            self._start()
+        except BaseException:  # A Ctrl-C, too.
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def home(self) -> Path:
+        """The AIRFLOW_HOME; gone after the stop."""
+        return self._workspace.path
+
+    def _start(self) -> None:
+        self._env = airflow_environment(
+            self.home, self._dags, self._port.number, config=self._config, extra=self._extra
+        )
+        (self.home / "passwords.json").write_text(json.dumps({self.login: self.password}))
+        begun = time.monotonic()
+        self._progress("creating the metadata database")
+        # Alone: every component refuses to start before the database is there.
+        self._migrate()
+        self._progress("starting " + ", ".join(COMMANDS))
+        for component in COMMANDS:
+            self._launch(component)
+        for component in COMMANDS:
+            self._wait_until_ready(component, after=0)
+            self._progress(f"{component} is ready after {time.monotonic() - begun:.1f} s")
+
+    def _migrate(self) -> None:
+        command = [sys.executable, "-m", "airflow", "db", "migrate"]
+        self._workspace.start("db-migrate", command, env=self._env).wait(self._start_limit)
+
+    def _launch(self, component: str) -> None:
+        command = [sys.executable, "-m", "airflow", *COMMANDS[component]]
+        self._programs[component] = self._workspace.start(component, command, env=self._env)
+
+    def _wait_until_ready(self, component: str, *, after: int) -> None:
+        def ready() -> bool:
+            if not self.api.answers():
+                return False
+            return component == API_SERVER or any(job > after for job in self.api.live_jobs(JOBS[component]))
+
+        wait_for(
+            f"Airflow's {component} is ready",
+            ready,
+            limit=self._start_limit,
+            watch=list(self._programs.values()),
+        )
+
+    def pid(self, component: str) -> int:
+        """
+        Return the process id of a component, the root of its process tree.
+
+        :param component: ``api-server``, ``scheduler``, ``dag-processor`` or ``triggerer``.
+        """
+        return self._programs[component].pid
+
+    def kill(self, component: str) -> None:
+        """
+        End a component and everything below it with SIGKILL.
+
+        :param component: As for :meth:`pid`.
+        """
+        self._programs[component].kill()
+
+    def restart(self, component: str) -> None:
+        """
+        Start a component that was killed, or stop and start it, and wait until it is ready.
+
+        :param component: As for :meth:`pid`.
+        """
+        newest = max(self.api.live_jobs(JOBS[component]), default=0) if component in JOBS else 0
+        self._programs[component].stop()
+        self._launch(component)
+        self._wait_until_ready(component, after=newest)
+
+    def stop(self) -> None:
+        """Stop everything, and remove the home. Does nothing a second time."""
+        self.api.close()
+        self._workspace.close()
+        self._port.release()
+
+    def trigger(self, dag_id: str, conf: dict[str, Any] | None = None, *, limit: float = 60) -> str:
+        """
+        Wait until a DAG has been parsed, start a run of it, and return the run's id.
+
+        :param dag_id: The DAG.
+        :param conf: What the run is given.
+        :param limit: How long to wait for the DAG, in seconds.
+        """
+
+        def parsed() -> bool:
+            if self.api.knows_dag(dag_id):
+                return True
+            if errors := self.api.import_errors():
+                raise ProgramError(f"No DAG {dag_id}, and DAG files that fail:\n" + "\n".join(errors))
+            return False
+
+        watch = [self._programs["dag-processor"]]
+        wait_for(f"the DAG {dag_id} is parsed", parsed, limit=limit, watch=watch)
+        return self.api.trigger(dag_id, conf)
+
+    def wait(
+        self,
+        dag_id: str,
+        run_id: str,
+        *,
+        limit: float = 120,
+        watch: Callable[[list[TaskInstance]], None] | None = None,
+    ) -> str:
+        """
+        Wait for a DAG run to end, and return the state it ended in.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param limit: How long to wait, in seconds.
+        :param watch: Called with the task instances at each look, about twice a second.
+        """
+        return self.api.wait_for_run(dag_id, run_id, limit=limit, watch=watch)
+
+    def log_files(self) -> Iterator[Path]:
+        """List every log file: of the components, of the DAG processor's children and of the tasks."""
+        for folder in ("logs", "task-logs"):
+            yield from (path for path in (self.home / folder).rglob("*") if path.is_file())
+
+    def task_logs(self, dag_id: str, run_id: str, task_id: str) -> list[Path]:
+        """
+        List the log files of a task; those that a triggerer wrote have ``.trigger.`` in their names.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param task_id: The task.
+        """
+        folder = self.home / "task-logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
+        return sorted(path for path in folder.rglob("*.log*") if path.is_file())
+
+    def was_deferred(self, dag_id: str, run_id: str, task_id: str) -> bool:
+        """
+        Tell whether a triggerer has run a trigger of a task.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param task_id: The task.
+        """
+        return any(".trigger." in path.name for path in self.task_logs(dag_id, run_id, task_id))

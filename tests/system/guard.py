@@ -1,0 +1,160 @@
+"""
+Run one command and answer for its whole process tree: ``python guard.py LOG GRACE COMMAND...``.
+
+Airflow's components fork workers, supervisors, parsers and trigger runners. A kill of the component alone
+leaves those behind, and so does the death of whoever started it. So each component gets a guard, which
+
+* is the *subreaper* of the tree (Linux): a process whose parent died becomes the guard's child, in whatever
+  session or process group it is, so that none can get away;
+* writes the pid of the command, as one line, to its standard output;
+* reads its standard input, a pipe that only the starter holds open. End of file, because the starter closed
+  it or because the starter is dead however it died, means: stop (SIGTERM to the tree, up to GRACE seconds,
+  then SIGKILL). The byte ``K`` means SIGKILL at once. SIGTERM to the guard means stop, too;
+* ends with the command's exit status, when nothing of the tree is left.
+
+Only the standard library is loaded until the end, so that a guard costs little beside what it guards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PR_SET_CHILD_SUBREAPER = 36
+KILL = b"K"
+# How long SIGKILL may take: only a process stuck inside the kernel needs more, and nobody can end that.
+KILL_LIMIT = 10.0
+TICK = 0.05
+
+
+def become_subreaper() -> None:
+    """Have orphans of the tree handed to this process; elsewhere than on Linux they are found by parentage."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def noop(signum: int, frame: object) -> None:
+    """Handle a signal by waking the loop; a handler, unlike SIG_IGN, is not inherited by the command."""
+
+
+class Tree:
+    """
+    The processes below this one.
+
+    :param command: What to run, as the first of them.
+    :param log: The file that takes its output.
+    """
+
+    def __init__(self, command: list[str], log: Path) -> None:
+        with log.open("ab") as out:
+            # start_new_session: a Ctrl-C in a terminal is the starter's to handle, not the command's.
+            self.pid = subprocess.Popen(  # noqa: S603 - the starter's own commands
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            ).pid
+        self.status: int | None = None
+        self.empty = False
+
+    def reap(self) -> None:
+        """Collect every process that has ended, the command's status with them."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self.empty = True
+                return
+            if pid == 0:
+                return
+            if pid == self.pid:
+                self.status = os.waitstatus_to_exitcode(status)
+
+    def send(self, signum: signal.Signals) -> None:
+        """
+        Send a signal to every process of the tree.
+
+        :param signum: The signal.
+        """
+        # 60 ms that a guard needs at its end only; Airflow brings psutil, nobody its stubs.
+        import psutil  # type: ignore[import-untyped]
+
+        for process in psutil.Process().children(recursive=True):
+            try:
+                process.send_signal(signum)
+            except psutil.NoSuchProcess:
+                continue
+
+
+def wait_for_order(tree: Tree, wakeup: int, stopped: list[int]) -> bytes:
+    """
+    Wait until the tree's command has ended, or the starter (or a signal) says stop.
+
+    :param tree: The guarded processes.
+    :param wakeup: Becomes readable when a signal has arrived.
+    :param stopped: Gets an element when SIGTERM arrived.
+    """
+    while tree.status is None and not stopped:
+        readable, _, _ = select.select([0, wakeup], [], [])
+        if wakeup in readable:
+            os.read(wakeup, 4096)
+            tree.reap()
+        if 0 in readable:
+            return os.read(0, 1)
+    return b""
+
+
+def end(tree: Tree, signum: signal.Signals, limit: float, wakeup: int) -> None:
+    """
+    Send a signal to the tree, and wait until nothing is left of it or the time is up.
+
+    :param tree: The guarded processes.
+    :param signum: The signal. SIGKILL is sent again to what is forked meanwhile.
+    :param limit: How long to wait, in seconds.
+    :param wakeup: Becomes readable when a signal has arrived.
+    """
+    deadline = time.monotonic() + limit
+    tree.send(signum)
+    tree.reap()
+    while not tree.empty and time.monotonic() < deadline:
+        if select.select([wakeup], [], [], TICK)[0]:
+            os.read(wakeup, 4096)
+        if signum == signal.SIGKILL:
+            tree.send(signum)
+        tree.reap()
+
+
+def main(log: str, grace: str, *command: str) -> int:
+    """
+    Guard one command until its end.
+
+    :param log: The file that takes the output of the command.
+    :param grace: The seconds between SIGTERM and SIGKILL.
+    :param command: The command and its arguments.
+    """
+    stopped: list[int] = []
+    wakeup, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if sys.platform == "linux" else os.pipe()
+    os.set_blocking(waker, False)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, noop)
+    signal.signal(signal.SIGINT, noop)
+    signal.signal(signal.SIGTERM, lambda signum, frame: stopped.append(signum))
+    become_subreaper()
+
+    tree = Tree(list(command), Path(log))
+    with contextlib.suppress(BrokenPipeError):  # The starter is dead already; standard input says so as well.
+        os.write(1, b"%d\n" % tree.pid)
+    order = wait_for_order(tree, wakeup, stopped)
+    if order != KILL and tree.status is None:
+        end(tree, signal.SIGTERM, float(grace), wakeup)
+    if not tree.empty:
+        end(tree, signal.SIGKILL, KILL_LIMIT, wakeup)
+    return 1 if tree.status is None else tree.status % 256
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

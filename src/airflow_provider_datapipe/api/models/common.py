@@ -34,7 +34,8 @@ def parse_timestamp(value: object) -> object:
         except pendulum.parsing.exceptions.ParserError as error:
             raise ValueError("not an ISO 8601 timestamp") from error
         if not isinstance(value, pendulum.DateTime):
-            raise ValueError("a date and a time of day are needed")
+            # pydantic turns a ValueError, and no TypeError, into its own error.
+            raise ValueError("a date and a time of day are needed")  # noqa: TRY004
     return value
 
 

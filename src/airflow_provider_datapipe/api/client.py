@@ -1,0 +1,414 @@
+"""The only code that talks HTTP: two thin clients, one for threads and one for event loops, around one core."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, Self, TypeVar
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from airflow_provider_datapipe import __version__
+from airflow_provider_datapipe.api import paging, retry
+from airflow_provider_datapipe.api.errors import (
+    ConfigurationError,
+    DatapipeError,
+    ProtocolError,
+    RequestTimeoutError,
+    TransportError,
+    class_of_status,
+    one_line,
+)
+from airflow_provider_datapipe.api.models.common import Page, RunConflict
+from airflow_provider_datapipe.api.request import NO_CONTENT, Request
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOOPBACK_PATTERNS = ("localhost", "127.0.0.1", "[::1]")
+_REFUSED = 400
+_REDIRECT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """
+    How to reach one service.
+
+    :param base_url: base address of the management interface.
+    :param api_key: sent as ``x-api-key``, to this origin only.
+    :param timeout: seconds that one attempt may take until its answer is complete.
+    :param connect_timeout: seconds that connecting may take.
+    :param retry: how patient the client is.
+    :param proxy: address of an HTTP proxy.
+    :param ca_bundle: path of a file with the certificates to trust, in place of the usual ones.
+    :param max_connections: the most connections, and so requests, at a time.
+    :param max_answer_bytes: the largest answer that is read, unpacked.
+    :param allow_plain_http: allow plain http to hosts other than this machine.
+    :raises ConfigurationError: the address can't be used.
+    """
+
+    base_url: str
+    api_key: str = field(repr=False)
+    timeout: float = 60.0
+    connect_timeout: float = 10.0
+    retry: retry.RetryPolicy = field(default_factory=retry.RetryPolicy)
+    proxy: str | None = None
+    ca_bundle: str | None = None
+    max_connections: int = 16
+    max_answer_bytes: int = 64 * 1024 * 1024
+    allow_plain_http: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse an address that would lose the key, or that is none."""
+        try:
+            url = httpx.URL(self.base_url)
+        except httpx.InvalidURL as error:
+            raise ConfigurationError(f"The base address is not a URL: {error}.") from None
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ConfigurationError("The base address must be a URL such as https://api.example.com.")
+        if url.userinfo or url.query or url.fragment:
+            raise ConfigurationError("The base address must not hold a user, a query or a fragment.")
+        if url.scheme == "http" and url.host not in _LOOPBACK and not self.allow_plain_http:
+            raise ConfigurationError(
+                f"Plain http to {url.host} would show the API key to the network: use https, or allow plain http "
+                "in the connection."
+            )
+        if not self.api_key:
+            raise ConfigurationError("There is no API key: set it as the connection's password.")
+        if not self.api_key.isascii() or not self.api_key.isprintable():
+            raise ConfigurationError("The API key has characters that no HTTP header can hold.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """Another attempt is to be made."""
+
+    delay: float
+
+
+@cache
+def _reader(answer: Any) -> TypeAdapter[Any]:
+    """Give the reader of an answer; building one costs more than using it."""
+    return TypeAdapter(answer)
+
+
+class _Exchange(Generic[T]):
+    """One request with all its attempts, apart from I/O: is told what happened, and says what comes next."""
+
+    def __init__(self, settings: Settings, request: Request[T]) -> None:
+        self._settings = settings
+        self._request = request
+        self._began = time.monotonic()
+        self._attempts = 0
+        base = httpx.URL(settings.base_url)
+        self.where = f"{base.scheme}://{base.netloc.decode('ascii')}"
+
+    def build(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
+        """Make the HTTP request of one attempt."""
+        if self._request.origin not in (None, self.where):
+            raise ProtocolError(
+                f"The service at {self.where} sent its client to {self._request.origin} for "
+                f"{self._request.label}: refused, because the API key is for one origin only."
+            )
+        self._attempts += 1
+        body = self._request.body
+        return http.build_request(
+            self._request.endpoint.method,
+            self._settings.base_url.rstrip("/") + self._request.path,
+            params=self._request.query or None,
+            json=None if body is None else body.as_json(),
+        )
+
+    def received(self, response: httpx.Response, body: bytes) -> T | _Again:
+        """Take a complete answer."""
+        if response.status_code >= _REFUSED:
+            return self._failed(self._refusal(response, body))
+        if response.status_code >= _REDIRECT:
+            # Following would carry the key to wherever the answer points.
+            raise ProtocolError(
+                f"{self._request.label} at {self.where} answered {response.status_code}, a redirect, which is not "
+                "followed. Check the base address."
+            )
+        if self._attempts > 1:
+            log.info("%s succeeded at attempt %d.", self._request.label, self._attempts)
+        if self._request.endpoint.answer is NO_CONTENT:
+            return None  # type: ignore[return-value]  # T is None then
+        try:
+            reader = _reader(self._request.endpoint.answer)  # type: ignore[arg-type]  # every class is hashable
+            answer: T = reader.validate_json(body)
+        except ValidationError as error:
+            raise ProtocolError(
+                f"{self._request.label} at {self.where} answered {response.status_code} with something that the "
+                f"interface does not say: {_first_problem(error)}. Check that the base address is that of the "
+                "management interface."
+            ) from None
+        return answer
+
+    def lost(self, error: httpx.HTTPError) -> _Again:
+        """Take the loss of an attempt."""
+        sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        reason = one_line(str(error) or type(error).__name__, secret=self._settings.api_key)
+        if isinstance(error, httpx.TimeoutException):
+            return self._failed(RequestTimeoutError(self._no_answer(f"in time ({reason})"), sent=sent))
+        return self._failed(TransportError(self._no_answer(f"({reason})"), sent=sent))
+
+    def too_slow(self) -> _Again:
+        """Take an attempt whose answer was not complete in time."""
+        return self._failed(RequestTimeoutError(self._no_answer(f"within {self._settings.timeout:g} s"), sent=True))
+
+    def too_large(self) -> ProtocolError:
+        """Make the error of an answer that does not end."""
+        return ProtocolError(
+            f"{self._request.label} at {self.where} answered more than {self._settings.max_answer_bytes:,} bytes; "
+            "the rest was not read."
+        )
+
+    def _no_answer(self, how: str) -> str:
+        return (
+            f"{self._request.label} got no answer from {self.where} {how}. Check the base address and that the "
+            "service is up."
+        )
+
+    def _failed(self, error: DatapipeError) -> _Again:
+        if retry.may_send_again(error, self._request.endpoint.repeat):
+            elapsed = time.monotonic() - self._began
+            # Jitter is no secret.
+            delay = retry.delay_before(
+                self._attempts,
+                error,
+                elapsed=elapsed,
+                policy=self._settings.retry,
+                jitter=random.random(),  # noqa: S311
+            )
+            if delay is not None:
+                if self._attempts == 1:
+                    log.warning("%s Trying again for up to %g s.", error, self._settings.retry.budget)
+                return _Again(delay)
+        raise error
+
+    def _refusal(self, response: httpx.Response, body: bytes) -> DatapipeError:
+        status = response.status_code
+        error_class = class_of_status(status)
+        told = _told(body)
+        text = (
+            one_line(told.message, secret=self._settings.api_key) if told else (response.reason_phrase or "no reason")
+        )
+        message = f"{self._request.label} at {self.where} answered {status}: {text.rstrip('.')}. {error_class.hint}"
+        return error_class(
+            message.strip(),
+            status=status,
+            error_code=one_line(told.error_code, secret=self._settings.api_key) if told else None,
+            retry_after=retry.parse_retry_after(response.headers.get("retry-after"), now=time.time()),
+            active_run_id=told.active_run_id if told else None,
+        )
+
+
+def _told(body: bytes) -> RunConflict | None:
+    """Read the body of a refusal, which may be anything at all."""
+    try:
+        return RunConflict.model_validate_json(body)
+    except ValidationError:
+        pass
+    try:
+        # A body of another shape may still carry a sentence for people.
+        message = json.loads(body)["message"]
+        return RunConflict(error_code="", message=str(message))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def _first_problem(error: ValidationError) -> str:
+    """Say where an answer differs, without quoting it: it may hold anything."""
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    return one_line(f"{where}: {problem['msg']}" if where else problem["msg"], longest=200)
+
+
+class _Shell:
+    """What both clients are made from."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def _options(self) -> dict[str, Any]:
+        settings = self.settings
+        verify: Any = True
+        if settings.ca_bundle:
+            try:
+                verify = ssl.create_default_context(cafile=settings.ca_bundle)
+            except (OSError, ssl.SSLError) as error:
+                raise ConfigurationError(f"The CA bundle {settings.ca_bundle} can't be read: {error}.") from None
+        return {
+            "headers": {
+                "x-api-key": settings.api_key,
+                "accept": "application/json",
+                "user-agent": f"airflow-provider-datapipe/{__version__}",
+            },
+            "timeout": httpx.Timeout(settings.timeout, connect=settings.connect_timeout),
+            "limits": httpx.Limits(max_connections=settings.max_connections),
+            "follow_redirects": False,
+            "proxy": settings.proxy,
+            "verify": verify,
+            # A proxy of the environment is for other machines: the local service is asked directly.
+            "mounts": {f"all://{host}": None for host in _LOOPBACK_PATTERNS} if settings.proxy is None else None,
+        }
+
+
+class Client(_Shell):
+    """
+    A client for threads that may block.
+
+    :param settings: how to reach the service.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._http = httpx.Client(**self._options())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def send(self, request: Request[T]) -> T:
+        """
+        Send a request and read its answer, trying again where that is safe.
+
+        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
+        """
+        exchange = _Exchange(self.settings, request)
+        while True:
+            outcome = self._attempt(exchange)
+            if not isinstance(outcome, _Again):
+                return outcome
+            time.sleep(outcome.delay)
+
+    def _attempt(self, exchange: _Exchange[T]) -> T | _Again:
+        ends = time.monotonic() + self.settings.timeout
+        body = bytearray()
+        response = None
+        try:
+            response = self._http.send(exchange.build(self._http), stream=True)
+            for chunk in response.iter_bytes():
+                body += chunk
+                if len(body) > self.settings.max_answer_bytes:
+                    raise exchange.too_large()
+                if time.monotonic() > ends:
+                    return exchange.too_slow()
+        except httpx.HTTPError as error:
+            again = error
+        else:
+            return exchange.received(response, bytes(body))
+        finally:
+            if response is not None:
+                response.close()
+        return exchange.lost(again)
+
+    def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
+        """
+        Iterate the items of a list, page by page.
+
+        :param limit: the most items to give; None for all.
+        """
+        following: Request[Page[T]] | None = paging.first_page(request)
+        given = 0
+        while following is not None:
+            page = self.send(following)
+            for item in page.data:
+                if limit is not None and given >= limit:
+                    return
+                yield item
+                given += 1
+            following = paging.next_page(following, page)
+
+
+class AsyncClient(_Shell):
+    """
+    A client for one event loop.
+
+    :param settings: how to reach the service.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._http = httpx.AsyncClient(**self._options())
+        # httpx's own pool slows down with the square of what waits for it; a gate in front keeps its queue empty.
+        self._gate = asyncio.Semaphore(settings.max_connections)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def send(self, request: Request[T]) -> T:
+        """
+        Send a request and read its answer, trying again where that is safe.
+
+        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
+        """
+        exchange = _Exchange(self.settings, request)
+        while True:
+            async with self._gate:
+                outcome = await self._attempt(exchange)
+            if not isinstance(outcome, _Again):
+                return outcome
+            await asyncio.sleep(outcome.delay)
+
+    async def _attempt(self, exchange: _Exchange[T]) -> T | _Again:
+        body = bytearray()
+        response = None
+        try:
+            async with asyncio.timeout(self.settings.timeout):
+                response = await self._http.send(exchange.build(self._http), stream=True)
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > self.settings.max_answer_bytes:
+                        raise exchange.too_large()
+        except TimeoutError:
+            return exchange.too_slow()
+        except httpx.HTTPError as error:
+            again = error
+        else:
+            return exchange.received(response, bytes(body))
+        finally:
+            if response is not None:
+                await response.aclose()
+        return exchange.lost(again)
+
+    async def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> AsyncIterator[T]:
+        """
+        Iterate the items of a list, page by page.
+
+        :param limit: the most items to give; None for all.
+        """
+        following: Request[Page[T]] | None = paging.first_page(request)
+        given = 0
+        while following is not None:
+            page = await self.send(following)
+            for item in page.data:
+                if limit is not None and given >= limit:
+                    return
+                yield item
+                given += 1
+            following = paging.next_page(following, page)

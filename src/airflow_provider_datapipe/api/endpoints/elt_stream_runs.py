@@ -1,0 +1,51 @@
+"""Runs of ELT streams."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
+from airflow_provider_datapipe.api.request import Repeat
+
+
+@endpoint("GET", "/elt_stream_runs", answer=Page[EltStreamRun], repeat=Repeat.READ)
+def list_(
+    elt_stream_id: str,
+    *,
+    sort_direction: str | None = None,
+    limit: int | None = None,
+    starting_after: str | None = None,
+) -> Parts:
+    """
+    List the runs of a stream in the last three months, by start date.
+
+    :param elt_stream_id: id of the stream.
+    :param sort_direction: ``asc`` or ``desc`` (the service's default is ``desc``).
+    :param limit: items on a page, 1 to 100 (the service's default is 10).
+    :param starting_after: cursor of the page before, or the id of a run.
+    :raises NotFoundError: there is no such stream.
+
+    Source: interface.md, "GET /elt_stream_runs".
+    """
+    return Parts(
+        query={
+            "elt_stream_id": elt_stream_id,
+            "starting_after": starting_after,
+            "limit": limit,
+            "sort_direction": sort_direction,
+        }
+    )
+
+
+@endpoint("GET", "/elt_stream_runs/{id}", answer=EltStreamRun, repeat=Repeat.READ)
+def get(run_id: str) -> Parts:
+    """
+    Read one run.
+
+    :param run_id: id of the run, as the service gave it.
+    :raises InvalidRequestError: this is no id of a run.
+    :raises NotFoundError: there is no such run.
+
+    Source: interface.md, "GET /elt_stream_runs/{id}".
+    """
+    return Parts(path={"id": run_id})

@@ -1,0 +1,35 @@
+"""Runs of orchestrations."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
+from airflow_provider_datapipe.api.request import Repeat
+
+
+@endpoint("GET", "/orchestration_runs", answer=Page[OrchestrationRun], repeat=Repeat.READ)
+def list_(*, orchestration_id: str | None = None, limit: int | None = None, starting_after: str | None = None) -> Parts:
+    """
+    List runs, newest due date first.
+
+    :param orchestration_id: only the runs of this orchestration.
+    :param limit: items on a page, 1 to 100 (the service's default is 10).
+    :param starting_after: cursor of the page before.
+
+    Source: interface.md, "GET /orchestration_runs".
+    """
+    return Parts(query={"orchestration_id": orchestration_id, "limit": limit, "starting_after": starting_after})
+
+
+@endpoint("GET", "/orchestration_runs/{id}", answer=OrchestrationRun, repeat=Repeat.READ)
+def get(run_id: str) -> Parts:
+    """
+    Read one run.
+
+    :param run_id: id of the run.
+    :raises NotFoundError: there is no such run.
+
+    Source: interface.md, "GET /orchestration_runs/{id}".
+    """
+    return Parts(path={"id": run_id})

@@ -1,0 +1,61 @@
+"""Records that the destination of a reverse ETL sync refused."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.models.reverse_etl import FailedRecordCount, FailedRecords, RetryRecordsRequest
+from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
+
+
+@endpoint("GET", "/reverse_etl_failed_records", answer=FailedRecords, repeat=Repeat.READ)
+def list_(reverse_etl_sync_id: str, *, limit: int | None = None) -> Parts:
+    """
+    List unresolved record errors. There is no cursor: no more than 100 can be seen.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync.
+    :param limit: how many, 1 to 100 (the service's default is 10).
+    :raises NotFoundError: there is no such sync.
+
+    Source: interface.md, "GET /reverse_etl_failed_records".
+    """
+    return Parts(query={"reverse_etl_sync_id": reverse_etl_sync_id, "limit": limit})
+
+
+@endpoint("GET", "/reverse_etl_failed_records/count", answer=FailedRecordCount, repeat=Repeat.READ)
+def count(reverse_etl_sync_id: str) -> Parts:
+    """
+    Count unresolved record errors.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync.
+    :raises NotFoundError: there is no such sync.
+
+    Source: interface.md, "GET /reverse_etl_failed_records/count".
+    """
+    return Parts(query={"reverse_etl_sync_id": reverse_etl_sync_id})
+
+
+@endpoint("POST", "/reverse_etl_failed_records/retry", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
+def retry(reverse_etl_sync_id: str, body: RetryRecordsRequest) -> Parts:
+    """
+    Have the listed records sent again by the next run. Starts no run.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync.
+    :param body: the ids of the records.
+    :raises NotFoundError: there is no such sync.
+
+    Source: interface.md, "POST /reverse_etl_failed_records/retry".
+    """
+    return Parts(query={"reverse_etl_sync_id": reverse_etl_sync_id}, body=body)
+
+
+@endpoint("POST", "/reverse_etl_failed_records/retry_all", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
+def retry_all(reverse_etl_sync_id: str) -> Parts:
+    """
+    Have all failed records sent again by the next run. Starts no run.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync.
+    :raises NotFoundError: there is no such sync.
+
+    Source: interface.md, "POST /reverse_etl_failed_records/retry_all".
+    """
+    return Parts(query={"reverse_etl_sync_id": reverse_etl_sync_id})

@@ -1,0 +1,51 @@
+"""Runs of reverse ETL syncs."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.request import Repeat
+
+
+@endpoint("GET", "/reverse_etl_sync_runs", answer=Page[ReverseEtlSyncRun], repeat=Repeat.READ)
+def list_(
+    reverse_etl_sync_id: str,
+    *,
+    sort_direction: str | None = None,
+    limit: int | None = None,
+    starting_after: str | None = None,
+) -> Parts:
+    """
+    List the runs of a reverse ETL sync by start date.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync.
+    :param sort_direction: ``asc`` or ``desc`` (the service's default is ``desc``).
+    :param limit: items on a page, 1 to 100 (the service's default is 10).
+    :param starting_after: cursor of the page before, or the id of a run.
+    :raises NotFoundError: there is no such sync.
+
+    Source: interface.md, "GET /reverse_etl_sync_runs".
+    """
+    return Parts(
+        query={
+            "reverse_etl_sync_id": reverse_etl_sync_id,
+            "starting_after": starting_after,
+            "limit": limit,
+            "sort_direction": sort_direction,
+        }
+    )
+
+
+@endpoint("GET", "/reverse_etl_sync_runs/{id}", answer=ReverseEtlSyncRun, repeat=Repeat.READ)
+def get(run_id: str) -> Parts:
+    """
+    Read one run.
+
+    :param run_id: id of the run, as the service gave it.
+    :raises InvalidRequestError: this is no id of a run.
+    :raises NotFoundError: there is no such run.
+
+    Source: interface.md, "GET /reverse_etl_sync_runs/{id}".
+    """
+    return Parts(path={"id": run_id})

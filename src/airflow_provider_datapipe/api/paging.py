@@ -1,0 +1,33 @@
+"""How a list goes on from page to page."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from airflow_provider_datapipe.api.errors import ProtocolError
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.request import Request
+
+T = TypeVar("T")
+
+#: The most items that the service puts on a page (interface.md, "Limits").
+LARGEST_PAGE = 100
+
+
+def first_page(request: Request[Page[T]]) -> Request[Page[T]]:
+    """Ask for as many items at a time as the service gives, unless the request says otherwise."""
+    return request if any(name == "limit" for name, _ in request.query) else request.with_query(limit=LARGEST_PAGE)
+
+
+def next_page(request: Request[Page[T]], page: Page[T]) -> Request[Page[T]] | None:
+    """
+    Give the request for the page after this one, or None at the end of the list.
+
+    :raises ProtocolError: the cursor does not move, so the list would never end.
+    """
+    if not page.has_more or not page.next_cursor:
+        return None
+    following = request.with_query(starting_after=page.next_cursor)
+    if following == request:
+        raise ProtocolError(f"{request.label} answered the cursor that it was asked with: its list would never end.")
+    return following

@@ -1,0 +1,81 @@
+"""Whether a request is sent again, and after how long: pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+from airflow_provider_datapipe.api.errors import ApiError, DatapipeError, RateLimitError, ServerError, TransportError
+from airflow_provider_datapipe.api.request import Repeat
+
+#: Statuses that say "not now"; other 5xx, such as 501 and 505, stay as they are.
+_PASSING = frozenset({500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """
+    How patient the client is.
+
+    :param budget: seconds from the first attempt in which another attempt may begin; 0 turns retrying off.
+    :param first_delay: seconds before the second attempt, doubled for each further one.
+    :param longest_delay: the most seconds between two attempts.
+    """
+
+    budget: float = 60.0
+    first_delay: float = 0.5
+    longest_delay: float = 20.0
+
+
+def may_send_again(error: DatapipeError, repeat: Repeat) -> bool:
+    """
+    Tell whether an attempt that failed so may be followed by another.
+
+    What surely did not reach the service, or was turned away by its rate limit, may always be sent again. What may
+    have been carried out is repeated only where that does no harm. A conflict (409) never goes away by asking again.
+    """
+    if isinstance(error, RateLimitError):
+        return True
+    if isinstance(error, TransportError):
+        return repeat.is_safe or not error.sent
+    return isinstance(error, ServerError) and error.status in _PASSING and repeat.is_safe
+
+
+def delay_before(
+    attempt: int, error: DatapipeError, *, elapsed: float, policy: RetryPolicy, jitter: float
+) -> float | None:
+    """
+    Tell how many seconds to wait before the next attempt, or None to give up.
+
+    :param attempt: how many attempts were made.
+    :param error: how the last one failed; its ``retry_after`` is followed.
+    :param elapsed: seconds since the first attempt began.
+    :param jitter: a random number from 0 to 1, which spreads the attempts of many clients.
+    """
+    longest = min(policy.longest_delay, policy.first_delay * 2 ** min(attempt - 1, 30))
+    delay = longest * (0.5 + jitter / 2)
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    if asked is not None:
+        # Never earlier than asked; a little later, so that not everybody comes back at once.
+        delay = asked + jitter * min(1.0, policy.first_delay)
+    return delay if elapsed + delay <= policy.budget else None
+
+
+def parse_retry_after(value: str | None, *, now: float) -> float | None:
+    """
+    Read a ``Retry-After`` header: seconds, or an HTTP date.
+
+    :param value: the header, None where absent.
+    :param now: the time as seconds since the epoch.
+    :return: seconds from now, never negative; None where absent or unreadable.
+    """
+    if not value:
+        return None
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        # A number of a hundred digits is no delay that anybody means.
+        return float(value[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None

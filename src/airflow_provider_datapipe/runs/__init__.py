@@ -1,0 +1,1 @@
+"""What a run is, apart from Airflow and from I/O: shared by operators, sensors and triggers."""

@@ -1,0 +1,98 @@
+"""What names a run, and what is known of it: plain data that fits into JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypedDict
+
+from airflow_provider_datapipe.runs.outcome import Outcome
+
+
+class RunResult(TypedDict):
+    """
+    What an operator returns of a run (its XCom). Counts are None where the service gives none.
+
+    ``kind``: ``elt_stream``, ``orchestration``, ``transform`` or ``reverse_etl``.
+    ``resource_id``, ``name``: what ran.
+    ``run_id``: the run; None for transforms, whose materializations have no id.
+    ``status``: the service's own word; ``outcome``: ours (:class:`~airflow_provider_datapipe.runs.outcome.Outcome`).
+    ``started_at``, ``finished_at``: ISO 8601, UTC; ``duration``: seconds.
+    ``attached``: whether the run was going already when this task asked for one.
+    ``error``: why it failed, as far as the service says so.
+    """
+
+    kind: str
+    resource_id: str
+    name: str
+    run_id: str | None
+    status: str | None
+    outcome: str
+    started_at: str | None
+    finished_at: str | None
+    duration: float | None
+    rows_synced: float | None
+    rows_failed: float | None
+    rows_total: float | None
+    attached: bool
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """
+    What is to be run.
+
+    :param resource_id: id of the stream, orchestration, transform or reverse ETL sync.
+    :param name: what people call it; the id where there is no name.
+    :param options: what the kind of run takes, such as ``full_refresh``.
+    """
+
+    resource_id: str
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """
+    Which run is waited for.
+
+    :param kind: name of the kind of run.
+    :param resource_id: what runs.
+    :param name: what people call it.
+    :param run_id: the run, once it is known.
+    :param status_url: where the run will appear, until it is known.
+    :param attached: whether the run was not started by this task.
+    :param rows_before: rows of the earlier slices of the same load.
+    """
+
+    kind: str
+    resource_id: str
+    name: str
+    run_id: str | None = None
+    status_url: str | None = None
+    attached: bool = False
+    rows_before: float = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """
+    What one look at a run showed.
+
+    :param reference: what to look at next time.
+    :param outcome: where the run stands.
+    :param result: what is known of the run; None while it has not appeared.
+    """
+
+    reference: Reference
+    outcome: Outcome
+    result: RunResult | None = None

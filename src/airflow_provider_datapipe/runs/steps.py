@@ -1,0 +1,100 @@
+"""
+Work on the service as a series of steps, apart from I/O.
+
+A generator yields a :class:`~airflow_provider_datapipe.api.request.Request` and is sent its answer, or a
+:class:`Pause`. A blocking task and a trigger drive the same generator, so that they cannot behave differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+from airflow_provider_datapipe.api import paging
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.request import Request
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing is to be done for some seconds."""
+
+    seconds: float
+
+
+Steps: TypeAlias = Generator[Request[Any] | Pause, Any, T]
+
+
+def ask(request: Request[T]) -> Steps[T]:
+    """Send one request; an error of the service is raised where the answer would be."""
+    answer: T = yield request
+    return answer
+
+
+def ask_all(request: Request[Page[T]]) -> Steps[list[T]]:
+    """Read a whole list."""
+    items: list[T] = []
+    following: Request[Page[T]] | None = paging.first_page(request)
+    while following is not None:
+        page = yield from ask(following)
+        items += page.data
+        following = paging.next_page(following, page)
+    return items
+
+
+def drive(steps: Steps[T], send: Callable[[Request[Any]], Any], sleep: Callable[[float], None]) -> T:
+    """
+    Carry out steps, blocking.
+
+    :param steps: what to do.
+    :param send: sends a request.
+    :param sleep: waits some seconds.
+    """
+    answer: Any = None
+    failure: DatapipeError | None = None
+    while True:
+        try:
+            step = steps.send(answer) if failure is None else steps.throw(failure)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        answer = failure = None
+        if isinstance(step, Pause):
+            sleep(step.seconds)
+            continue
+        try:
+            answer = send(step)
+        except DatapipeError as error:
+            failure = error
+
+
+async def adrive(
+    steps: Steps[T], send: Callable[[Request[Any]], Awaitable[Any]], sleep: Callable[[float], Awaitable[None]]
+) -> T:
+    """
+    Carry out steps on an event loop: :func:`drive`, awaiting.
+
+    :param steps: what to do.
+    :param send: sends a request.
+    :param sleep: waits some seconds.
+    """
+    answer: Any = None
+    failure: DatapipeError | None = None
+    while True:
+        try:
+            step = steps.send(answer) if failure is None else steps.throw(failure)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        answer = failure = None
+        if isinstance(step, Pause):
+            await sleep(step.seconds)
+            continue
+        try:
+            answer = await send(step)
+        except DatapipeError as error:
+            failure = error

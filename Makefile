@@ -1,0 +1,64 @@
+# What a fresh clone needs: python3 (3.11 or later), make and a package index that pip knows.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Written last, so that an environment whose making was interrupted is made again.
+READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.ready-docs
+
+.PHONY: help demo up test lint docs bench constraints clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo         run the example pipeline on real Airflow components, and check the result"
+	@echo "make up           the same, left running until Ctrl-C"
+	@echo "make test         unit, contract and system tests"
+	@echo "make lint         ruff and mypy"
+	@echo "make docs         build the documentation into docs/_build"
+	@echo "make bench        benchmarks"
+	@echo "make constraints  pin what the environment has now in constraints.txt"
+	@echo "make clean        remove what these targets made"
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "This needs Python 3.11 or later, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	@# Compiled here, by all cores: else the first start of Airflow compiles while the demo waits.
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+# exec: a Ctrl-C or SIGTERM then reaches the demo itself, and no shell in between.
+demo: $(READY)
+	@exec $(BIN)/python -m tests.system.demo
+
+up: $(READY)
+	@exec $(BIN)/python -m tests.system.demo --keep
+
+test: $(READY)
+	$(BIN)/python -m pytest tests/unit tests/contract tests/system
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+docs: $(DOCS_READY)
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+bench: $(READY)
+	$(BIN)/python -m pytest tests/benchmarks
+
+# Versions only: no addresses, no local paths, nothing editable.
+constraints:
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt.new
+	mv constraints.txt.new constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

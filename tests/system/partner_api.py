@@ -1,0 +1,156 @@
+"""
+The partner that receives the example pipeline's records: an HTTP server with two rules of its own.
+
+``POST /delays`` takes one record, a JSON object with at least ``carrier``, ``month`` and ``flights``:
+
+* fewer than 10 flights are never accepted: 422;
+* a carrier that the partner does not know yet is being registered: 409. The registration is through when the
+  partner is sent a record again that it has refused so: no run meets it half-way, whatever the clock says;
+* anything else is kept, in place of what was there for this carrier and month: 200.
+
+``GET /delays`` answers ``{"accepted": [record, ...], "requests": number of POSTs}``.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+MIN_FLIGHTS = 10
+UNKNOWN_CARRIERS = frozenset({"9E", "HA", "OO"})
+
+Key = tuple[str, int]
+Record = dict[str, Any]
+
+
+def key_of(record: Record) -> Key:
+    """
+    Return what identifies a record.
+
+    :param record: The record.
+    """
+    return str(record["carrier"]), int(record["month"])
+
+
+def too_few_flights(record: Record) -> bool:
+    """
+    Tell whether the partner refuses a record for good.
+
+    :param record: The record.
+    """
+    return bool(record["flights"] < MIN_FLIGHTS)
+
+
+class Partner:
+    """What the partner knows, and how it decides."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self._accepted: dict[Key, Record] = {}
+        self._unknown = set(UNKNOWN_CARRIERS)
+        self._refused: set[Key] = set()
+        self._lock = threading.Lock()
+
+    def receive(self, body: bytes) -> tuple[HTTPStatus, str]:
+        """
+        Decide about a record: the status of the answer and its message.
+
+        :param body: What was posted.
+        """
+        with self._lock:
+            self.requests += 1
+            try:
+                record = json.loads(body)
+                key = key_of(record)
+                few = too_few_flights(record)
+            except (ValueError, KeyError, TypeError) as error:
+                return HTTPStatus.BAD_REQUEST, f"not a record with carrier, month and flights: {error!r}"
+            carrier = key[0]
+            if few:
+                message = f"too few flights to publish: {record['flights']}, at least {MIN_FLIGHTS}"
+                return HTTPStatus.UNPROCESSABLE_ENTITY, message
+            if key in self._refused:
+                self._unknown.discard(carrier)
+            if carrier in self._unknown:
+                self._refused.add(key)
+                return HTTPStatus.CONFLICT, f"carrier {carrier} is being registered, send again later"
+            self._accepted[key] = record
+            return HTTPStatus.OK, "accepted"
+
+    def accepted(self) -> list[Record]:
+        """List the accepted records by carrier and month."""
+        with self._lock:
+            return [record for _, record in sorted(self._accepted.items())]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """HTTP around a :class:`Partner`."""
+
+    # Keep-alive: one connection carries all records of a run.
+    protocol_version = "HTTP/1.1"
+    server: PartnerServer
+
+    def do_POST(self) -> None:
+        """Take a record."""
+        # Read even what is refused: what is left unread would be taken for the next request.
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path != "/delays":
+            self._answer(HTTPStatus.NOT_FOUND, {"message": f"no such path: {self.path}"})
+            return
+        status, message = self.server.partner.receive(body)
+        self._answer(status, {"message": message})
+
+    def do_GET(self) -> None:
+        """Show what was accepted."""
+        if self.path != "/delays":
+            self._answer(HTTPStatus.NOT_FOUND, {"message": f"no such path: {self.path}"})
+            return
+        partner = self.server.partner
+        self._answer(HTTPStatus.OK, {"accepted": partner.accepted(), "requests": partner.requests})
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        """Log nothing: the demo's output is not the place."""
+
+    def _answer(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class PartnerServer(ThreadingHTTPServer):
+    """
+    The partner's server on a free port of 127.0.0.1.
+
+    :param partner: What it serves.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, partner: Partner) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.partner = partner
+
+
+class PartnerApi:
+    """The partner, served by a thread of this process while the context lasts."""
+
+    def __init__(self) -> None:
+        self.partner = Partner()
+
+    def __enter__(self) -> Self:
+        self._server = PartnerServer(self.partner)
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

@@ -1,0 +1,1 @@
+"""Where reverse ETL writes: one module per kind of destination."""

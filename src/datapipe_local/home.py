@@ -1,0 +1,102 @@
+"""The folder that holds all state of one service."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from datapipe_local.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KEY_VARIABLE = "DATAPIPE_LOCAL_API_KEY"
+
+
+class Home:
+    """
+    Where things are in the folder.
+
+    :param folder: The folder, which need not exist yet.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.state = self.folder / "state.sqlite"
+        self.warehouse = self.folder / "warehouse.duckdb"
+        self.key_file = self.folder / "api_key"
+        self.scratch = self.folder / "scratch"
+        self._lock_file = self.folder / "lock"
+
+    @property
+    def is_initialised(self) -> bool:
+        """Tell whether ``init`` was run here."""
+        return self.state.is_file() and self.key_file.is_file()
+
+    def create(self) -> None:
+        """
+        Make the folder, for this user only.
+
+        :raises SetupError: that cannot be done.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise SetupError(f"Cannot create the home {self.folder}: {error.strerror}.") from error
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """
+        Hold the folder: one process at a time. The lock goes when the process does, however that happens.
+
+        :raises SetupError: another process holds it.
+        """
+        with self._lock_file.open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                lock.seek(0)
+                holder = lock.read().strip() or "unknown"
+                raise SetupError(
+                    f"The home {self.folder} is in use by process {holder}: stop it, or choose another --home."
+                ) from error
+            lock.truncate(0)
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
+
+    def read_key(self) -> str:
+        """
+        Read the API key.
+
+        :raises SetupError: the file is empty or cannot be read.
+        """
+        try:
+            key = self.key_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SetupError(f"Cannot read the API key from {self.key_file}: {error}.") from error
+        if not key:
+            raise SetupError(f"{self.key_file} is empty: run init with --api-key, or delete it and run init.")
+        return key
+
+    def keep_key(self, wanted: str | None) -> bool:
+        """
+        See to it that there is an API key, readable by this user alone.
+
+        :param wanted: The key to use; ``None`` keeps the present one, or makes one up.
+        :return: Whether the key was written.
+        """
+        if self.key_file.exists() and wanted in (None, self.read_key()):
+            return False
+        fresh = self.key_file.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        # The mode is set as the file appears: there is no moment in which others could read it.
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write((wanted or secrets.token_urlsafe(32)) + "\n")
+        fresh.replace(self.key_file)
+        return True

@@ -1,0 +1,1 @@
+"""The REST interface: one router per resource, nothing but HTTP."""

@@ -1,0 +1,1 @@
+"""The seed file: what a home starts with."""

@@ -1,0 +1,1 @@
+"""Where ELT reads: one module per kind of source."""

@@ -1,0 +1,83 @@
+"""What Airflow is told of this provider. Plain data: Airflow reads it at every start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: The connection's further fields: name -> form field. :mod:`.hooks.connection` reads every one of them.
+CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
+    "poll_interval": {
+        "label": "Poll interval (s)",
+        "description": "Seconds between two looks at a run, where an operator does not say otherwise.",
+        "schema": {"type": ["number", "null"], "default": 15, "exclusiveMinimum": 0},
+    },
+    "timeout": {
+        "label": "Request timeout (s)",
+        "description": "Seconds in which the service has to answer a request.",
+        "schema": {"type": ["number", "null"], "default": 60, "exclusiveMinimum": 0},
+    },
+    "retry_budget": {
+        "label": "Retry budget (s)",
+        "description": "Seconds for which a request that is safe to repeat is tried again. 0: never.",
+        "schema": {"type": ["number", "null"], "default": 60, "minimum": 0},
+    },
+    "max_connections": {
+        "label": "Requests at a time",
+        "description": "The most requests that one process has under way at a time.",
+        "schema": {"type": ["integer", "null"], "default": 16, "minimum": 1},
+    },
+    "proxy": {
+        "label": "Proxy",
+        "description": "Address of an HTTP proxy, if not that of the environment.",
+        "schema": {"type": ["string", "null"]},
+    },
+    "ca_bundle": {
+        "label": "CA bundle",
+        "description": "Path of a file with the certificates to trust, in place of the usual ones.",
+        "schema": {"type": ["string", "null"]},
+    },
+    "allow_plain_http": {
+        "label": "Allow plain http",
+        "description": "Allow an address without TLS on another machine. The API key is then readable on the way.",
+        "schema": {"type": ["boolean", "null"], "default": False},
+    },
+}
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Describe the provider (Airflow's ``apache_airflow_provider`` entry point)."""
+    return {
+        "package-name": "airflow-provider-datapipe",
+        "name": "Datapipe",
+        "description": "Managed data pipelines: ELT, transforms, orchestrations and reverse ETL.",
+        "connection-types": [
+            {
+                "connection-type": "datapipe",
+                "hook-class-name": "airflow_provider_datapipe.hooks.datapipe.DatapipeHook",
+                "hook-name": "Datapipe",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["login", "schema", "extra"],
+                    "relabeling": {"host": "Base address", "password": "API key"},
+                    "placeholders": {"host": "https://api.example.com"},
+                },
+                "conn-fields": CONNECTION_FIELDS,
+            }
+        ],
+        "hooks": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.hooks.datapipe"]}],
+        "operators": [
+            {
+                "integration-name": "Datapipe",
+                "python-modules": [
+                    "airflow_provider_datapipe.operators.elt",
+                    "airflow_provider_datapipe.operators.orchestration",
+                    "airflow_provider_datapipe.operators.reverse_etl",
+                    "airflow_provider_datapipe.operators.transform",
+                ],
+            }
+        ],
+        "sensors": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.sensors.run"]}],
+        "triggers": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.triggers.run"]}],
+        "integrations": [
+            {"integration-name": "Datapipe", "external-doc-url": "https://example.com", "tags": ["service"]}
+        ],
+    }

@@ -1,0 +1,115 @@
+"""How an Airflow connection becomes the settings of a client."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from airflow_provider_datapipe.api.client import Settings
+from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.api.retry import RetryPolicy
+
+log = logging.getLogger(__name__)
+
+
+class AirflowConnection(Protocol):
+    """The part of an Airflow connection that is used."""
+
+    conn_id: str
+    host: str | None
+    port: int | None
+    schema: str | None
+    password: str | None
+
+    @property
+    def extra_dejson(self) -> dict[str, Any]:
+        """The connection's further fields."""
+
+
+class ConnectionExtra(BaseModel):
+    """The connection's further fields; each is described in :mod:`airflow_provider_datapipe.get_provider_info`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    poll_interval: float = Field(default=15, gt=0)
+    timeout: float = Field(default=60, gt=0)
+    retry_budget: float = Field(default=60, ge=0)
+    max_connections: int = Field(default=16, ge=1)
+    proxy: str | None = None
+    ca_bundle: str | None = None
+    allow_plain_http: bool = False
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _default_if_empty(cls, value: object, info: Any) -> object:
+        # The form stores an emptied field as null or as an empty text.
+        return cls.model_fields[info.field_name].default if value in (None, "") else value
+
+
+def read_extra(connection: AirflowConnection) -> ConnectionExtra:
+    """
+    Read the further fields of a connection.
+
+    :raises ConfigurationError: one of them can't be used.
+    """
+    given = connection.extra_dejson
+    known = ConnectionExtra.model_fields
+    for name in given.keys() - known.keys():
+        if near := difflib.get_close_matches(name, known, n=1):
+            log.warning("Connection %s: extra field %s is not known; was %s meant?", connection.conn_id, name, near[0])
+    try:
+        return ConnectionExtra.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in problem["loc"])
+        raise ConfigurationError(f"Connection {connection.conn_id}: extra field {field}: {problem['msg']}.") from None
+
+
+def base_url(connection: AirflowConnection) -> str:
+    """
+    Put the base address together: the host may be a whole URL, or a name beside scheme and port.
+
+    :raises ConfigurationError: there is no host.
+    """
+    host = (connection.host or "").strip()
+    if not host:
+        raise ConfigurationError("There is no base address: set it as the connection's host.")
+    if "://" in host:
+        return host if connection.port is None else _with_port(host, connection.port)
+    name, slash, path = host.partition("/")
+    port = f":{connection.port}" if connection.port else ""
+    return f"{connection.schema or 'https'}://{name}{port}{slash}{path}"
+
+
+def _with_port(url: str, port: int) -> str:
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    # A port in the address itself is the more explicit one.
+    has_port = authority.rpartition("]")[2].count(":") == 1
+    return url if has_port else f"{scheme}://{authority}:{port}{slash}{path}"
+
+
+def settings_of(connection: AirflowConnection, extra: ConnectionExtra) -> Settings:
+    """
+    Make the settings of a client.
+
+    :param connection: where to, and with which key.
+    :param extra: its further fields.
+    :raises ConfigurationError: the connection can't be used as it is.
+    """
+    try:
+        return Settings(
+            base_url=base_url(connection),
+            api_key=connection.password or "",
+            timeout=extra.timeout,
+            retry=RetryPolicy(budget=extra.retry_budget),
+            proxy=extra.proxy,
+            ca_bundle=extra.ca_bundle,
+            max_connections=extra.max_connections,
+            allow_plain_http=extra.allow_plain_http,
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"Connection {connection.conn_id}: {error}") from None

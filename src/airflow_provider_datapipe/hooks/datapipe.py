@@ -1,0 +1,122 @@
+"""The hook: one connection to the service, for blocking tasks and for triggers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from airflow.sdk import BaseHook
+
+from airflow_provider_datapipe.api.client import AsyncClient, Client
+from airflow_provider_datapipe.api.endpoints import connections
+from airflow_provider_datapipe.api.errors import (
+    ApiError,
+    AuthenticationError,
+    DatapipeError,
+    PermissionDeniedError,
+    ProtocolError,
+)
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import RetryPolicy
+from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_extra, settings_of
+from airflow_provider_datapipe.runs.steps import Steps, drive
+
+T = TypeVar("T")
+
+
+class DatapipeHook(BaseHook):
+    """
+    Talks to a data pipeline service.
+
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`.
+    """
+
+    conn_name_attr = "datapipe_conn_id"
+    default_conn_name = "datapipe_default"
+    conn_type = "datapipe"
+    hook_name = "Datapipe"
+
+    def __init__(self, datapipe_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.datapipe_conn_id = datapipe_conn_id
+
+    @cached_property
+    def _connection(self) -> Any:
+        return self.get_connection(self.datapipe_conn_id)
+
+    @cached_property
+    def extra(self) -> ConnectionExtra:
+        """
+        The connection's further fields.
+
+        :raises ConfigurationError: one of them can't be used.
+        """
+        return read_extra(self._connection)
+
+    @cached_property
+    def _client(self) -> Client:
+        return Client(settings_of(self._connection, self.extra))
+
+    def get_conn(self) -> Client:
+        """
+        Give the client, which is made once.
+
+        :raises ConfigurationError: the connection can't be used as it is.
+        """
+        return self._client
+
+    def close(self) -> None:
+        """Close the client's connections, if there are any."""
+        if "_client" in self.__dict__:
+            self._client.close()
+            del self._client
+
+    def send(self, request: Request[T]) -> T:
+        """
+        Send a request and read its answer.
+
+        :param request: what an endpoint function returned.
+        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
+        """
+        return self.get_conn().send(request)
+
+    def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
+        """
+        Iterate the items of a list.
+
+        :param request: what the list's endpoint function returned.
+        :param limit: the most items to give; None for all.
+        """
+        return self.get_conn().pages(request, limit=limit)
+
+    def run(self, steps: Steps[T]) -> T:
+        """Carry out steps of :mod:`airflow_provider_datapipe.runs`, blocking."""
+        return drive(steps, self.send, time.sleep)
+
+    async def aget_conn(self) -> AsyncClient:
+        """
+        Make a client for the running event loop. Whoever asks for it closes it.
+
+        :raises ConfigurationError: the connection can't be used as it is.
+        """
+        connection: Any = await self.aget_connection(self.datapipe_conn_id)
+        return AsyncClient(settings_of(connection, read_extra(connection)))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Tell a wrong address, a wrong key and a healthy service apart (Airflow's Test Connection)."""
+        try:
+            settings = settings_of(self._connection, self.extra)
+            # Somebody waits at the form: say at once what is wrong.
+            with Client(replace(settings, timeout=min(settings.timeout, 15), retry=RetryPolicy(budget=0))) as client:
+                client.send(connections.list_(limit=1))
+        except (AuthenticationError, PermissionDeniedError) as error:
+            return False, f"The service is there, but does not accept the API key. {error}"
+        except (ApiError, ProtocolError) as error:
+            return False, f"Something else than the service's management interface answered. {error}"
+        except DatapipeError as error:
+            return False, str(error)
+        return True, f"The service at {settings.base_url} is healthy and accepts the API key."

@@ -1,0 +1,104 @@
+"""What an end means for the task that waited for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_datapipe.runs.errors import (
+    LostContactError,
+    RunCanceledError,
+    RunError,
+    RunFailedError,
+    RunNotScheduledError,
+    RunPartialError,
+    RunTimeoutError,
+    RunUnknownError,
+    RunVanishedError,
+)
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import RunResult
+from airflow_provider_datapipe.runs.wait import End, EndReason
+
+_GOES_ON = "The run may still be going: look at it in the service before this task is run again."
+
+
+def result_of(end: End) -> RunResult:
+    """Give what is known of a run, whatever its end."""
+    reference = end.reference
+    known = end.result or RunResult(
+        kind=reference.kind,
+        resource_id=reference.resource_id,
+        name=reference.name,
+        run_id=reference.run_id,
+        status=None,
+        outcome=str(end.outcome),
+        started_at=None,
+        finished_at=None,
+        duration=None,
+        rows_synced=None,
+        rows_failed=None,
+        rows_total=None,
+        attached=reference.attached,
+        error=None,
+    )
+    return RunResult(**{**known, "error": known["error"] or end.detail})  # type: ignore[typeddict-item]
+
+
+def error_of(end: End, *, max_failed_rows: int = 0) -> RunError | None:
+    """
+    Give the error that an end is, or None if it is a success.
+
+    :param end: how the wait ended.
+    :param max_failed_rows: how many rows may fail in a run that otherwise completed.
+    """
+    result = result_of(end)
+    what = f"{KINDS[end.reference.kind].noun} {end.reference.name}"
+    if end.reference.name != end.reference.resource_id:
+        what += f" ({end.reference.resource_id})"
+    run = f"run {result['run_id']}" if result["run_id"] else "the run"
+    if end.reason is not EndReason.RUN_OVER:
+        return _unfinished(end, what, run)
+    if end.outcome is Outcome.SUCCEEDED:
+        return None
+    if end.outcome is Outcome.PARTIAL:
+        failed = result["rows_failed"]
+        if failed is not None and failed <= max_failed_rows:
+            return None
+        return RunPartialError(
+            f"{what}: {run} completed, but {_count(failed)} of {_count(result['rows_total'])} rows failed, "
+            f"{max_failed_rows} are allowed{_reason(result)}. Look at its failed records, mend them, then run this "
+            "task again with retry_failed_records."
+        )
+    if end.outcome is Outcome.CANCELED:
+        return RunCanceledError(f"{what}: {run} was canceled in the service{_reason(result)}.")
+    if end.outcome is Outcome.UNKNOWN:
+        return RunUnknownError(
+            f"{what}: {run} ended with the status {result['status']!r}, which this version of the provider does not "
+            "know, so it is not taken for success. Look at the run in the service."
+        )
+    return RunFailedError(f"{what}: {run} failed{_reason(result) or '; the service gives no reason: look there'}.")
+
+
+def _unfinished(end: End, what: str, run: str) -> RunError:
+    detail = (end.detail or "").rstrip(".")
+    if end.reason is EndReason.TIMEOUT:
+        return RunTimeoutError(f"{what}: {run} did not end in time; it is {end.outcome}. {_GOES_ON}")
+    if end.reason is EndReason.NOT_SCHEDULED:
+        return RunNotScheduledError(
+            f"{what}: a run was requested, but none was scheduled {detail}. Look at the schedule of its source in the "
+            "service; a run may still begin."
+        )
+    if end.reason is EndReason.LOST_CONTACT:
+        return LostContactError(f"{what}: contact with the service was lost {detail}. {_GOES_ON}")
+    if end.reason is EndReason.VANISHED:
+        return RunVanishedError(f"{what}: the service no longer knows {run}: {detail}. Was it deleted there?")
+    return RunFailedError(f"{what}: the service refused to start a run: {detail}.")
+
+
+def _reason(result: dict[str, Any] | RunResult) -> str:
+    return f": {result['error'].rstrip('.')}" if result["error"] else ""
+
+
+def _count(number: float | None) -> str:
+    return "an unknown number" if number is None else f"{number:,}"

@@ -1,0 +1,51 @@
+"""Waiting for runs in the triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+
+class DatapipeRunTrigger(BaseTrigger):
+    """
+    Waits for the runs of a batch, and gives the batch back as it then stands.
+
+    It holds no secret: the connection is looked up where the trigger runs.
+
+    :param datapipe_conn_id: the connection.
+    :param batch: which runs (:meth:`airflow_provider_datapipe.runs.batch.Batch.as_dict`).
+    :param policy: how patient to be (:meth:`airflow_provider_datapipe.runs.wait.WaitPolicy.as_dict`).
+    """
+
+    def __init__(self, datapipe_conn_id: str, batch: dict[str, Any], policy: dict[str, Any]) -> None:
+        super().__init__()
+        self.datapipe_conn_id = datapipe_conn_id
+        self.batch = batch
+        self.policy = policy
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Give class path and arguments."""
+        return (
+            "airflow_provider_datapipe.triggers.run.DatapipeRunTrigger",
+            {"datapipe_conn_id": self.datapipe_conn_id, "batch": self.batch, "policy": self.policy},
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait, and give one event: the batch, or why it could not be waited for."""
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+        from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
+        from airflow_provider_datapipe.runs.steps import adrive
+        from airflow_provider_datapipe.runs.wait import WaitPolicy
+
+        batch = Batch.from_dict(self.batch)
+        try:
+            async with await DatapipeHook(self.datapipe_conn_id).aget_conn() as client:
+                await adrive(wait_for_some(batch, WaitPolicy(**self.policy)), client.send, asyncio.sleep)
+        except DatapipeError as error:
+            yield TriggerEvent({"status": "error", "message": str(error), "batch": batch.as_dict()})
+            return
+        yield TriggerEvent({"status": "success", "batch": batch.as_dict(), "policy": self.policy})

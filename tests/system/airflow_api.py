@@ -28,6 +28,7 @@ class TaskInstance:
     :param map_index: Its index among the mapped ones of the task; -1 if the task is not mapped.
     :param state: Its state; none before it is scheduled.
     :param try_number: Which attempt this is.
+    :param operator: The name of its operator.
     :param start_date: When its last pass through a worker began.
     :param end_date: When it ended.
     """
@@ -36,6 +37,7 @@ class TaskInstance:
     map_index: int
     state: str | None
     try_number: int
+    operator: str | None
     start_date: datetime | None
     end_date: datetime | None
 
@@ -60,6 +62,7 @@ class TaskInstance:
             map_index=answer["map_index"],
             state=answer["state"],
             try_number=answer["try_number"],
+            operator=answer["operator_name"],
             start_date=moment("start_date"),
             end_date=moment("end_date"),
         )

@@ -271,6 +271,22 @@ class AirflowComponents:
         folder = self.home / "task-logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
         return sorted(path for path in folder.rglob("*.log*") if path.is_file())
 
+    def log_tail(self, dag_id: str, run_id: str, instance: TaskInstance, lines: int = 25) -> str:
+        """
+        Read the end of what the last attempt of a task instance logged on a worker.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param instance: The task instance.
+        :param lines: How many lines.
+        """
+        folder = f"map_index={instance.map_index}" if instance.map_index >= 0 else instance.task_id
+        name = f"attempt={instance.try_number}.log"
+        for path in self.task_logs(dag_id, run_id, instance.task_id):
+            if path.name == name and path.parent.name in (folder, f"task_id={folder}"):
+                return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        return f"no log {name} of {instance.label}"
+
     def was_deferred(self, dag_id: str, run_id: str, task_id: str) -> bool:
         """
         Tell whether a triggerer has run a trigger of a task.

@@ -109,6 +109,10 @@ class Workspace:
         self._programs.append(program)
         return program
 
+    def log_files(self) -> list[Path]:
+        """List the logs of the programs."""
+        return [program.log for program in self._programs if program.log.exists()]
+
     def close(self) -> None:
         """Stop what still runs, all at once, and remove the folder."""
         if self._held is None:

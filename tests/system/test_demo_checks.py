@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+
+from tests.system.airflow_api import TaskInstance
+from tests.system.demo_checks import (
+    SOURCES,
+    check_deferral,
+    check_partner,
+    check_secret,
+    check_table,
+    check_warehouse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROWS = "id,name,weight,seen\n1,a,0.5,2013-01-01T10:00:00Z\n2,NA,NA,2013-01-01T11:00:00Z\n2,NA,NA,2013-01-01T11:00:00Z\n"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    file = tmp_path / "things.csv"
+    file.write_text(ROWS)
+    return file
+
+
+@pytest.fixture
+def warehouse(source: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("CREATE SCHEMA nycflights")
+        # Another order, and a column of the service's own.
+        connection.read_csv(str(source), na_values="NA").create_view("file")
+        connection.execute("CREATE TABLE nycflights.things AS SELECT *, 7 AS loaded FROM file ORDER BY id DESC")
+        yield connection
+
+
+def test_a_table_equals_its_file(warehouse: duckdb.DuckDBPyConnection, source: Path, tmp_path: Path) -> None:
+    check = check_table(warehouse, "things", source, tmp_path)
+    assert check.holds, check
+    assert check.found.startswith("3 rows, ")
+
+
+def test_a_zipped_file_is_read_and_leaves_nothing(
+    warehouse: duckdb.DuckDBPyConnection, source: Path, tmp_path: Path
+) -> None:
+    packed = tmp_path / "things.csv.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(source, "things.csv")
+    before = set(tmp_path.iterdir())
+    assert check_table(warehouse, "things", packed, tmp_path).holds
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM nycflights.things WHERE id = 1",
+        "INSERT INTO nycflights.things SELECT * FROM nycflights.things WHERE id = 1",
+        "UPDATE nycflights.things SET weight = 0 WHERE weight IS NULL",
+        "UPDATE nycflights.things SET seen = seen + INTERVAL 1 SECOND WHERE id = 1",
+        "ALTER TABLE nycflights.things ALTER weight TYPE INTEGER",
+        "ALTER TABLE nycflights.things DROP name",
+    ],
+)
+def test_damage_is_seen(warehouse: duckdb.DuckDBPyConnection, source: Path, tmp_path: Path, damage: str) -> None:
+    warehouse.execute(damage)
+    assert not check_table(warehouse, "things", source, tmp_path).holds
+
+
+def test_a_missing_table_is_a_finding(tmp_path: Path) -> None:
+    file = tmp_path / "warehouse.duckdb"
+    duckdb.connect(str(file)).close()
+    for source in SOURCES.values():
+        (tmp_path / source).write_text(ROWS)
+    (tmp_path / SOURCES["flights"]).unlink()
+    with zipfile.ZipFile(tmp_path / SOURCES["flights"], "w") as archive:
+        archive.writestr("flights.csv", ROWS)
+    checks = check_warehouse(file, tmp_path, tmp_path, [], lambda text: None)
+    assert [check.what for check in checks] == [*(f"table {table}" for table in SOURCES), "partner"]
+    assert not any(check.holds for check in checks)
+    assert "0 tables or views" in checks[-1].found
+
+
+def delay(carrier: str, flights: int, mean: float = 1.0) -> dict[str, Any]:
+    return {"carrier": carrier, "month": 1, "flights": flights, "mean": mean}
+
+
+def test_the_partner_has_all_but_what_it_refuses_for_good() -> None:
+    rows = [delay("UA", 10), delay("HA", 30), delay("OO", 9)]
+    check = check_partner(rows, [delay("HA", 30), delay("UA", 10)])
+    assert check.holds
+    assert check.found == "2 records, all but 1 with too few flights"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "found"),
+    [
+        ([delay("UA", 10)], "1 missing, 0 too many, 0 different"),
+        ([delay("UA", 10), delay("HA", 30), delay("OO", 9)], "0 missing, 1 too many, 0 different"),
+        ([delay("UA", 10), delay("HA", 30, mean=1.1)], "0 missing, 0 too many, 1 different"),
+    ],
+)
+def test_what_the_partner_should_not_have_is_seen(accepted: list[dict[str, Any]], found: str) -> None:
+    check = check_partner([delay("UA", 10), delay("HA", 30), delay("OO", 9)], accepted)
+    assert not check.holds
+    assert found in check.found
+
+
+def instance(task_id: str, operator: str) -> TaskInstance:
+    return TaskInstance(task_id, -1, "success", 1, operator, None, None)
+
+
+def test_a_waiting_task_that_was_not_deferred_is_named() -> None:
+    instances = [
+        instance("load", "EltSyncRunOperator"),
+        instance("send", "ReverseEtlRunOperator"),
+        instance("look", "_PythonDecoratedOperator"),
+    ]
+    assert check_deferral(instances, {"load", "send"}.__contains__).holds
+    check = check_deferral(instances, {"load"}.__contains__)
+    assert not check.holds
+    assert check.found == "all but send"
+    assert not check_deferral([instances[2]], lambda task_id: True).holds
+
+
+def test_a_secret_in_a_log_is_found(tmp_path: Path) -> None:
+    clean, leaky = tmp_path / "clean.log", tmp_path / "leaky.log"
+    clean.write_text("connected with ***")
+    leaky.write_bytes(b"\xff key=s3cret")
+    assert check_secret("s3cret", [clean]).holds
+    check = check_secret("s3cret", [clean, leaky])
+    assert not check.holds
+    assert check.found == "in leaky.log"

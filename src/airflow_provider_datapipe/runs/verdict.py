@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
+from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.runs.errors import (
     LostContactError,
     RunCanceledError,
@@ -17,7 +18,8 @@ from airflow_provider_datapipe.runs.errors import (
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import RunResult
+from airflow_provider_datapipe.runs.reference import Observation, RunResult
+from airflow_provider_datapipe.runs.steps import Steps
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
 _GOES_ON = "The run may still be going: look at it in the service before this task is run again."
@@ -42,7 +44,24 @@ def result_of(end: End) -> RunResult:
         attached=reference.attached,
         error=None,
     )
-    return RunResult(**{**known, "error": known["error"] or end.detail})  # type: ignore[typeddict-item]
+    return RunResult(**{**known, "error": known["error"] or end.detail})
+
+
+def explain(end: End) -> Steps[End]:
+    """
+    Ask the service why a run ended as it did, where the run itself does not say so.
+
+    What can't be asked stays unsaid: the end itself is known.
+    """
+    ended_badly = end.reason is EndReason.RUN_OVER and end.outcome is not Outcome.SUCCEEDED
+    if not ended_badly or end.result is None or end.result["error"]:
+        return end
+    seen = Observation(end.reference, end.outcome, end.result)
+    try:
+        reason = yield from KINDS[end.reference.kind].explain(seen)
+    except DatapipeError:
+        return end
+    return replace(end, detail=reason)
 
 
 def error_of(end: End, *, max_failed_rows: int = 0) -> RunError | None:
@@ -59,25 +78,33 @@ def error_of(end: End, *, max_failed_rows: int = 0) -> RunError | None:
     run = f"run {result['run_id']}" if result["run_id"] else "the run"
     if end.reason is not EndReason.RUN_OVER:
         return _unfinished(end, what, run)
-    if end.outcome is Outcome.SUCCEEDED:
+    match end.outcome:
+        case Outcome.SUCCEEDED:
+            error = None
+        case Outcome.PARTIAL:
+            error = _partial(result, what, run, max_failed_rows)
+        case Outcome.CANCELED:
+            error = RunCanceledError(f"{what}: {run} was canceled in the service{_reason(result)}.")
+        case Outcome.FAILED:
+            reason = _reason(result) or "; the service gives no reason: look there"
+            error = RunFailedError(f"{what}: {run} failed{reason}.")
+        case _:
+            error = RunUnknownError(
+                f"{what}: {run} ended with the status {result['status']!r}, which this version of the provider does "
+                "not know, so it is not taken for success. Look at the run in the service."
+            )
+    return error
+
+
+def _partial(result: RunResult, what: str, run: str, allowed: int) -> RunError | None:
+    failed = result["rows_failed"]
+    if failed is not None and failed <= allowed:
         return None
-    if end.outcome is Outcome.PARTIAL:
-        failed = result["rows_failed"]
-        if failed is not None and failed <= max_failed_rows:
-            return None
-        return RunPartialError(
-            f"{what}: {run} completed, but {_count(failed)} of {_count(result['rows_total'])} rows failed, "
-            f"{max_failed_rows} are allowed{_reason(result)}. Look at its failed records, mend them, then run this "
-            "task again with retry_failed_records."
-        )
-    if end.outcome is Outcome.CANCELED:
-        return RunCanceledError(f"{what}: {run} was canceled in the service{_reason(result)}.")
-    if end.outcome is Outcome.UNKNOWN:
-        return RunUnknownError(
-            f"{what}: {run} ended with the status {result['status']!r}, which this version of the provider does not "
-            "know, so it is not taken for success. Look at the run in the service."
-        )
-    return RunFailedError(f"{what}: {run} failed{_reason(result) or '; the service gives no reason: look there'}.")
+    return RunPartialError(
+        f"{what}: {run} completed, but {_count(failed)} of {_count(result['rows_total'])} rows failed, "
+        f"{allowed} are allowed{_reason(result)}. Look at its failed records, mend them, then run this task again "
+        "with retry_failed_records."
+    )
 
 
 def _unfinished(end: End, what: str, run: str) -> RunError:
@@ -96,7 +123,7 @@ def _unfinished(end: End, what: str, run: str) -> RunError:
     return RunFailedError(f"{what}: the service refused to start a run: {detail}.")
 
 
-def _reason(result: dict[str, Any] | RunResult) -> str:
+def _reason(result: RunResult) -> str:
     return f": {result['error'].rstrip('.')}" if result["error"] else ""
 
 

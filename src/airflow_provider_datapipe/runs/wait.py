@@ -97,8 +97,9 @@ class Watch:
         #: When to look next.
         self.due = now
         self._policy = policy
-        self._began = now
         self._contact = now
+        #: Since when a run that was asked for has not appeared.
+        self._absent: float | None = None
         self._last: Observation | None = None
 
     def seen(self, observation: Observation, now: float) -> End | None:
@@ -108,8 +109,12 @@ class Watch:
         self.reference = observation.reference
         if observation.outcome.is_over:
             return self._end(EndReason.RUN_OVER)
-        if observation.result is None and now >= self._began + self._policy.schedule_limit:
-            return self._end(EndReason.NOT_SCHEDULED, f"for {now - self._began:.0f} s")
+        if observation.result is not None:
+            self._absent = None
+        elif self._absent is None:
+            self._absent = now
+        elif now >= self._absent + self._policy.schedule_limit:
+            return self._end(EndReason.NOT_SCHEDULED, f"for {now - self._absent:.0f} s")
         return self._again(now)
 
     def failed(self, error: DatapipeError, now: float) -> End | None:

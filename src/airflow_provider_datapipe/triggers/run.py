@@ -21,7 +21,7 @@ class DatapipeRunTrigger(BaseTrigger):
     """
 
     def __init__(self, datapipe_conn_id: str, batch: dict[str, Any], policy: dict[str, Any]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
         self.datapipe_conn_id = datapipe_conn_id
         self.batch = batch
         self.policy = policy
@@ -49,3 +49,20 @@ class DatapipeRunTrigger(BaseTrigger):
             yield TriggerEvent({"status": "error", "message": str(error), "batch": batch.as_dict()})
             return
         yield TriggerEvent({"status": "success", "batch": batch.as_dict(), "policy": self.policy})
+
+
+def check_event(event: dict[str, Any]) -> None:
+    """
+    Refuse an event that brings no batch.
+
+    :param event: what the trigger gave.
+    :raises LostContactError: the run could not be waited for.
+    """
+    from airflow_provider_datapipe.runs.errors import LostContactError
+
+    if event.get("status") != "success":
+        reason = str(event.get("message") or f"the trigger gave {event.get('status')!r}").rstrip(".")
+        raise LostContactError(
+            f"The run could not be waited for: {reason}. The run may still be going: mend the cause, then run this "
+            "task again; it attaches to the run if that is still going."
+        )

@@ -1,0 +1,107 @@
+"""Operators for ELT syncs and streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator, required
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.runs.batch import Batch
+    from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.runs.sync import SyncResult
+
+
+class EltStreamRunOperator(DatapipeSingleRunOperator):
+    """
+    Run one ELT stream, and wait until its table is loaded.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+
+    :param stream_id: id of the stream. (templated)
+    :param full_refresh: load everything anew, in place of what is new.
+
+    .. seealso:: interface.md, "POST /elt_streams/{id}/request_run" and "request_full_refresh".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "stream_id")
+    kind = "elt_stream"
+
+    def __init__(self, *, stream_id: str, full_refresh: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream_id = stream_id
+        self.full_refresh = full_refresh
+
+    def _target(self) -> Target:
+        from airflow_provider_datapipe.runs.reference import Target
+
+        stream_id = required("stream_id", self.stream_id)
+        return Target(stream_id, stream_id, {"full_refresh": self.full_refresh})
+
+
+class EltSyncRunOperator(DatapipeRunOperator):
+    """
+    Run the streams of an ELT sync at once, and wait until all have ended.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.sync.SyncResult` with one result for each stream. A stream that
+    fails does not stop the others.
+
+    :param sync_id: id of the sync. (templated)
+    :param streams: names or ids of the streams to run; None for all. (templated)
+    :param full_refresh: load everything anew, in place of what is new.
+    :param max_active_streams: the most streams that run at a time; None for no limit.
+    :param on_partial_failure: what happens when some streams failed and some did not: ``fail`` the task, or
+        ``succeed`` with a warning. When all failed, the task fails.
+
+    .. seealso:: interface.md, "GET /elt_streams" and "POST /elt_streams/{id}/request_run".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "sync_id", "streams")
+    kind = "elt_stream"
+
+    def __init__(
+        self,
+        *,
+        sync_id: str,
+        streams: list[str] | str | None = None,
+        full_refresh: bool = False,
+        max_active_streams: int | None = None,
+        on_partial_failure: Literal["fail", "succeed"] = "fail",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if max_active_streams is not None and max_active_streams < 1:
+            raise ValueError(f"max_active_streams must be 1 or more, not {max_active_streams}")
+        if on_partial_failure not in ("fail", "succeed"):
+            raise ValueError(f"on_partial_failure must be 'fail' or 'succeed', not {on_partial_failure!r}")
+        self.sync_id = sync_id
+        self.streams = streams
+        self.full_refresh = full_refresh
+        self.max_active_streams = max_active_streams
+        self.on_partial_failure = on_partial_failure
+
+    @property
+    def _alone(self) -> bool:
+        return False
+
+    def _begin(self) -> Steps[Batch]:
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.sync import targets_of_sync
+
+        chosen = [self.streams] if isinstance(self.streams, str) else self.streams
+        targets = yield from targets_of_sync(
+            required("sync_id", self.sync_id), chosen, {"full_refresh": self.full_refresh}
+        )
+        return Batch(self.kind, queued=targets, at_a_time=self.max_active_streams)
+
+    def _finish(self, batch: Batch) -> tuple[SyncResult, Exception | None]:
+        from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync
+
+        result = result_of_sync(self.sync_id, batch.ended)
+        error = error_of_sync(self.sync_id, batch.ended)
+        if error and result["outcome"] == "partial" and self.on_partial_failure == "succeed":
+            self.log.warning("%s The task succeeds, as on_partial_failure says.", error)
+            error = None
+        return result, error

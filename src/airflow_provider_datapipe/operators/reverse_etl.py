@@ -1,0 +1,60 @@
+"""Operators for reverse ETL syncs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator, required
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.runs.reference import Target
+
+
+class ReverseEtlRunOperator(DatapipeSingleRunOperator):
+    """
+    Run a reverse ETL sync, and wait until its destination has taken what it takes.
+
+    Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param max_failed_rows: how many rows the destination may refuse before the task fails.
+    :param retry_failed_records: have records that failed in earlier runs sent again by this one: True for all, or the
+        ids of some. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/request_run" and "POST /reverse_etl_failed_records/retry".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeRunOperator.template_fields,
+        "reverse_etl_sync_id",
+        "retry_failed_records",
+    )
+    kind = "reverse_etl"
+
+    def __init__(
+        self,
+        *,
+        reverse_etl_sync_id: str,
+        max_failed_rows: int = 0,
+        retry_failed_records: bool | list[str] = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if max_failed_rows < 0:
+            raise ValueError(f"max_failed_rows must be 0 or more, not {max_failed_rows}")
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.max_failed_rows = max_failed_rows
+        self.retry_failed_records = retry_failed_records
+
+    @property
+    def _failed_rows_allowed(self) -> int:
+        return self.max_failed_rows
+
+    def _target(self) -> Target:
+        from airflow_provider_datapipe.runs.reference import Target
+
+        sync_id = required("reverse_etl_sync_id", self.reverse_etl_sync_id)
+        if isinstance(self.retry_failed_records, str):
+            raise TypeError("retry_failed_records must be True, False or a list of record ids, not a text")
+        return Target(sync_id, sync_id, {"retry_failed_records": self.retry_failed_records})

@@ -1,0 +1,86 @@
+"""An ELT sync as a batch of the runs of its streams."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs
+from airflow_provider_datapipe.runs.errors import RunConflictError, RunError, RunFailedError
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import RunResult, Target
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.runs.verdict import error_of, result_of
+from airflow_provider_datapipe.runs.wait import End
+
+
+class SyncResult(TypedDict):
+    """
+    What the run of a sync came to.
+
+    ``outcome``: ``succeeded``, ``partial`` (some streams failed) or ``failed`` (all did).
+    ``rows_synced``: rows of all streams.
+    ``streams``: one result for each stream, by its name.
+    """
+
+    sync_id: str
+    outcome: str
+    rows_synced: float
+    streams: dict[str, RunResult]
+
+
+def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> Steps[list[Target]]:
+    """
+    Find the streams of a sync.
+
+    :param sync_id: id of the sync.
+    :param chosen: names or ids of the streams; None for all.
+    :param options: what each run takes.
+    :raises NotFoundError: there is no such sync.
+    :raises RunError: the sync does not run, has no streams, or not those that were chosen.
+    """
+    sync = yield from ask(elt_syncs.get(sync_id))
+    if not sync.enabled:
+        raise RunConflictError(
+            f"ELT sync {sync_id} is disabled, so its streams can't be run. Enable it in the service, or with "
+            f"elt_syncs.enable({sync_id!r}), then run this task again."
+        )
+    streams = yield from ask_all(elt_streams.list_(elt_sync_id=sync_id))
+    if not streams:
+        raise RunError(f"ELT sync {sync_id} has no streams: add some in the service.")
+    if chosen is not None:
+        known = {stream.id: stream for stream in streams} | {stream.name: stream for stream in streams}
+        if unknown := [name for name in chosen if name not in known]:
+            near = sorted({match for name in unknown for match in difflib.get_close_matches(name, known)})
+            hint = (
+                f"Was {' or '.join(near)} meant?" if near else f"It has {', '.join(sorted(s.name for s in streams))}."
+            )
+            raise RunError(f"ELT sync {sync_id} has no stream {', '.join(unknown)}. {hint}")
+        # A name given twice, or beside its id, is one stream.
+        streams = list({known[name].id: known[name] for name in chosen}.values())
+        if not streams:
+            raise RunError(f"No stream of ELT sync {sync_id} was chosen: name some, or leave streams out for all.")
+    return [Target(stream.id, stream.name, options) for stream in streams]
+
+
+def result_of_sync(sync_id: str, ends: Sequence[End]) -> SyncResult:
+    """Put the results of the streams together."""
+    results = [result_of(end) for end in ends]
+    failed = sum(error_of(end) is not None for end in ends)
+    outcome = Outcome.SUCCEEDED if not failed else Outcome.FAILED if failed == len(ends) else Outcome.PARTIAL
+    return SyncResult(
+        sync_id=sync_id,
+        outcome=str(outcome),
+        rows_synced=sum(result["rows_synced"] or 0 for result in results),
+        streams={result["name"]: result for result in results},
+    )
+
+
+def error_of_sync(sync_id: str, ends: Sequence[End]) -> RunError | None:
+    """Put the errors of the streams together, or give None if all succeeded."""
+    errors = [error for end in ends if (error := error_of(end))]
+    if not errors:
+        return None
+    told = " | ".join(str(error) for error in errors)
+    return RunFailedError(f"ELT sync {sync_id}: {len(errors)} of {len(ends)} streams failed: {told}")

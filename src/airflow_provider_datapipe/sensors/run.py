@@ -1,0 +1,199 @@
+"""Sensors that wait for runs which others start. Nothing heavy is imported here: DAG files import this."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue, conf
+
+from airflow_provider_datapipe.operators.base import required
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+    from airflow_provider_datapipe.runs.reference import Reference, RunResult
+    from airflow_provider_datapipe.runs.wait import End
+
+
+class DatapipeRunSensor(BaseSensorOperator):
+    """
+    Waits for the end of a run, and returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+
+    Without ``run_id`` it is the newest run: the one that is going, or, if none is, the one that ended last; with no run
+    so far, the first. A run that did not succeed fails the sensor, or skips it with ``soft_fail``.
+
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
+    :param run_id: the run; None for the newest. (templated)
+    :param deferrable: wait in the triggerer, without a worker slot. The default is Airflow's
+        ``[operators] default_deferrable``.
+    """
+
+    template_fields: Sequence[str] = ("datapipe_conn_id", "run_id")
+    ui_color = "#d7efe9"
+
+    #: Name of the kind of run.
+    kind: ClassVar[str]
+    #: The attribute that holds the id of what runs.
+    id_field: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        run_id: str | None = None,
+        datapipe_conn_id: str = "datapipe_default",
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.run_id = run_id
+        self.datapipe_conn_id = datapipe_conn_id
+        self.deferrable = deferrable
+
+    def poke(self, context: Context) -> bool | PokeReturnValue:
+        """
+        Look at the run once.
+
+        :raises DatapipeError: the run did not succeed, or the service could not be asked.
+        """
+        from airflow_provider_datapipe.runs.kinds import KINDS
+        from airflow_provider_datapipe.runs.wait import End, EndReason
+
+        hook = self._hook()
+        try:
+            kind = KINDS[self.kind]
+            seen = kind.read(self._reference(), hook.send(kind.look(self._reference())))
+            if not seen.outcome.is_over:
+                self.log.info("Run %s of %s is %s.", seen.reference.run_id, seen.reference.name, seen.outcome)
+                return False
+            end = End(EndReason.RUN_OVER, seen.reference, seen.outcome, seen.result)
+            return PokeReturnValue(is_done=True, xcom_value=self._judged(hook, end))
+        finally:
+            hook.close()
+
+    def execute(self, context: Context) -> Any:
+        """Poke once; then defer, or go on poking."""
+        if not self.deferrable:
+            return super().execute(context)
+        if done := self.poke(context):
+            return done.xcom_value if isinstance(done, PokeReturnValue) else None
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.wait import WaitPolicy
+        from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
+
+        batch = Batch(self.kind, waiting=[self._reference()])
+        policy = WaitPolicy(
+            poll_interval=max(self.poke_interval, 0.1),
+            deadline=time.time() + self.timeout,
+            # A run that nobody asked for may be hours away: only the sensor's own time-out counts.
+            schedule_limit=self.timeout,
+        )
+        return self.defer(
+            trigger=DatapipeRunTrigger(self.datapipe_conn_id, batch.as_dict(), policy.as_dict()),
+            method_name="execute_complete",
+        )
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> RunResult:
+        """
+        Judge what the trigger saw.
+
+        :param event: the event of :class:`~airflow_provider_datapipe.triggers.run.DatapipeRunTrigger`.
+        :raises AirflowSensorTimeout: the run did not end in time.
+        :raises DatapipeError: the run did not succeed, or could not be waited for.
+        """
+        from airflow.providers.common.compat.sdk import AirflowSensorTimeout
+
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.verdict import error_of
+        from airflow_provider_datapipe.runs.wait import EndReason
+        from airflow_provider_datapipe.triggers.run import check_event
+
+        check_event(event)
+        (end,) = Batch.from_dict(event["batch"]).ended
+        if end.reason in (EndReason.TIMEOUT, EndReason.NOT_SCHEDULED):
+            raise AirflowSensorTimeout(str(error_of(end)))
+        hook = self._hook()
+        try:
+            return self._judged(hook, end)
+        finally:
+            hook.close()
+
+    def _hook(self) -> DatapipeHook:
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+
+        return DatapipeHook(self.datapipe_conn_id)
+
+    def _reference(self) -> Reference:
+        from airflow_provider_datapipe.runs.reference import Reference
+
+        resource_id = required(self.id_field, getattr(self, self.id_field))
+        return Reference(self.kind, resource_id, resource_id, run_id=self.run_id)
+
+    def _judged(self, hook: DatapipeHook, end: End) -> RunResult:
+        """Give the result of a run that succeeded; skip or fail for any other."""
+        from airflow.providers.common.compat.sdk import AirflowSkipException
+
+        from airflow_provider_datapipe.runs.verdict import error_of, explain, result_of
+
+        error = error_of(hook.run(explain(end)))
+        if error is None:
+            return result_of(end)
+        if self.soft_fail or self.never_fail:
+            raise AirflowSkipException(str(error))
+        raise error
+
+
+class EltStreamRunSensor(DatapipeRunSensor):
+    """
+    Waits for the end of a run of an ELT stream. See :class:`DatapipeRunSensor` for the other parameters.
+
+    :param stream_id: id of the stream. (templated)
+
+    .. seealso:: interface.md, "GET /elt_stream_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, "stream_id")
+    kind = "elt_stream"
+    id_field = "stream_id"
+
+    def __init__(self, *, stream_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.stream_id = stream_id
+
+
+class OrchestrationRunSensor(DatapipeRunSensor):
+    """
+    Waits for the end of a run of an orchestration. See :class:`DatapipeRunSensor` for the other parameters.
+
+    :param orchestration_id: id of the orchestration. (templated)
+
+    .. seealso:: interface.md, "GET /orchestration_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, "orchestration_id")
+    kind = "orchestration"
+    id_field = "orchestration_id"
+
+    def __init__(self, *, orchestration_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.orchestration_id = orchestration_id
+
+
+class ReverseEtlRunSensor(DatapipeRunSensor):
+    """
+    Waits for the end of a run of a reverse ETL sync. See :class:`DatapipeRunSensor` for the other parameters.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+
+    .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, "reverse_etl_sync_id")
+    kind = "reverse_etl"
+    id_field = "reverse_etl_sync_id"
+
+    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reverse_etl_sync_id = reverse_etl_sync_id

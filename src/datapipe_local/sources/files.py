@@ -1,0 +1,124 @@
+"""Files in a folder: CSV, JSON Lines and Parquet, also zipped."""
+
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from datapipe_local.errors import RunError
+from datapipe_local.sources.base import Fetched
+from datapipe_local.sources.formats import FORMATS, format_of
+from datapipe_local.strict import Strict
+from datapipe_local.warehouse import Scan
+
+_CHUNK = 1 << 20
+# What DuckDB takes for a pattern in a file's name.
+_PATTERN_CHARACTERS = frozenset("*?[]{}")
+
+
+class FilesSettings(Strict):
+    """Settings of a connection to a folder."""
+
+    path: str = Field(min_length=1)
+
+
+class FileOrigin(Strict):
+    """Which file of the folder a stream reads, and how."""
+
+    file: str = Field(min_length=1)
+    format: Literal["csv", "jsonl", "parquet"] | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    @field_validator("file")
+    @classmethod
+    def _stays_in_the_folder(cls, file: str) -> str:
+        if PurePath(file).is_absolute() or ".." in PurePath(file).parts:
+            raise ValueError("give the file's place within the connection's path, without '..'")
+        return file
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> Self:
+        self.reader_options()
+        return self
+
+    @property
+    def known_format(self) -> str:
+        """The format: as given, else by the file's name."""
+        name = self.format or format_of(self.file)
+        if name is None:
+            raise ValueError(f"the format of {self.file!r} is not known by its name: give `format`")
+        return name
+
+    def reader_options(self) -> dict[str, Any]:
+        """Give the options for DuckDB's reader."""
+        return FORMATS[self.known_format].check(self.options)
+
+
+class FilesSource:
+    """
+    A folder of files.
+
+    :param settings: As :class:`FilesSettings` describes.
+    """
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._folder = Path(FilesSettings.model_validate(settings).path)
+
+    @contextmanager
+    def fetch(self, origin: dict[str, Any], scratch: Path) -> Iterator[Fetched]:
+        """
+        Get one file, unpacked if need be.
+
+        :param origin: As :class:`FileOrigin` describes.
+        :param scratch: Where zipped files are unpacked.
+        :raises RunError: it is not there, or cannot be unpacked.
+        """
+        wanted = FileOrigin.model_validate(origin)
+        path = self._folder / wanted.file
+        if not path.is_file():
+            raise RunError(f"The source file {path} does not exist: put it there, or correct `file` of the stream.")
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            readable = self._readable(path, Path(folder))
+            if readable.stat().st_size == 0:
+                raise RunError(f"The source file {path} is empty: it has not even a header.")
+            scan = Scan(FORMATS[wanted.known_format].reader, readable, wanted.reader_options())
+            yield Fetched(scan, path.stat().st_size)
+
+    def _readable(self, path: Path, folder: Path) -> Path:
+        if path.suffix.lower() == ".zip":
+            return _unpack(path, folder)
+        if _PATTERN_CHARACTERS & set(str(path)):
+            # Under a plain name it is one file and no pattern.
+            alias = folder / "data"
+            alias.symlink_to(path.absolute())
+            return alias
+        return path
+
+
+def _unpack(path: Path, folder: Path) -> Path:
+    """Unpack the one file of an archive: DuckDB's readers do not read zip."""
+    unpacked = folder / "data"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [
+                member
+                for member in archive.infolist()
+                # macOS adds a folder of its own.
+                if not member.is_dir() and not member.filename.startswith("__MACOSX/")
+            ]
+            if len(members) != 1:
+                raise RunError(f"{path} holds {len(members)} files: pack the one that the stream reads.")
+            with archive.open(members[0]) as packed, unpacked.open("wb") as out:
+                shutil.copyfileobj(packed, out, _CHUNK)
+    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+        raise RunError(f"{path} cannot be unpacked: {error}. Pack it again.") from error
+    except RuntimeError as error:
+        raise RunError(f"{path} cannot be unpacked: it is encrypted. Pack it without a password.") from error
+    except OSError as error:
+        raise RunError(f"{path} cannot be unpacked: {error.strerror or error}.") from error
+    return unpacked

@@ -1,0 +1,104 @@
+"""One SQLite file in WAL mode, shared by all threads."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import contextmanager
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: Which :file:`schema.sql` a file was made with; another number is another, incompatible layout.
+SCHEMA_VERSION = 1
+
+
+class Database:
+    """
+    A connection that threads take turns at.
+
+    Statements take microseconds, so that waiting costs less than a connection per thread would. A committed
+    transaction survives the end of this process in any way. (It may not survive a power failure:
+    ``synchronous`` is NORMAL, which saves an fsync per commit.)
+
+    :param path: The file; it is created where there is none.
+    :raises SetupError: it is no database of this version of the service.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._turn = threading.RLock()
+        self._depth = 0
+        try:
+            # Transactions are begun by name, never by the driver.
+            self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._connection.row_factory = sqlite3.Row
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            self._prepare(path)
+        except sqlite3.Error as error:
+            raise SetupError(f"Cannot open the state in {path}: {error}.") from error
+
+    def close(self) -> None:
+        """Close the file. No thread may be at work on it."""
+        with self._turn:
+            self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Do all of the block or nothing of it. A block within a block belongs to the outer one."""
+        with self._turn:
+            if self._depth == 0:
+                self._connection.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield
+            except BaseException:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._depth -= 1
+            if self._depth == 0:
+                self._connection.execute("COMMIT")
+
+    def rows(self, sql: str, *parameters: Any) -> list[sqlite3.Row]:
+        """Give all rows of a query."""
+        with self._turn:
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def row(self, sql: str, *parameters: Any) -> sqlite3.Row | None:
+        """Give the first row of a query, if there is any."""
+        with self._turn:
+            row: sqlite3.Row | None = self._connection.execute(sql, parameters).fetchone()
+            return row
+
+    def value(self, sql: str, *parameters: Any) -> Any:
+        """Give the first column of the first row of a query; ``None`` without a row."""
+        row = self.row(sql, *parameters)
+        return None if row is None else row[0]
+
+    def run(self, sql: str, *parameters: Any) -> int:
+        """Execute a statement and give the number of rows that it changed."""
+        with self._turn:
+            return self._connection.execute(sql, parameters).rowcount
+
+    def run_many(self, sql: str, parameters: list[tuple[Any, ...]]) -> None:
+        """Execute a statement once for each of the parameters, in one transaction."""
+        with self.transaction():
+            self._connection.executemany(sql, parameters)
+
+    def _prepare(self, path: Path) -> None:
+        version = self.value("PRAGMA user_version")
+        if version == 0 and not self.value("SELECT count(*) FROM sqlite_master"):
+            schema = resources.files(__package__).joinpath("schema.sql").read_text(encoding="utf-8")
+            self._connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        elif version != SCHEMA_VERSION:
+            raise SetupError(
+                f"{path} is of version {version}, this datapipe-local needs {SCHEMA_VERSION}: choose another --home."
+            )

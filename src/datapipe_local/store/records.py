@@ -1,0 +1,219 @@
+"""What the store holds: one record type per table, its fields the table's columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from datapipe_local.clock import Timestamp
+
+Json = dict[str, Any]
+
+
+class JobKind(StrEnum):
+    """What kinds of work run in the background."""
+
+    ELT_STREAM_RUN = "elt_stream_run"
+    MATERIALIZATION = "materialization"
+    REVERSE_ETL_SYNC_RUN = "reverse_etl_sync_run"
+
+
+class ItemState(StrEnum):
+    """Where an item of an orchestration run stands."""
+
+    WAITING = "waiting"
+    GOING = "going"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class RecordState(StrEnum):
+    """What became of a record of reverse ETL."""
+
+    SYNCED = "synced"
+    FAILED = "failed"
+    RESET = "reset"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """A connection to a source or a destination."""
+
+    id: str
+    integration_id: str
+    label: str
+    settings: Json
+    created_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class Orchestration:
+    """A workflow with a cron schedule."""
+
+    id: str
+    name: str
+    cron_schedule: str
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class EltSync:
+    """Copies from a connection into a schema of the warehouse."""
+
+    id: str
+    connection_id: str
+    destination_schema_name: str
+    sync_interval: str | None
+    enabled: bool
+    orchestration_workflow_id: str | None
+    start_date: Timestamp | None = None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class EltStream:
+    """One table of a sync."""
+
+    id: str
+    elt_sync_id: str
+    name: str
+    origin: Json
+    incremental_primary_key_name: list[str] | None = None
+    incremental_pointer_id: str | None = None
+    full_sync_at_midnight: bool = False
+    full_sync_always: bool = False
+    protected_from_full_sync: bool = False
+    excluded_substreams: list[str] = field(default_factory=list)
+    enabled_history_table: bool = False
+    full_refresh_requested: bool = False
+    loaded: bool = False
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class EltStreamRun:
+    """One run of a stream."""
+
+    id: str
+    elt_sync_id: str
+    elt_stream_id: str
+    started_at: Timestamp
+    finished_at: Timestamp | None = None
+    status: str
+    rows_synced: int | None = None
+    bytes_synced: int = 0
+    full_sync_trigger: str
+    operation_mode: str
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transform:
+    """A SQL model, and what stands in the warehouse for it (``object_...``)."""
+
+    id: str
+    name: str
+    folder_path: str
+    status: str
+    materialization: str
+    documentation: str | None = None
+    latest_version_id: str
+    published_version_id: str | None = None
+    publication: int = 0
+    materialization_status: str | None = None
+    materialization_error: str | None = None
+    object_tag: str | None = None
+    object_kind: str | None = None
+    object_schema: str | None = None
+    object_name: str | None = None
+    orchestration_workflow_id: str | None = None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformVersion:
+    """One SQL text of a transform."""
+
+    id: str
+    transform_id: str
+    sql_template: str
+    created_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReverseEtlSync:
+    """Writes the rows of a transform to a destination."""
+
+    id: str
+    enabled: bool
+    source_id: str
+    destination_connection_id: str
+    object_type_id: str
+    sync_interval: str | None
+    orchestration_workflow_id: str | None
+    operation: Json
+    settings: Json
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReverseEtlSyncRun:
+    """One run of a reverse ETL sync."""
+
+    id: str
+    reverse_etl_sync_id: str
+    started_at: Timestamp
+    finished_at: Timestamp | None = None
+    status: str
+    total_rows: int | None = None
+    distinct_rows: int | None = None
+    new_rows: int | None = None
+    synced_rows: int | None = None
+    failed_rows: int | None = None
+    error: str | None = None
+    checkpoint: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrchestrationRun:
+    """One run of an orchestration."""
+
+    id: str
+    orchestration_id: str
+    status: str
+    due_at: Timestamp
+    started_at: Timestamp | None = None
+    finished_at: Timestamp | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrchestrationItem:
+    """One thing that an orchestration run has to do."""
+
+    run_id: str
+    position: int
+    stage: int
+    job_kind: str
+    subject_id: str
+    depends_on: list[int]
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Something that the service owes."""
+
+    seq: int
+    kind: str
+    subject_id: str
+    run_id: str | None = None
+    due_at: Timestamp
+    orchestration_run_id: str | None = None
+    orchestration_position: int | None = None

@@ -1,0 +1,48 @@
+"""All tables together."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.store import records
+from datapipe_local.store.database import Database
+from datapipe_local.store.table import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Store:
+    """
+    The state of the service.
+
+    :param path: The SQLite file; it is created where there is none.
+    :raises SetupError: it is no state of this version of the service.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.database = database = Database(path)
+        self.transaction = database.transaction
+        self.close = database.close
+        self.connections = Table(database, "connections", records.Connection)
+        self.orchestrations = Table(database, "orchestrations", records.Orchestration)
+        self.orchestration_runs = Table(database, "orchestration_runs", records.OrchestrationRun)
+        self.orchestration_items = Table(database, "orchestration_items", records.OrchestrationItem)
+        self.elt_syncs = Table(database, "elt_syncs", records.EltSync)
+        self.elt_streams = Table(database, "elt_streams", records.EltStream)
+        self.elt_stream_runs = Table(database, "elt_stream_runs", records.EltStreamRun)
+        self.transforms = Table(database, "transforms", records.Transform)
+        self.transform_versions = Table(database, "transform_versions", records.TransformVersion)
+        self.reverse_etl_syncs = Table(database, "reverse_etl_syncs", records.ReverseEtlSync)
+        self.reverse_etl_sync_runs = Table(database, "reverse_etl_sync_runs", records.ReverseEtlSyncRun)
+        self.jobs = Table(database, "jobs", records.Job)
+
+    def setting(self, name: str, default: Any) -> Any:
+        """Give a setting of the service."""
+        text = self.database.value("SELECT value FROM settings WHERE name = ?", name)
+        return default if text is None else json.loads(text)
+
+    def set(self, name: str, value: Any) -> None:
+        """Keep a setting of the service."""
+        self.database.run("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", name, json.dumps(value))

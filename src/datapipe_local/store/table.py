@@ -1,0 +1,175 @@
+"""Reading and writing records, and reading lists of them a page at a time."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_type_hints
+
+from datapipe_local.errors import BadRequestError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Mapping
+
+    from _typeshed import DataclassInstance
+
+    from datapipe_local.store.database import Database
+
+    R = TypeVar("R", bound=DataclassInstance)
+else:
+    R = TypeVar("R")
+
+_LARGEST_SEQ = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Order:
+    """
+    How a list is sorted; records with the same value follow one another as they were created.
+
+    :param column: The column, with its collation if it needs one.
+    :param descending: Largest first.
+    """
+
+    column: str = "created_at"
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a sorted list: after the record with this value that was created as that number."""
+
+    value: str
+    seq: int
+
+    def as_cursor(self) -> str:
+        """Write it as clients see it. It stays right when the record is deleted."""
+        return base64.urlsafe_b64encode(json.dumps([self.value, self.seq]).encode()).decode().rstrip("=")
+
+    @classmethod
+    def parse(cls, cursor: str) -> Position:
+        """
+        Read a cursor.
+
+        :param cursor: As received, possibly anything.
+        :raises BadRequestError: this service has not written it.
+        """
+        try:
+            text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+            value, seq = json.loads(text)
+        except (binascii.Error, ValueError, TypeError, RecursionError):
+            value = seq = None
+        if not isinstance(value, str) or type(seq) is not int or not 0 <= seq <= _LARGEST_SEQ:
+            raise BadRequestError(
+                f"starting_after: {cursor[:100]!r} is no cursor of this list: give the nextCursor of its last page.",
+                error_code="invalid_cursor",
+            )
+        return cls(value, seq)
+
+
+@dataclass(frozen=True)
+class Page(Generic[R]):
+    """A part of a list, and the cursor of the next part if there is one."""
+
+    records: list[R]
+    next_cursor: str | None
+
+
+class Table(Generic[R]):
+    """
+    A table of the schema, as records.
+
+    :param database: Where the table is.
+    :param name: Its name.
+    :param record: What its rows become.
+    """
+
+    def __init__(self, database: Database, name: str, record: type[R]) -> None:
+        self._database = database
+        self._name = name
+        self._record = record
+        hints = get_type_hints(record)
+        self._columns = tuple(field.name for field in fields(record))
+        self._readers = {column: _reader(hints[column]) for column in self._columns}
+        self._select = f"SELECT {', '.join(self._columns)} FROM {name}"  # noqa: S608 - names of our own
+
+    def get(self, record_id: str) -> R | None:
+        """Give the record with an id, if there is one."""
+        return self.first("WHERE id = ?", record_id)
+
+    def first(self, tail: str, *parameters: Any) -> R | None:
+        """Give the first record of a query, told by what follows FROM."""
+        row = self._database.row(f"{self._select} {tail}", *parameters)
+        return None if row is None else self._read(row)
+
+    def all(self, tail: str = "", *parameters: Any) -> list[R]:
+        """Give all records of a query, told by what follows FROM."""
+        return [self._read(row) for row in self._database.rows(f"{self._select} {tail}", *parameters)]
+
+    def insert(self, record: R) -> None:
+        """Add a record."""
+        marks = ", ".join("?" for _ in self._columns)
+        self._database.run(
+            f"INSERT INTO {self._name} ({', '.join(self._columns)}) VALUES ({marks})",  # noqa: S608 - as above
+            *(_write(getattr(record, column)) for column in self._columns),
+        )
+
+    def update(self, record_id: str, **changes: Any) -> None:
+        """Change fields of the record with an id."""
+        assignments = ", ".join(f"{column} = ?" for column in changes)
+        self._database.run(
+            f"UPDATE {self._name} SET {assignments} WHERE id = ?",  # noqa: S608 - as above
+            *map(_write, changes.values()),
+            record_id,
+        )
+
+    def page(self, order: Order, *, after: str | None, limit: int, filters: Mapping[str, Any] | None = None) -> Page[R]:
+        """
+        Give a part of the list. It is read along an index, so that its time does not grow with the table.
+
+        :param order: How the list is sorted.
+        :param after: The cursor that the part before it gave; ``None`` for the first part.
+        :param limit: How many records at the most.
+        :param filters: Conditions with one ``?`` each, and its value; a value of ``None`` is no condition.
+        :raises BadRequestError: the cursor is not one.
+        """
+        given = {condition: value for condition, value in (filters or {}).items() if value is not None}
+        conditions, parameters = list(given), list(given.values())
+        column, (compare, direction) = order.column, ("<", "DESC") if order.descending else (">", "ASC")
+        if after is not None:
+            position = Position.parse(after)
+            conditions.append(f"({column}, seq) {compare} (?, ?)")
+            parameters += [position.value, position.seq]
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        rows = self._database.rows(
+            f"SELECT seq, {', '.join(self._columns)} FROM {self._name}{where}"  # noqa: S608 - as above
+            f" ORDER BY {column} {direction}, seq {direction} LIMIT ?",
+            *parameters,
+            # One more tells whether there is more.
+            limit + 1,
+        )
+        next_cursor = None
+        if len(rows) > limit:
+            last = rows[limit - 1]
+            next_cursor = Position(last[column.split()[0]], last["seq"]).as_cursor()
+        return Page([self._read(row) for row in rows[:limit]], next_cursor)
+
+    def _read(self, row: sqlite3.Row) -> R:
+        return self._record(
+            **{column: None if row[column] is None else read(row[column]) for column, read in self._readers.items()}
+        )
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """Tell how a column becomes a field of that type."""
+    kinds = {getattr(kind, "__origin__", kind) for kind in (get_args(hint) if type(None) in get_args(hint) else [hint])}
+    if bool in kinds:
+        return bool
+    return json.loads if kinds & {dict, list} else lambda value: value
+
+
+def _write(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value

@@ -1,0 +1,351 @@
+"""The warehouse: a DuckDB file. The only module that talks to DuckDB."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import duckdb
+
+from datapipe_local.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+#: What :meth:`Warehouse.build` calls a table that is not finished.
+_UNFINISHED = "__unfinished__"
+_NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
+_LONGEST_REASON = 400
+
+
+class WarehouseError(Exception):
+    """DuckDB refused; the message is what it said, in one line."""
+
+
+class Place(NamedTuple):
+    """Where a table or view stands."""
+
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def sql(self) -> str:
+        """The place as SQL names it."""
+        return f"{_quoted(self.schema)}.{_quoted(self.name)}"
+
+
+class Column(NamedTuple):
+    """A column of a table, view or query."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dataclass(frozen=True)
+class Scan:
+    """
+    A file for one of DuckDB's readers.
+
+    :param reader: The reader, such as ``read_csv``.
+    :param path: The file.
+    :param options: The reader's options.
+    """
+
+    reader: str
+    path: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def sql(self, **more: Any) -> str:
+        """Give the call of the reader."""
+        options = {**self.options, **more}
+        arguments = [_literal(str(self.path)), *(f"{name} = {_literal(value)}" for name, value in options.items())]
+        return f"{self.reader}({', '.join(arguments)})"
+
+
+class Warehouse:
+    """
+    An open warehouse, for all threads: each statement gets a cursor of its own.
+
+    What a method changes, it changes whole or not at all, also when the process is killed in the middle.
+
+    :param path: The file; it is created where there is none.
+    :param scratch: A folder for what does not fit into memory.
+    :raises SetupError: it cannot be opened.
+    """
+
+    def __init__(self, path: Path, scratch: Path) -> None:
+        try:
+            self._connection = duckdb.connect(
+                str(path),
+                config={
+                    # Nothing is fetched from the network behind a user's back.
+                    "autoinstall_known_extensions": False,
+                    "temp_directory": str(scratch / "duckdb"),
+                    # SQL promises no order; without one, loads are faster and need little memory.
+                    "preserve_insertion_order": False,
+                },
+            )
+        except duckdb.Error as error:
+            raise SetupError(f"Cannot open the warehouse {path}: {one_line(error)}") from error
+        self._busy: set[duckdb.DuckDBPyConnection] = set()
+        self._guard = threading.Lock()
+        self._schemas = threading.Lock()
+        self._closing = False
+
+    def close(self) -> None:
+        """Close the file. No thread may be at work on it."""
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """Break off all statements, now and from now on; they raise :class:`WarehouseError`."""
+        with self._guard:
+            self._closing = True
+            for cursor in self._busy:
+                cursor.interrupt()
+
+    def load(self, place: Place, scan: Scan) -> int:
+        """
+        Replace a table by what is in a file.
+
+        The types of a CSV file's columns are inferred from its beginning; if a later row does not fit them, from
+        the whole file.
+
+        :param place: The table; it need not exist.
+        :param scan: The file.
+        :return: The number of rows.
+        :raises WarehouseError: the file cannot be read; the table is as it was.
+        """
+        self._create_schema(place.schema)
+        with self._cursor() as cursor:
+            try:
+                return self._load(cursor, place, scan.sql())
+            except (duckdb.ConversionException, duckdb.InvalidInputException):
+                if scan.reader != "read_csv" or "sample_size" in scan.options:
+                    raise
+            return self._load(cursor, place, scan.sql(sample_size=-1))
+
+    def create_view(self, place: Place, query: str, *, instead_of: Place | None = None) -> None:
+        """
+        Create a view, or replace what stands there.
+
+        :param place: The view.
+        :param query: Its query.
+        :param instead_of: Another table or view, which goes at the same instant.
+        :raises WarehouseError: DuckDB refuses the query; everything is as it was.
+        """
+        self._create_schema(place.schema)
+        with self._cursor() as cursor, _transaction(cursor):
+            for old in {instead_of or place, place}:
+                _drop(cursor, old)
+            cursor.execute(f"CREATE VIEW {place.sql} AS {query}")
+            # Only now all of the query is bound, and its errors come to light.
+            cursor.execute(f"DESCRIBE {place.sql}")
+
+    def build(self, place: Place, query: str, publication: int) -> Unfinished:
+        """
+        Compute a table that is not seen yet.
+
+        :param place: Where it is to stand.
+        :param query: Its query.
+        :param publication: Tells builds of the same table apart.
+        :raises WarehouseError: the query fails.
+        """
+        self._create_schema(place.schema)
+        unfinished = Unfinished(Place(place.schema, f"{_UNFINISHED}{place.name}_{publication}"), place)
+        with self._cursor() as cursor:
+            cursor.execute(f"CREATE OR REPLACE TABLE {unfinished.built.sql} AS {query}")
+        return unfinished
+
+    def show(self, unfinished: Unfinished, *, instead_of: Place | None = None) -> None:
+        """
+        Put a table that was built where it is to stand, instead of what stands there.
+
+        :param unfinished: What :meth:`build` gave.
+        :param instead_of: Another table or view, which goes at the same instant.
+        """
+        with self._cursor() as cursor, _transaction(cursor):
+            for old in {instead_of or unfinished.place, unfinished.place}:
+                _drop(cursor, old)
+            cursor.execute(f"ALTER TABLE {unfinished.built.sql} RENAME TO {_quoted(unfinished.place.name)}")
+
+    def drop(self, place: Place) -> None:
+        """Remove a table or view, if there is one."""
+        with self._cursor() as cursor, _transaction(cursor):
+            _drop(cursor, place)
+
+    def discard(self, unfinished: Unfinished) -> None:
+        """Remove a table that was built for nothing."""
+        self.drop(unfinished.built)
+
+    def discard_all_unfinished(self) -> None:
+        """Remove what a process that was killed has left."""
+        with self._cursor() as cursor:
+            left = cursor.execute(
+                "SELECT schema_name, table_name FROM duckdb_tables() WHERE starts_with(table_name, ?)", [_UNFINISHED]
+            ).fetchall()
+            for schema, name in left:
+                cursor.execute(f"DROP TABLE {Place(schema, name).sql}")
+
+    def check_query(self, query: str) -> None:
+        """
+        See to it that a text is one query and nothing else: it will stand in a statement of ours.
+
+        :raises WarehouseError: it is not.
+        """
+        with self._cursor() as cursor:
+            statements = cursor.extract_statements(query)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise WarehouseError("The SQL must be a single SELECT.")
+
+    def columns(self, query: str) -> list[Column]:
+        """
+        Tell the columns of a query.
+
+        :raises WarehouseError: DuckDB refuses it.
+        """
+        with self._cursor() as cursor:
+            described = cursor.execute(f"DESCRIBE {query}").fetchall()
+        return [Column(name, kind, null == "YES") for name, kind, null, *_ in described]
+
+    def count(self, place: Place) -> int:
+        """
+        Count the rows of a table or view.
+
+        :raises WarehouseError: it is gone, or its query fails.
+        """
+        with self._cursor() as cursor:
+            return _number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted
+
+    def distinct_rows(
+        self, place: Place, columns: Sequence[str], keys: Sequence[str], batch: int
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """
+        Read columns of a table or view, one row per key, in batches.
+
+        Of several rows with one key it is always the same that is read, the first in order of its values.
+
+        :param place: The table or view.
+        :param columns: The columns, in the order wanted; they must exist.
+        :param keys: The columns of the key; none reads every row.
+        :param batch: How many rows at a time.
+        :raises WarehouseError: it is gone, or its query fails.
+        """
+        kinds = {column.name: column.type for column in self.columns(f"SELECT * FROM {place.sql}")}  # noqa: S608 - quoted
+        shown = [_as_json_can(name, kinds[name]) for name in columns]
+        nested = [index for index, name in enumerate(columns) if _NESTED.match(kinds[name])]
+        only = f"DISTINCT ON ({', '.join(map(_quoted, keys))})" if keys else ""
+        order = f"ORDER BY {', '.join(map(_quoted, columns))}" if keys else ""
+        with self._cursor() as cursor:
+            cursor.execute(f"SELECT {only} {', '.join(shown)} FROM {place.sql} {order}")  # noqa: S608 - quoted
+            while rows := cursor.fetchmany(batch):
+                yield [_with_nested(row, nested) for row in rows] if nested else rows
+
+    def _load(self, cursor: duckdb.DuckDBPyConnection, place: Place, scan: str) -> int:
+        return _number(cursor.execute(f"CREATE OR REPLACE TABLE {place.sql} AS SELECT * FROM {scan}"))  # noqa: S608 - quoted
+
+    def _create_schema(self, schema: str) -> None:
+        # Two threads that create the same schema at once: DuckDB fails one of them.
+        with self._schemas, self._cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}")
+
+    @contextmanager
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with self._guard:
+            if self._closing:
+                raise WarehouseError("The service is stopping.")
+            cursor = self._connection.cursor()
+            self._busy.add(cursor)
+        try:
+            yield cursor
+        except duckdb.Error as error:
+            raise WarehouseError(one_line(error)) from error
+        finally:
+            with self._guard:
+                self._busy.discard(cursor)
+            cursor.close()
+
+
+class Unfinished(NamedTuple):
+    """A table that was built under another name, and where it is to stand."""
+
+    built: Place
+    place: Place
+
+
+def one_line(error: duckdb.Error) -> str:
+    """Give what DuckDB says first, without its advice and its drawings, in one line."""
+    said = []
+    for line in str(error).splitlines():
+        if not line.strip() or line.startswith(("Possible", "The search space", "LINE ")):
+            break
+        said.append(line.strip().rstrip("."))
+    text = "; ".join(said) or type(error).__name__
+    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
+
+
+@contextmanager
+def _transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    cursor.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        cursor.execute("ROLLBACK")
+        raise
+    cursor.execute("COMMIT")
+
+
+def _drop(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
+    # DROP TABLE refuses a view and DROP VIEW a table, with IF EXISTS too.
+    found = cursor.execute(
+        "SELECT table_type FROM information_schema.tables"
+        " WHERE lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
+        [*place],
+    ).fetchone()
+    if found:
+        cursor.execute(f"DROP {'VIEW' if found[0] == 'VIEW' else 'TABLE'} {place.sql}")
+
+
+def _number(result: duckdb.DuckDBPyConnection) -> int:
+    row = result.fetchone()
+    return int(row[0]) if row else 0
+
+
+def _as_json_can(column: str, kind: str) -> str:
+    """Give a column so that it arrives as a plain value: DuckDB needs pytz to hand out times with a zone."""
+    quoted = _quoted(column)
+    if kind == "TIMESTAMP WITH TIME ZONE":
+        return f"strftime(timezone('UTC', {quoted}), '%Y-%m-%dT%H:%M:%S.%gZ')"
+    return f"to_json({quoted})::VARCHAR" if _NESTED.match(kind) else quoted
+
+
+def _with_nested(row: tuple[Any, ...], nested: Sequence[int]) -> tuple[Any, ...]:
+    values = list(row)
+    for index in nested:
+        if values[index] is not None:
+            values[index] = json.loads(values[index])
+    return tuple(values)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(key)}: {_literal(entry)}" for key, entry in value.items()) + "}"
+    return "[" + ", ".join(map(_literal, value)) + "]"

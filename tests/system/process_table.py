@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # Airflow brings psutil, nobody its stubs.
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def working_in(folder: Path) -> list[str]:
     """
-    List the live processes that work in a folder, as "pid name".
+    List the live processes that work in a folder or below it, as "pid name".
 
     :param folder: The folder, which may have been removed meanwhile.
     """
@@ -21,7 +18,7 @@ def working_in(folder: Path) -> list[str]:
         try:
             # Linux appends " (deleted)" to the name of a removed folder.
             where = process.cwd().removesuffix(" (deleted)")
-            if where == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+            if folder in (Path(where), *Path(where).parents) and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(f"{process.pid} {process.name()}")
         except psutil.Error:
             continue

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import httpx
+import pytest
+
+from tests.system.demo import ROOT
+from tests.system.process_table import working_in
+from tests.system.processes import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Where Airflow's servers listen unless told otherwise, and other services' usual ports.
+USUAL_PORTS = (8080, 8793, 8794, 8974, 8000, 8765)
+
+
+class Demo:
+    """A demo in a process group of its own, as a terminal would start it, whose temporary files go to a folder."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-m", "tests.system.demo", *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": str(folder)},
+            start_new_session=True,
+        )
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self.end(60)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        self._lines.extend(self._process.stdout)
+
+    @property
+    def output(self) -> str:
+        return "".join(self._lines)
+
+    def says(self, text: str) -> str:
+        """Wait until the output has the text, and return the output."""
+        ended = self._process.poll
+        wait_for(f"the demo says {text!r}", lambda: text in self.output or ended() is not None, limit=300)
+        assert text in self.output, self.output
+        return self.output
+
+    def interrupt(self, signum: signal.Signals = signal.SIGINT) -> None:
+        """Signal the whole process group, as Ctrl-C does."""
+        os.killpg(self._process.pid, signum)
+
+    def end(self, limit: float) -> int:
+        """Wait for the end, and return the exit status."""
+        status = self._process.wait(limit)
+        self._reader.join()
+        return status
+
+    def leaves_nothing(self) -> bool:
+        return not working_in(self.folder) and not list(self.folder.iterdir())
+
+
+@pytest.fixture
+def busy_ports() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for port in USUAL_PORTS:
+            # One that cannot be taken is as busy as one that we take.
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+        yield
+
+
+@pytest.mark.usefixtures("busy_ports")
+def test_two_at_once_of_which_one_is_interrupted(tmp_path: Path) -> None:
+    with Demo(tmp_path / "a") as demo, Demo(tmp_path / "b") as interrupted:
+        interrupted.says("deferred")
+        interrupted.interrupt()
+        assert interrupted.end(60) == 130, interrupted.output
+        assert "Traceback" not in interrupted.output
+        assert interrupted.output.rstrip().endswith("everything that was started is stopped.")
+        assert interrupted.leaves_nothing()
+
+        assert demo.end(300) == 0, demo.output
+        assert "FAILED" not in demo.output
+        for table in ("flights", "airlines", "airports", "planes", "weather"):
+            assert re.search(rf"^ok +table {table} +[\d,]+ rows, ", demo.output, re.MULTILINE), demo.output
+        for check in ("DAG run", "deferral", "partner", "API key"):
+            assert re.search(rf"^ok +{check} ", demo.output, re.MULTILINE), demo.output
+        assert demo.leaves_nothing()
+
+
+@pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("moment", ["starting datapipe-local", "creating the metadata database"])
+def test_an_end_during_the_start(tmp_path: Path, moment: str, signum: signal.Signals, status: int) -> None:
+    with Demo(tmp_path / "a") as demo:
+        demo.says(moment)
+        demo.interrupt(signum)
+        assert demo.end(60) == status, demo.output
+        assert "Traceback" not in demo.output
+        assert demo.leaves_nothing()
+
+
+def test_what_is_kept_running_can_be_logged_in_to(tmp_path: Path) -> None:
+    with Demo(tmp_path / "a", "--keep") as demo:
+        output = demo.says("Ctrl-C stops everything.")
+        words = dict(re.findall(r"s +(\S.*?):? +(\S+)$", output, re.MULTILINE))
+        credentials = {"username": words["login"], "password": words["password"]}
+        answer = httpx.post(f"{words['Airflow']}/auth/token", json=credentials, trust_env=False)
+        assert answer.status_code == 201
+        assert httpx.get(f"{words['datapipe-local']}/health", trust_env=False).is_success
+        demo.interrupt()
+        assert demo.end(60) == 130
+        assert demo.leaves_nothing()

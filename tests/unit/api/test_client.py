@@ -1,0 +1,286 @@
+"""Both clients against a real server: the same answers and the same errors."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.client import AsyncClient, Client, Settings
+from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
+from airflow_provider_datapipe.api.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    ConflictError,
+    DatapipeError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProtocolError,
+    RateLimitError,
+    RequestTimeoutError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import RetryPolicy
+from tests.scripted_server import Reply, ScriptedServer
+
+KEY = "key-that-must-not-show"
+RUN = {
+    "id": "r1",
+    "elt_sync_id": "y",
+    "elt_stream_id": "s",
+    "started_at": "2026-01-01T00:00:00.000Z",
+    "status": "RUNNING",
+}
+REQUESTED = {"status_url": "/elt_stream_runs?elt_stream_id=s&limit=1&sort_direction=asc"}
+QUICK = RetryPolicy(budget=5, first_delay=0.01, longest_delay=0.05)
+
+Send = Callable[[Settings, Request[Any]], Any]
+
+
+def send_blocking(settings: Settings, request: Request[Any]) -> Any:
+    with Client(settings) as client:
+        return client.send(request)
+
+
+def send_awaiting(settings: Settings, request: Request[Any]) -> Any:
+    async def go() -> Any:
+        async with AsyncClient(settings) as client:
+            return await client.send(request)
+
+    return asyncio.run(go())
+
+
+@pytest.fixture(params=[send_blocking, send_awaiting], ids=["sync", "async"])
+def send(request: pytest.FixtureRequest) -> Send:
+    chosen: Send = request.param
+    return chosen
+
+
+def settings_for(server: ScriptedServer, **changed: Any) -> Settings:
+    return Settings(base_url=server.url, api_key=KEY, **{"retry": QUICK, **changed})
+
+
+def test_an_answer_is_typed_and_the_key_is_sent(send: Send) -> None:
+    with ScriptedServer([Reply(body=RUN)]) as server:
+        run = send(settings_for(server), elt_stream_runs.get("a/b?c"))
+    assert run.id == "r1"
+    assert run.started_at.timezone_name == "UTC"
+    (seen,) = server.seen
+    assert seen.path == "/elt_stream_runs/a%2Fb%3Fc"
+    assert seen.headers["x-api-key"] == KEY
+
+
+def test_an_answer_without_content_is_none(send: Send) -> None:
+    with ScriptedServer([Reply(204, b"")]) as server:
+        assert send(settings_for(server), elt_syncs.enable("y")) is None
+    assert server.seen[0].method == "POST"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (400, InvalidRequestError),
+        (401, AuthenticationError),
+        (403, PermissionDeniedError),
+        (404, NotFoundError),
+        (409, ConflictError),
+        (422, InvalidRequestError),
+        (500, ServerError),
+        (501, ServerError),
+    ],
+)
+def test_a_refusal_is_an_error_of_its_own(send: Send, status: int, expected: type[DatapipeError]) -> None:
+    body = {"error_code": "e", "message": f"no, not with {KEY}\n at all", "active_run_id": "r9"}
+    with ScriptedServer([Reply(status, body)]) as server, pytest.raises(expected) as caught:
+        send(settings_for(server), elt_streams.request_run("s"))
+    message = str(caught.value)
+    assert type(caught.value) is expected
+    assert message.startswith(f"POST /elt_streams/s/request_run at {server.url} answered {status}: no, not with ***")
+    assert KEY not in message
+    assert "\n" not in message
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert getattr(caught.value, "active_run_id", None) == "r9"
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"<html><h1>Bad gateway", b'{"error_code": "x', b"[1]", b"null", b"\xff\xfe"])
+def test_any_body_of_a_refusal_is_survived(send: Send, body: bytes) -> None:
+    with ScriptedServer([Reply(404, body)]) as server, pytest.raises(NotFoundError, match="Not Found"):
+        send(settings_for(server), elt_streams.get("s"))
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b'{"id": 1', b"[]", b'{"id": "r"}', b"null", b'{"a":' * 5000], ids=lambda body: body[:9]
+)
+def test_an_answer_that_the_interface_does_not_say_is_a_protocol_error(send: Send, body: bytes) -> None:
+    with ScriptedServer([Reply(200, body)]) as server, pytest.raises(ProtocolError) as caught:
+        send(settings_for(server), elt_stream_runs.get("r"))
+    assert len(str(caught.value)) < 600
+
+
+def test_a_read_is_sent_again_after_a_server_error(send: Send) -> None:
+    with ScriptedServer([Reply(502, b"<html>"), Reply(0), Reply(503), Reply(body=RUN)]) as server:
+        assert send(settings_for(server), elt_stream_runs.get("r")).id == "r1"
+    assert len(server.seen) == 4
+
+
+@pytest.mark.parametrize("reply", [Reply(500), Reply(502), Reply(503), Reply(0)], ids=["500", "502", "503", "dropped"])
+def test_a_request_for_a_run_is_never_sent_again_when_it_may_have_been_carried_out(send: Send, reply: Reply) -> None:
+    with (
+        ScriptedServer([reply, Reply(body=REQUESTED)]) as server,
+        pytest.raises((ServerError, TransportError)) as caught,
+    ):
+        send(settings_for(server), elt_streams.request_run("s"))
+    assert len(server.seen) == 1
+    assert getattr(caught.value, "sent", True)
+
+
+def test_what_the_rate_limit_turned_away_is_sent_again(send: Send) -> None:
+    with ScriptedServer([Reply(429, headers={"retry-after": "0"}), Reply(body=REQUESTED)]) as server:
+        assert send(settings_for(server), elt_streams.request_run("s")).status_url == REQUESTED["status_url"]
+    assert len(server.seen) == 2
+
+
+def test_a_wait_longer_than_the_budget_is_not_begun(send: Send) -> None:
+    with (
+        ScriptedServer([Reply(429, headers={"retry-after": "3600"})]) as server,
+        pytest.raises(RateLimitError) as caught,
+    ):
+        send(settings_for(server), elt_stream_runs.get("r"))
+    assert caught.value.retry_after == 3600
+    assert len(server.seen) == 1
+
+
+def test_no_answer_in_time_is_a_timeout(send: Send) -> None:
+    with ScriptedServer([Reply(delay=30)]) as server, pytest.raises(RequestTimeoutError) as caught:
+        send(settings_for(server, timeout=0.2, retry=RetryPolicy(budget=0)), elt_stream_runs.get("r"))
+    assert caught.value.sent
+
+
+def test_nobody_there_is_said_with_the_address(send: Send) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        settings = Settings(base_url=url, api_key=KEY, retry=RetryPolicy(budget=0))
+        with pytest.raises(TransportError, match=f"GET /elt_stream_runs/r got no answer from {url}") as caught:
+            send(settings, elt_stream_runs.get("r"))
+    assert not caught.value.sent
+
+
+def test_an_endless_answer_is_cut(send: Send) -> None:
+    with ScriptedServer([Reply(body=b" " * 100_000)]) as server, pytest.raises(ProtocolError, match="10,000 bytes"):
+        send(settings_for(server, max_answer_bytes=10_000), elt_stream_runs.get("r"))
+
+
+def test_a_redirect_is_not_followed(send: Send) -> None:
+    with (
+        ScriptedServer([Reply(body=RUN)]) as other,
+        ScriptedServer([Reply(302, headers={"location": f"{other.url}/elt_stream_runs/r"})]) as server,
+        pytest.raises(ProtocolError, match="redirect"),
+    ):
+        send(settings_for(server), elt_stream_runs.get("r"))
+    assert other.seen == []
+
+
+def test_a_request_for_another_origin_is_refused_before_it_is_sent(send: Send) -> None:
+    request = elt_stream_runs.list_("s")
+    elsewhere = Request(request.endpoint, request.path, request.query, origin="https://evil.example")
+    with ScriptedServer([Reply()]) as server, pytest.raises(ProtocolError, match="one origin only"):
+        send(settings_for(server), elsewhere)
+    assert server.seen == []
+
+
+def test_pages_are_followed_in_both_spellings() -> None:
+    pages = [
+        Reply(body={"data": [RUN | {"id": "1"}], "hasMore": True, "nextCursor": "a"}),
+        Reply(body={"data": [RUN | {"id": "2"}], "has_more": True, "next_cursor": "b"}),
+        Reply(body={"data": [RUN | {"id": "3"}], "has_more": False, "hasMore": False}),
+    ]
+
+    async def awaiting(settings: Settings) -> list[str]:
+        async with AsyncClient(settings) as client:
+            return [run.id async for run in client.pages(elt_stream_runs.list_("s"))]
+
+    with ScriptedServer(pages) as server:
+        with Client(settings_for(server)) as client:
+            assert [run.id for run in client.pages(elt_stream_runs.list_("s"))] == ["1", "2", "3"]
+        assert [seen.path.partition("limit=")[2] for seen in server.seen] == [
+            "100",
+            "100&starting_after=a",
+            "100&starting_after=b",
+        ]
+    with ScriptedServer(pages) as server:
+        assert asyncio.run(awaiting(settings_for(server))) == ["1", "2", "3"]
+
+
+def test_pages_can_be_bounded() -> None:
+    endless = Reply(body={"data": [RUN, RUN], "hasMore": True, "nextCursor": "a"})
+    with ScriptedServer([endless]) as server, Client(settings_for(server)) as client:
+        assert len(list(client.pages(elt_stream_runs.list_("s"), limit=2))) == 2
+
+
+def test_a_cursor_that_does_not_move_ends_the_list() -> None:
+    endless = Reply(body={"data": [RUN], "hasMore": True, "nextCursor": "a"})
+    with ScriptedServer([endless]) as server, Client(settings_for(server)) as client:
+        with pytest.raises(ProtocolError, match="never end"):
+            list(client.pages(elt_stream_runs.list_("s")))
+        assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("", "must be a URL"),
+        ("api.example.com", "must be a URL"),
+        ("ftp://api.example.com", "must be a URL"),
+        ("https://u:p@api.example.com", "must not hold a user"),
+        ("https://api.example.com?x=1", "must not hold"),
+        ("http://api.example.com", "Plain http"),
+        ("http://[::1", "not a URL"),
+    ],
+)
+def test_an_address_that_can_not_be_used_is_refused(url: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        Settings(base_url=url, api_key=KEY)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://api.example.com/v1", "http://localhost:1", "http://127.0.0.1", "http://[::1]:9"]
+)
+def test_addresses_that_can_be_used(url: str) -> None:
+    assert KEY not in repr(Settings(base_url=url, api_key=KEY))
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "schlüssel"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Settings(base_url="https://api.example.com", api_key=key)
+    assert not key or key not in str(caught.value)
+
+
+def test_plain_http_elsewhere_only_where_it_is_allowed() -> None:
+    assert Settings(base_url="http://api.example.com", api_key=KEY, allow_plain_http=True)
+
+
+def test_a_ca_bundle_that_is_not_there_is_said() -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere\.pem"):
+        Client(Settings(base_url="https://api.example.com", api_key=KEY, ca_bundle="nowhere.pem"))
+
+
+def test_a_path_below_the_base_address_is_kept(send: Send) -> None:
+    with ScriptedServer([Reply(body=RUN)]) as server:
+        send(Settings(base_url=f"{server.url}/api/v1/", api_key=KEY), elt_stream_runs.get("r"))
+    assert server.seen[0].path == "/api/v1/elt_stream_runs/r"
+
+
+@pytest.mark.parametrize("resource_id", ["", ".", ".."])
+def test_an_id_that_would_name_another_resource_is_refused(resource_id: str) -> None:
+    with pytest.raises(ValueError, match="is not an id"):
+        elt_streams.get(resource_id)

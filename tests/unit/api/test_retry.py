@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.api.errors import (
+    ApiError,
+    ConflictError,
+    DatapipeError,
+    NotFoundError,
+    ProtocolError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_datapipe.api.request import Repeat
+from airflow_provider_datapipe.api.retry import RetryPolicy, delay_before, may_send_again, parse_retry_after
+
+ONCE_ONLY = [Repeat.STARTS_A_RUN, Repeat.CREATES]
+SAFE = [Repeat.READ, Repeat.IDEMPOTENT]
+
+
+@pytest.mark.parametrize("repeat", ONCE_ONLY)
+@pytest.mark.parametrize(
+    "error", [TransportError("", sent=True), *(ServerError("", status=s) for s in (500, 502, 504))]
+)
+def test_what_may_have_been_carried_out_is_sent_once(error: DatapipeError, repeat: Repeat) -> None:
+    assert not may_send_again(error, repeat)
+
+
+@pytest.mark.parametrize("repeat", list(Repeat))
+@pytest.mark.parametrize("error", [TransportError("", sent=False), RateLimitError("", status=429)])
+def test_what_surely_was_not_carried_out_is_sent_again(error: DatapipeError, repeat: Repeat) -> None:
+    assert may_send_again(error, repeat)
+
+
+@pytest.mark.parametrize("repeat", SAFE)
+def test_what_does_no_harm_is_sent_again(repeat: Repeat) -> None:
+    assert may_send_again(TransportError("", sent=True), repeat)
+    assert may_send_again(ServerError("", status=503), repeat)
+    assert not may_send_again(ServerError("", status=501), repeat)
+
+
+@pytest.mark.parametrize("repeat", list(Repeat))
+@pytest.mark.parametrize(
+    "error", [ConflictError("", status=409), NotFoundError("", status=404), ProtocolError(""), ApiError("", status=418)]
+)
+def test_what_asking_again_does_not_change_is_not_sent_again(error: DatapipeError, repeat: Repeat) -> None:
+    assert not may_send_again(error, repeat)
+
+
+@given(
+    attempt=st.integers(1, 10_000),
+    elapsed=st.floats(0, 1000),
+    jitter=st.floats(0, 1),
+    retry_after=st.none() | st.floats(0, 1e9),
+)
+def test_the_budget_holds_and_the_service_is_never_asked_early(
+    attempt: int, elapsed: float, jitter: float, retry_after: float | None
+) -> None:
+    policy = RetryPolicy(budget=60, first_delay=0.5, longest_delay=20)
+    error = RateLimitError("", status=429, retry_after=retry_after)
+    delay = delay_before(attempt, error, elapsed=elapsed, policy=policy, jitter=jitter)
+    if delay is None:
+        assert elapsed + (retry_after if retry_after is not None else 0.25) + 20 > 60
+        return
+    assert elapsed + delay <= 60
+    if retry_after is None:
+        assert 0.25 <= delay <= 20
+    else:
+        assert retry_after <= delay <= retry_after + 0.5
+
+
+def test_delays_grow() -> None:
+    policy = RetryPolicy(budget=1000, first_delay=1, longest_delay=8)
+    error = TransportError("", sent=False)
+    delays = [delay_before(n, error, elapsed=0, policy=policy, jitter=1) for n in range(1, 7)]
+    assert delays == [1, 2, 4, 8, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (None, None),
+        ("", None),
+        ("0", 0),
+        ("120", 120),
+        (" 7 ", 7),
+        ("-1", None),
+        ("soon", None),
+        ("1.5", None),
+        ("Thu, 01 Jan 1970 00:01:40 GMT", 40),
+        ("Thu, 01 Jan 1970 00:00:01 GMT", 0),
+        ("Thu, 99 Jan 1970 00:00:01 GMT", None),
+    ],
+)
+def test_retry_after(header: str | None, expected: float | None) -> None:
+    assert parse_retry_after(header, now=60) == expected
+
+
+@given(st.text())
+def test_no_retry_after_breaks_the_client(header: str) -> None:
+    delay = parse_retry_after(header, now=0)
+    assert delay is None or delay >= 0

@@ -1,0 +1,325 @@
+"""Starting and waiting, driven against a model of the service with a clock of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.errors import (
+    AuthenticationError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_datapipe.api.models.common import RunRequested
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.transforms import Transform
+from airflow_provider_datapipe.runs.batch import Batch, run_batch, start_queued
+from airflow_provider_datapipe.runs.errors import RunConflictError
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Reference, Target
+from airflow_provider_datapipe.runs.steps import adrive, drive
+from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+from tests.unit.runs.model_service import REQUESTED, ModelService, page, stream_run
+
+POLICY = WaitPolicy(poll_interval=10, contact_limit=100, schedule_limit=1000)
+ONE = Target("s", "orders")
+
+
+def run(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY) -> Batch:
+    drive(run_batch(batch, policy, alone=True, clock=service.clock), service.send, service.sleep)
+    return batch
+
+
+def streams(*targets: Target, **more: Any) -> Batch:
+    return Batch("elt_stream", queued=list(targets), **more)
+
+
+def test_a_run_is_asked_for_then_found_then_followed_by_its_id() -> None:
+    service = ModelService(
+        elt_streams__request_run=[REQUESTED],
+        elt_stream_runs__list=[page(), page(), page(stream_run("RUNNING"))],
+        elt_stream_runs__get=[
+            stream_run(None),
+            stream_run("COMPLETED", finished_at="2026-01-01T00:01:00Z", rows_synced=7),
+        ],
+    )
+    (end,) = run(service, streams(ONE)).ended
+    assert end.reason is EndReason.RUN_OVER
+    assert end.outcome is Outcome.SUCCEEDED
+    assert end.result is not None
+    assert end.result == {
+        "kind": "elt_stream",
+        "resource_id": "s",
+        "name": "orders",
+        "run_id": "r1",
+        "status": "COMPLETED",
+        "outcome": "succeeded",
+        "started_at": "2026-01-01T00:00:00.000Z",
+        "finished_at": "2026-01-01T00:01:00.000Z",
+        "duration": 60.0,
+        "rows_synced": 7,
+        "rows_failed": None,
+        "rows_total": None,
+        "attached": False,
+        "error": None,
+    }
+    assert service.asked == ["elt_streams.request_run", *["elt_stream_runs.list"] * 3, *["elt_stream_runs.get"] * 2]
+    assert service.now == 1_000_040
+
+
+def test_awaiting_does_the_same() -> None:
+    service = ModelService(
+        elt_streams__request_run=[REQUESTED],
+        elt_stream_runs__list=[page(stream_run("RUNNING"))],
+        elt_stream_runs__get=[TransportError("", sent=True), stream_run("COMPLETED")],
+    )
+    batch = streams(ONE)
+
+    async def send(request: Any) -> Any:
+        return service.send(request)
+
+    async def sleep(seconds: float) -> None:
+        service.sleep(seconds)
+
+    asyncio.run(adrive(run_batch(batch, POLICY, alone=True, clock=service.clock), send, sleep))
+    assert batch.ended[0].outcome is Outcome.SUCCEEDED
+
+
+def test_slices_of_a_long_load_are_followed_and_their_rows_added() -> None:
+    service = ModelService(
+        elt_streams__request_run=[REQUESTED],
+        elt_stream_runs__list=[
+            page(stream_run("CHUNK_COMPLETED", rows_synced=100)),
+            page(),
+            page(stream_run("CHUNK_COMPLETED", "r2", rows_synced=50)),
+            page(stream_run("COMPLETED", "r3", rows_synced=1)),
+        ],
+    )
+    (end,) = run(service, streams(ONE)).ended
+    assert end.result is not None
+    assert (end.result["run_id"], end.result["rows_synced"]) == ("r3", 151)
+    after = [dict(request.query).get("starting_after") for request in service.requests[1:]]
+    assert after == ["r0", "r1", "r1", "r2"]
+
+
+@pytest.mark.parametrize(
+    ("active_run_id", "newest", "found"),
+    [
+        ("r5", [], {"run_id": "r5"}),
+        (None, [stream_run("RUNNING", "r6")], {"run_id": "r6"}),
+        (None, [stream_run("COMPLETED", "r4")], {"starting_after": "r4"}),
+        (None, [], {"starting_after": None}),
+    ],
+)
+def test_a_run_that_is_going_already_is_attached_to(
+    active_run_id: str | None, newest: list[Any], found: dict[str, str | None]
+) -> None:
+    service = ModelService(
+        elt_streams__request_run=[ConflictError("", status=409, active_run_id=active_run_id)],
+        elt_stream_runs__list=[page(*newest)],
+    )
+    batch = streams(ONE)
+    drive(start_queued(batch, alone=True), service.send, service.sleep)
+    (reference,) = batch.waiting
+    assert reference.attached
+    assert service.asked.count("elt_streams.request_run") == 1
+    if "run_id" in found:
+        assert reference.run_id == found["run_id"]
+    else:
+        assert reference.run_id is None
+        assert reference.status_url is not None
+        assert (f"starting_after={found['starting_after']}" in reference.status_url) == bool(found["starting_after"])
+
+
+def test_a_full_refresh_does_not_attach_to_a_run_that_is_none() -> None:
+    service = ModelService(
+        elt_streams__request_full_refresh=[None],
+        elt_streams__request_run=[ConflictError("", status=409, active_run_id="r5")],
+    )
+    with pytest.raises(RunConflictError, match="full refresh"):
+        run(service, streams(replace(ONE, options={"full_refresh": True})))
+
+
+@pytest.mark.parametrize("error", [AuthenticationError("", status=401), TransportError("", sent=False)])
+def test_what_prevents_a_start_is_raised(error: Exception) -> None:
+    service = ModelService(elt_streams__request_run=[error])
+    with pytest.raises(type(error)):
+        run(service, streams(ONE))
+
+
+def test_one_of_many_that_is_refused_does_not_stop_the_others() -> None:
+    service = ModelService(
+        elt_streams__request_run=[InvalidRequestError("job stopped", status=400), REQUESTED],
+        elt_stream_runs__list=[page(stream_run("COMPLETED"))],
+    )
+    batch = streams(Target("a", "a"), Target("b", "b"))
+    drive(run_batch(batch, POLICY, alone=False, clock=service.clock), service.send, service.sleep)
+    assert [(end.reason, end.reference.name) for end in batch.ended] == [
+        (EndReason.NOT_STARTED, "a"),
+        (EndReason.RUN_OVER, "b"),
+    ]
+
+
+def test_no_more_than_so_many_at_a_time() -> None:
+    going: set[str] = set()
+    most = 0
+
+    def begin(request: Any) -> RunRequested:
+        nonlocal most
+        stream_id = request.path.split("/")[2]
+        going.add(stream_id)
+        most = max(most, len(going))
+        return RunRequested(status_url=f"/elt_stream_runs?elt_stream_id={stream_id}")
+
+    def look(request: Any) -> Any:
+        stream_id = dict(request.query)["elt_stream_id"]
+        going.discard(stream_id)
+        return page(stream_run("COMPLETED", f"run-{stream_id}"))
+
+    service = ModelService(elt_streams__request_run=[begin], elt_stream_runs__list=[look])
+    batch = streams(*(Target(name, name) for name in "abcdefg"), at_a_time=3)
+    drive(run_batch(batch, POLICY, alone=False, clock=service.clock), service.send, service.sleep)
+    assert len(batch.ended) == 7
+    assert most == 3
+
+
+def test_a_batch_survives_json_at_every_step() -> None:
+    service = ModelService(
+        elt_streams__request_run=[REQUESTED], elt_stream_runs__list=[page(stream_run("COMPLETED", rows_synced=1))]
+    )
+    batch = streams(Target("a", "a", {"full_refresh": False}), Target("b", "b"), at_a_time=1)
+    drive(start_queued(batch, alone=False), service.send, service.sleep)
+    assert Batch.from_dict(batch.as_dict()) == batch
+    drive(run_batch(batch, POLICY, alone=False, clock=service.clock), service.send, service.sleep)
+    assert Batch.from_dict(batch.as_dict()) == batch
+
+
+def waiting(service: ModelService, policy: WaitPolicy, **reference: Any) -> Any:
+    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", **reference)])
+    return run(service, batch, policy).ended[0]
+
+
+def test_contact_that_comes_back_is_not_lost() -> None:
+    down = [ServerError("", status=502)] * 9
+    service = ModelService(elt_stream_runs__get=[*down, stream_run("RUNNING"), *down, stream_run("COMPLETED")])
+    assert waiting(service, POLICY, run_id="r1").outcome is Outcome.SUCCEEDED
+
+
+def test_contact_that_stays_away_is_lost_and_the_run_is_not_said_to_have_failed() -> None:
+    service = ModelService(elt_stream_runs__get=[stream_run("RUNNING"), TransportError("no answer", sent=True)])
+    end = waiting(service, POLICY, run_id="r1")
+    assert (end.reason, end.outcome) == (EndReason.LOST_CONTACT, Outcome.RUNNING)
+    assert service.now == 1_000_100
+
+
+def test_a_run_that_was_there_and_is_not_has_vanished() -> None:
+    service = ModelService(elt_stream_runs__get=[stream_run("RUNNING"), NotFoundError("gone", status=404)])
+    assert waiting(service, POLICY, run_id="r1").reason is EndReason.VANISHED
+
+
+def test_a_run_that_never_appears_is_given_up() -> None:
+    service = ModelService(elt_stream_runs__list=[page()])
+    end = waiting(service, POLICY, status_url=REQUESTED.status_url)
+    assert end.reason is EndReason.NOT_SCHEDULED
+    assert service.now == 1_001_000
+
+
+@pytest.mark.parametrize("offset", [0, 4, 10, 25])
+def test_the_deadline_is_absolute_and_there_is_a_last_look_at_it(offset: float) -> None:
+    service = ModelService(elt_stream_runs__get=[stream_run("RUNNING")])
+    end = waiting(service, replace(POLICY, deadline=1_000_000 + offset), run_id="r1")
+    assert end.reason is EndReason.TIMEOUT
+    assert end.result["run_id"] == "r1"
+    assert service.now == 1_000_000 + offset
+
+
+def test_an_orchestration_is_followed_by_the_id_that_the_request_gave() -> None:
+    def orchestration(status: str, **more: Any) -> OrchestrationRun:
+        fields = {"id": "o1", "orchestration_id": "o", "status": status, "due_at": "2026-01-01T00:00:00Z"}
+        return OrchestrationRun.model_validate(fields | more)
+
+    service = ModelService(
+        orchestrations__request_run=[orchestration("NOT_STARTED")],
+        orchestration_runs__get=[orchestration("RUNNING"), orchestration("CANCELED")],
+    )
+    (end,) = run(service, Batch("orchestration", queued=[Target("o", "o")])).ended
+    assert (end.outcome, end.result and end.result["run_id"]) == (Outcome.CANCELED, "o1")
+
+
+def transform(**more: Any) -> Transform:
+    fields = {
+        "id": "t",
+        "name": "daily",
+        "folder_path": "sales",
+        "status": "published",
+        "materialization": "table",
+        "sql_template": "SELECT 1",
+        "parameters": [],
+        "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": "2026-01-01T00:00:00Z",
+    }
+    return Transform.model_validate(fields | more)
+
+
+def test_a_view_is_there_at_once() -> None:
+    service = ModelService(transforms__publish=[transform(materialization="view")])
+    (end,) = run(service, Batch("transform", queued=[Target("t", "t")])).ended
+    assert end.outcome is Outcome.SUCCEEDED
+    assert service.asked == ["transforms.publish"]
+    assert end.reference.name == "sales/daily"
+
+
+def test_a_table_is_waited_for_and_its_error_is_kept() -> None:
+    service = ModelService(
+        transforms__publish=[transform(materialization_status="running")],
+        transforms__get=[
+            transform(materialization_status="running"),
+            transform(materialization_status="failed", materialization_error="no column foo"),
+        ],
+    )
+    (end,) = run(service, Batch("transform", queued=[Target("t", "t", {"materialization": "table"})])).ended
+    assert end.outcome is Outcome.FAILED
+    assert end.result is not None
+    assert end.result["error"] == "no column foo"
+    body = service.requests[0].body
+    assert body is not None
+    assert body.as_json() == {"materialization": "table"}
+
+
+@pytest.mark.parametrize(
+    ("option", "asked"),
+    [
+        (False, []),
+        ([], []),
+        (True, ["reverse_etl_failed_records.retry_all"]),
+        (["1", "2"], ["reverse_etl_failed_records.retry"]),
+    ],
+)
+def test_failed_records_are_reset_before_the_run_is_asked_for(option: object, asked: list[str]) -> None:
+    done = ReverseEtlSyncRun.model_validate(
+        {
+            "id": "e1",
+            "reverse_etl_sync_id": "e",
+            "started_at": "2026-01-01T00:00:00Z",
+            "finished_at": "2026-01-01T00:00:01Z",
+            "status": "COMPLETED",
+            "failed_rows": 2,
+        }
+    )
+    service = ModelService(
+        reverse_etl_failed_records__retry_all=[None],
+        reverse_etl_failed_records__retry=[None],
+        reverse_etl_syncs__request_run=[RunRequested(status_url="/reverse_etl_sync_runs?reverse_etl_sync_id=e")],
+        reverse_etl_sync_runs__list=[page(done)],
+    )
+    target = Target("e", "e", {"retry_failed_records": option})
+    (end,) = run(service, Batch("reverse_etl", queued=[target])).ended
+    assert end.outcome is Outcome.PARTIAL
+    assert service.asked == [*asked, "reverse_etl_syncs.request_run", "reverse_etl_sync_runs.list"]

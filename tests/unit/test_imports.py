@@ -1,0 +1,73 @@
+"""The walls between the rooms, and what a DAG file pays for its imports."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src"
+PROVIDER = "airflow_provider_datapipe"
+
+#: What each room may import of this distribution, and whether it may know Airflow.
+ROOMS = {
+    f"{PROVIDER}.api": ([f"{PROVIDER}.api"], False),
+    f"{PROVIDER}.runs": ([f"{PROVIDER}.api", f"{PROVIDER}.runs"], False),
+    f"{PROVIDER}.hooks": ([f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.hooks"], True),
+    "datapipe_local": ([f"{PROVIDER}.api.models", "datapipe_local"], False),
+}
+LIGHT = [
+    f"{PROVIDER}.operators.elt",
+    f"{PROVIDER}.operators.orchestration",
+    f"{PROVIDER}.operators.reverse_etl",
+    f"{PROVIDER}.operators.transform",
+    f"{PROVIDER}.sensors.run",
+    f"{PROVIDER}.triggers.run",
+]
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the direction"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def below(name: str, packages: list[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_imports_go_one_way(room: str) -> None:
+    allowed, airflow = ROOMS[room]
+    files = sorted((SOURCE / room.replace(".", "/")).rglob("*.py"))
+    assert files
+    wrong = [
+        f"{path.relative_to(SOURCE)}: {name}"
+        for path in files
+        for name in imports_of(path)
+        if (below(name, [PROVIDER, "datapipe_local"]) and not below(name, [*allowed, f"{PROVIDER}.__version__"]))
+        or (below(name, ["airflow"]) and not airflow)
+    ]
+    assert wrong == []
+
+
+def test_what_dag_files_import_loads_nothing_heavy() -> None:
+    program = (
+        "import sys, json, importlib, airflow\nfrom airflow.sdk import DAG, BaseOperator\nbefore = set(sys.modules)\n"
+        f"for name in {LIGHT!r}: importlib.import_module(name)\n"
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own program
+    loaded = json.loads(answer.stdout.splitlines()[-1])
+    heavy = {"httpx", "duckdb", f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.hooks"}
+    assert heavy.isdisjoint(loaded)
+    beyond_airflow = [name for name in loaded if not name.startswith(("airflow.", "pydantic."))]
+    assert len(beyond_airflow) <= 15, beyond_airflow

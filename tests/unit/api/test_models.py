@@ -47,7 +47,7 @@ def test_absent_fields_are_none() -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2024-03-20", "09:00:00", "2024-13-20T09:00:00Z", "P1D"])
 def test_a_time_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ValidationError, match="ISO 8601|time of day|DateTime"):
+    with pytest.raises(ValidationError, match=r"ISO 8601|time of day|DateTime"):
         EltStreamRun.model_validate(RUN | {"started_at": text})
 
 

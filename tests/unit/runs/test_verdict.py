@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -34,8 +34,8 @@ TIMES = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:0
 
 def ended(outcome: Outcome, kind: str = "elt_stream", detail: str | None = None, **known: Any) -> End:
     reference = Reference(kind, "s", "orders", run_id="r1")
-    result = result_of(End(EndReason.RUN_OVER, reference, outcome))
-    return End(EndReason.RUN_OVER, reference, outcome, RunResult(**{**result, **known}), detail)
+    result = cast("RunResult", {**result_of(End(EndReason.RUN_OVER, reference, outcome)), **known})
+    return End(EndReason.RUN_OVER, reference, outcome, result, detail)
 
 
 def given_up(reason: EndReason) -> End:

@@ -97,7 +97,7 @@ def run(stage: Stage, show: Display) -> list[Check]:
     :param stage: All that runs; the service is stopped afterwards.
     :param show: Is told how it goes.
     """
-    from tests.system.demo_checks import Check, check_deferral, check_secret, check_warehouse
+    from tests.system.demo_checks import Check, check_deferral, check_secret, check_warehouse, mappings
     from tests.system.demo_progress import Watcher
 
     airflow = stage.airflow
@@ -119,8 +119,9 @@ def run(stage: Stage, show: Display) -> list[Check]:
         stage.service.warehouse,
         source_folder(),
         stage.workspace.path,
-        stage.partner.partner.accepted(),
-        show.step,
+        accepted=stage.partner.partner.accepted(),
+        columns=mappings(SEED),
+        progress=show.step,
     )
     checks.append(check_secret(stage.service.key, [*airflow.log_files(), *stage.workspace.log_files()]))
     return checks

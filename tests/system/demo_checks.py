@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import yaml
 
 from tests.system.partner_api import key_of, too_few_flights
 
@@ -168,27 +169,39 @@ def comparable(value: Any) -> Any:
     return value
 
 
-def transform_rows(warehouse: duckdb.DuckDBPyConnection) -> list[Record]:
+def transform_rows(warehouse: duckdb.DuckDBPyConnection, columns: dict[str, str]) -> list[Record]:
     """
     Read what the transform published, in whichever schema it is.
 
     :param warehouse: The warehouse.
+    :param columns: Which columns, and what to call them.
     """
     found = warehouse.execute(
         "SELECT table_schema FROM information_schema.tables WHERE table_name = ?", [TRANSFORM]
     ).fetchall()
     if len(found) != 1:
         raise duckdb.CatalogException(f"{len(found)} tables or views are named {TRANSFORM}")
-    rows = warehouse.execute(f"SELECT * FROM {quoted(found[0][0])}.{quoted(TRANSFORM)}")  # noqa: S608 - quoted
-    names = [column[0] for column in rows.description or []]
-    return [dict(zip(names, map(comparable, row), strict=True)) for row in rows.fetchall()]
+    wanted = ", ".join(map(quoted, columns))
+    rows = warehouse.execute(f"SELECT {wanted} FROM {quoted(found[0][0])}.{quoted(TRANSFORM)}")  # noqa: S608 - quoted
+    return [dict(zip(columns.values(), map(comparable, row), strict=True)) for row in rows.fetchall()]
+
+
+def mappings(seed: Path) -> dict[str, str]:
+    """
+    Read which columns of the transform the partner gets, and how it calls them.
+
+    :param seed: The seed file of the service.
+    """
+    (sync,) = yaml.safe_load(seed.read_text(encoding="utf-8"))["reverse_etl_syncs"]
+    pairs = sync["operation"]["mappings"]
+    return {pair["source_property_id"]: pair["destination_property_id"] for pair in pairs}
 
 
 def check_partner(rows: list[Record], accepted: list[Record]) -> Check:
     """
     Compare what the partner accepted with what the transform gives it: all but what its rule refuses for good.
 
-    :param rows: The transform's rows.
+    :param rows: The transform's rows, as the partner is to see them.
     :param accepted: The partner's records.
     """
     refused = sum(map(too_few_flights, rows))
@@ -205,7 +218,13 @@ def check_partner(rows: list[Record], accepted: list[Record]) -> Check:
 
 
 def check_warehouse(
-    file: Path, sources: Path, scratch: Path, accepted: list[Record], progress: Callable[[str], None]
+    file: Path,
+    sources: Path,
+    scratch: Path,
+    *,
+    accepted: list[Record],
+    columns: dict[str, str],
+    progress: Callable[[str], None],
 ) -> list[Check]:
     """
     Compare the warehouse with the source files and with the partner's records.
@@ -214,9 +233,15 @@ def check_warehouse(
     :param sources: The folder of the source files.
     :param scratch: A folder for temporary files.
     :param accepted: The partner's records.
+    :param columns: Which columns of the transform they have, and what they are called there.
     :param progress: Called with a line about each step.
     """
-    with duckdb.connect(str(file), read_only=True) as warehouse:
+    try:
+        opened = duckdb.connect(str(file), read_only=True)
+    except duckdb.Error as error:
+        # It is not there if no run got as far as to write to it.
+        return [Check("warehouse", "can be opened", str(error).splitlines()[0])]
+    with opened as warehouse:
         # Timestamps with a time zone would otherwise be read in the machine's.
         warehouse.execute("SET TimeZone = 'UTC'")
         checks = []
@@ -228,7 +253,7 @@ def check_warehouse(
 
             checks.append(checked(f"table {table}", compare))
         progress("comparing the partner's records with the transform")
-        checks.append(checked("partner", lambda: check_partner(transform_rows(warehouse), accepted)))
+        checks.append(checked("partner", lambda: check_partner(transform_rows(warehouse, columns), accepted)))
         return checks
 
 

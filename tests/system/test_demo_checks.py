@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from tests.system.airflow_api import TaskInstance
+from tests.system.demo import SEED
 from tests.system.demo_checks import (
     SOURCES,
     check_deferral,
@@ -15,6 +16,8 @@ from tests.system.demo_checks import (
     check_secret,
     check_table,
     check_warehouse,
+    mappings,
+    transform_rows,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +85,9 @@ def test_a_missing_table_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / SOURCES["flights"]).unlink()
     with zipfile.ZipFile(tmp_path / SOURCES["flights"], "w") as archive:
         archive.writestr("flights.csv", ROWS)
-    checks = check_warehouse(file, tmp_path, tmp_path, [], lambda text: None)
+    checks = check_warehouse(
+        file, tmp_path, tmp_path, accepted=[], columns={"carrier": "carrier"}, progress=lambda text: None
+    )
     assert [check.what for check in checks] == [*(f"table {table}" for table in SOURCES), "partner"]
     assert not any(check.holds for check in checks)
     assert "0 tables or views" in checks[-1].found
@@ -138,3 +143,23 @@ def test_a_secret_in_a_log_is_found(tmp_path: Path) -> None:
     check = check_secret("s3cret", [clean, leaky])
     assert not check.holds
     assert check.found == "in leaky.log"
+
+
+def test_the_partner_gets_the_columns_of_the_seed_by_its_names(tmp_path: Path) -> None:
+    columns = mappings(SEED)
+    assert {"carrier", "month", "flights"} <= set(columns.values())
+    seed = tmp_path / "seed.yaml"
+    seed.write_text(
+        "reverse_etl_syncs: [{operation: {mappings: [{source_property_id: a, destination_property_id: b}]}}]"
+    )
+    with duckdb.connect() as warehouse:
+        warehouse.execute("CREATE TABLE carrier_month_delays AS SELECT 1.5::DECIMAL(3, 1) AS a, 2 AS not_sent")
+        assert transform_rows(warehouse, mappings(seed)) == [{"b": 1.5}]
+
+
+def test_a_missing_warehouse_is_a_finding(tmp_path: Path) -> None:
+    (check,) = check_warehouse(
+        tmp_path / "no.duckdb", tmp_path, tmp_path, accepted=[], columns={}, progress=lambda text: None
+    )
+    assert not check.holds
+    assert "no.duckdb" in check.found

@@ -18,6 +18,8 @@ from airflow_provider_datapipe.api.errors import (
     DatapipeError,
     PermissionDeniedError,
     ProtocolError,
+    RateLimitError,
+    ServerError,
 )
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.request import Request
@@ -115,6 +117,8 @@ class DatapipeHook(BaseHook):
                 client.send(connections.list_(limit=1))
         except (AuthenticationError, PermissionDeniedError) as error:
             return False, f"The service is there, but does not accept the API key. {error}"
+        except (RateLimitError, ServerError) as error:
+            return False, f"The service is there, but has a problem. {error}"
         except (ApiError, ProtocolError) as error:
             return False, f"Something else than the service's management interface answered. {error}"
         except DatapipeError as error:

@@ -1,0 +1,154 @@
+"""What Airflow asks of every operator, sensor and trigger class."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, BaseOperator
+
+from airflow_provider_datapipe.get_provider_info import get_provider_info
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.errors import LostContactError
+from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.wait import WaitPolicy
+from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_event
+
+
+def classes() -> Iterator[type[BaseOperator]]:
+    info = get_provider_info()
+    for section in (*info["operators"], *info["sensors"]):
+        for name in section["python-modules"]:
+            for _, found in inspect.getmembers(importlib.import_module(name), inspect.isclass):
+                if found.__module__ == name and issubclass(found, BaseOperator) and found.__name__[0] != "_":
+                    yield found
+
+
+CONCRETE = [found for found in classes() if "Datapipe" not in found.__name__]
+
+
+def own_parameters(found: type[BaseOperator]) -> dict[str, inspect.Parameter]:
+    own: dict[str, inspect.Parameter] = {}
+    for base in found.__mro__:
+        if base.__module__.startswith("airflow_provider_datapipe"):
+            parameters = inspect.signature(vars(base)["__init__"]).parameters
+            own |= {
+                name: parameter
+                for name, parameter in parameters.items()
+                if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in ("task_id", "default_args")
+            }
+    return own
+
+
+def make(found: type[BaseOperator], **arguments: Any) -> Any:
+    required = {
+        name: f"{{{{ params.{name} }}}}"
+        for name, parameter in own_parameters(found).items()
+        if parameter.default is inspect.Parameter.empty
+    }
+    return found(task_id="t", **(required | arguments))
+
+
+def test_there_are_classes_to_test() -> None:
+    assert len(CONCRETE) == 8
+
+
+@pytest.mark.parametrize("found", CONCRETE)
+def test_template_fields_are_attributes_and_every_id_is_one(found: type[BaseOperator]) -> None:
+    task = make(found)
+    assert not isinstance(found.template_fields, str)
+    for name in found.template_fields:
+        assert hasattr(task, name)
+    ids = {name for name in own_parameters(found) if name.endswith("_id")}
+    assert ids
+    assert ids <= set(found.template_fields)
+
+
+@pytest.mark.parametrize("found", CONCRETE)
+def test_every_parameter_is_documented(found: type[BaseOperator]) -> None:
+    documented: set[str] = set()
+    for base in found.__mro__:
+        documented |= set(re.findall(r":param (\w+):", base.__doc__ or ""))
+    assert set(own_parameters(found)) <= documented
+    templated = {
+        name
+        for base in found.__mro__
+        for name, text in re.findall(r":param (\w+):((?:(?!:param)[\s\S])*)", base.__doc__ or "")
+        if "(templated)" in text
+    }
+    assert set(found.template_fields) == templated
+
+
+@pytest.mark.parametrize("found", CONCRETE)
+def test_dags_with_it_can_be_stored_and_read_back(found: type[BaseOperator]) -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
+        make(found, deferrable=True)
+    stored = DagSerialization.to_dict(dag)
+    DagSerialization.validate_schema(stored)
+    assert DagSerialization.from_dict(json.loads(json.dumps(stored))).task_ids == ["t"]
+
+
+@pytest.mark.parametrize("found", CONCRETE)
+def test_it_can_be_mapped(found: type[BaseOperator]) -> None:
+    (name,) = [
+        name for name, parameter in own_parameters(found).items() if parameter.default is inspect.Parameter.empty
+    ]
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
+        found.partial(task_id="t").expand(**{name: ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    ("found", "arguments", "problem"),
+    [
+        (EltStreamRunOperator, {"poll_interval": 0}, "poll_interval"),
+        (EltStreamRunOperator, {"timeout": timedelta(0)}, "timeout"),
+        (EltSyncRunOperator, {"max_active_streams": 0}, "max_active_streams"),
+        (EltSyncRunOperator, {"on_partial_failure": "ignore"}, "on_partial_failure"),
+        (ReverseEtlRunOperator, {"max_failed_rows": -1}, "max_failed_rows"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_when_the_dag_is_read(
+    found: type[BaseOperator], arguments: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        make(found, **arguments)
+
+
+@pytest.mark.parametrize("value", [None, "", "None"])
+def test_an_id_that_renders_to_nothing_is_said(value: str | None) -> None:
+    task = EltStreamRunOperator(task_id="t", stream_id=value)  # type: ignore[arg-type]  # what a template may give
+    with pytest.raises(ValueError, match="stream_id is empty"):
+        task._target()
+
+
+def test_a_text_is_no_list_of_records() -> None:
+    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records="r1")  # type: ignore[arg-type]  # what a template may give
+    with pytest.raises(TypeError, match="retry_failed_records"):
+        task._target()
+
+
+def test_the_trigger_is_made_again_from_what_is_stored() -> None:
+    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r")])
+    trigger = DatapipeRunTrigger("c", batch.as_dict(), WaitPolicy(deadline=5).as_dict())
+    path, arguments = trigger.serialize()
+    module, _, name = path.rpartition(".")
+    stored = json.loads(json.dumps(arguments))
+    again = getattr(importlib.import_module(module), name)(**stored)
+    assert again.serialize() == (path, arguments)
+    assert Batch.from_dict(again.batch) == batch
+
+
+@pytest.mark.parametrize("event", [{}, {"status": "error", "message": "no connection."}, {"status": "odd"}])
+def test_an_event_without_a_batch_is_lost_contact_and_no_failed_run(event: dict[str, Any]) -> None:
+    with pytest.raises(LostContactError, match="The run may still be going"):
+        check_event(event)

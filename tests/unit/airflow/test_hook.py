@@ -1,0 +1,203 @@
+"""The hook and its connection, with real Airflow connections from the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.endpoints import connections
+from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS, get_provider_info
+from airflow_provider_datapipe.hooks.connection import ConnectionExtra
+from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+from tests.scripted_server import Reply, ScriptedServer
+
+KEY = "key-that-must-not-show"
+EMPTY = Reply(body={"data": [], "hasMore": False})
+Connect = Callable[..., DatapipeHook]
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
+    def make(host: str | None, *, extra: dict[str, Any] | None = None, **fields: Any) -> DatapipeHook:
+        connection = {"conn_type": "datapipe", "host": host, "password": KEY, "extra": extra or {}} | fields
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
+        return DatapipeHook("datapipe_test")
+
+    return make
+
+
+def test_a_healthy_service(connect: Connect) -> None:
+    with ScriptedServer([EMPTY]) as server:
+        assert connect(server.url).test_connection() == (
+            True,
+            f"The service at {server.url} is healthy and accepts the API key.",
+        )
+
+
+def test_a_wrong_key_is_told_apart(connect: Connect) -> None:
+    with ScriptedServer([Reply(401, {"error_code": "unauthorized", "message": f"bad key {KEY}"})]) as server:
+        healthy, message = connect(server.url).test_connection()
+    assert not healthy
+    assert message.startswith("The service is there, but does not accept the API key.")
+    assert KEY not in message
+
+
+@pytest.mark.parametrize("reply", [Reply(404, b"<html>"), Reply(200, b"<html>hello"), Reply(301)])
+def test_another_server_is_told_apart(connect: Connect, reply: Reply) -> None:
+    with ScriptedServer([reply]) as server:
+        healthy, message = connect(server.url).test_connection()
+    assert not healthy
+    assert message.startswith("Something else than the service's management interface answered.")
+    assert len(server.seen) == 1
+
+
+def test_a_service_with_a_problem_is_told_apart(connect: Connect) -> None:
+    with ScriptedServer([Reply(500)]) as server:
+        assert connect(server.url).test_connection()[1].startswith("The service is there, but has a problem.")
+    assert len(server.seen) == 1
+
+
+def test_a_wrong_address_is_told_apart(connect: Connect) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        healthy, message = connect(f"http://127.0.0.1:{taken.getsockname()[1]}").test_connection()
+    assert not healthy
+    assert "got no answer from http://127.0.0.1" in message
+    assert "Check the base address" in message
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"host": None}, "Connection datapipe_test: There is no base address"),
+        ({"host": "http://api.example.com"}, "Plain http to api.example.com"),
+        ({"host": "https://api.example.com", "password": None}, "There is no API key"),
+        ({"host": "https://api.example.com", "extra": {"timeout": "soon"}}, "extra field timeout: Input should be a"),
+        ({"host": "https://api.example.com", "extra": {"timeout": 0}}, "extra field timeout"),
+        ({"host": "https://api.example.com", "extra": {"max_connections": 0}}, "extra field max_connections"),
+        ({"host": "https://api.example.com", "extra": {"ca_bundle": "nowhere.pem"}}, r"nowhere\.pem"),
+    ],
+)
+def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields: dict[str, Any], problem: str) -> None:
+    hook = connect(**fields)
+    with pytest.raises(ConfigurationError, match=problem) as caught:
+        hook.get_conn()
+    assert KEY not in str(caught.value)
+    assert not hook.test_connection()[0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"host": "https://api.example.com/v1"}, "https://api.example.com/v1"),
+        ({"host": "api.example.com"}, "https://api.example.com"),
+        ({"host": "api.example.com/v1", "port": 8443}, "https://api.example.com:8443/v1"),
+        ({"host": "localhost", "schema": "http", "port": 8080}, "http://localhost:8080"),
+        ({"host": "http://localhost", "port": 8080}, "http://localhost:8080"),
+        ({"host": "http://localhost:1/x", "port": 8080}, "http://localhost:1/x"),
+        ({"host": "http://[::1]/x", "port": 8080}, "http://[::1]:8080/x"),
+    ],
+)
+def test_the_ways_to_write_an_address(connect: Connect, fields: dict[str, Any], expected: str) -> None:
+    assert connect(**fields).get_conn().settings.base_url == expected
+
+
+def test_every_field_of_the_form_is_read_and_every_field_that_is_read_is_in_the_form(connect: Connect) -> None:
+    assert set(CONNECTION_FIELDS) == set(ConnectionExtra.model_fields)
+    for name, field in CONNECTION_FIELDS.items():
+        assert field["schema"].get("default") == ConnectionExtra.model_fields[name].default, name
+
+
+def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) -> None:
+    import certifi
+
+    given = {
+        "poll_interval": 7,
+        "timeout": "31",
+        "retry_budget": 3,
+        "max_connections": 2,
+        "proxy": "http://127.0.0.1:9",
+        "ca_bundle": certifi.where(),
+        "allow_plain_http": "true",
+    }
+    assert set(given) == set(CONNECTION_FIELDS)
+    hook = connect("http://api.example.com", extra=given)
+    settings = hook.get_conn().settings
+    assert hook.extra.poll_interval == 7
+    assert settings.timeout == 31
+    assert settings.retry.budget == 3
+    assert settings.max_connections == 2
+    assert settings.proxy == "http://127.0.0.1:9"
+    assert settings.ca_bundle == certifi.where()
+    assert settings.allow_plain_http
+
+
+def test_a_field_that_was_emptied_in_the_form_has_its_default(connect: Connect) -> None:
+    hook = connect("https://api.example.com", extra={"timeout": None, "poll_interval": "", "proxy": ""})
+    assert (hook.extra.timeout, hook.extra.poll_interval, hook.extra.proxy) == (60, 15, None)
+
+
+def test_a_misspelt_field_is_pointed_out(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING"):
+        connect("https://api.example.com", extra={"time_out": 3}).get_conn()
+    assert "time_out is not known; was timeout meant?" in caplog.text
+
+
+def test_requests_go_through_the_proxy_of_the_connection(connect: Connect) -> None:
+    with ScriptedServer([EMPTY]) as proxy:
+        extra = {"proxy": proxy.url, "allow_plain_http": True}
+        hook = connect("http://api.example.com", extra=extra)
+        assert hook.send(connections.list_()).data == ()
+        hook.close()
+    assert proxy.seen[0].path == "http://api.example.com/connections"
+
+
+def test_the_local_service_is_never_asked_through_the_proxy_of_the_environment(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with ScriptedServer([EMPTY]) as server:
+        assert connect(server.url).test_connection()[0]
+
+
+def test_pages_and_closing(connect: Connect) -> None:
+    page = {"data": [{"id": "c", "further": 1}], "hasMore": False}
+    with ScriptedServer([Reply(body=page)]) as server:
+        hook = connect(server.url)
+        assert [connection.id for connection in hook.pages(connections.list_())] == ["c"]
+        hook.close()
+        hook.close()
+        assert [connection.id for connection in hook.pages(connections.list_())] == ["c"]
+        hook.close()
+
+
+def test_awaiting(connect: Connect) -> None:
+    async def go(hook: DatapipeHook) -> int:
+        async with await hook.aget_conn() as client:
+            return len((await client.send(connections.list_())).data)
+
+    with ScriptedServer([EMPTY]) as server:
+        assert asyncio.run(go(connect(server.url))) == 0
+
+
+def test_the_provider_describes_what_is_there() -> None:
+    import importlib
+
+    info = get_provider_info()
+    for section in ("hooks", "operators", "sensors", "triggers"):
+        for integration in info[section]:
+            for module in integration["python-modules"]:
+                importlib.import_module(module)
+    (connection,) = info["connection-types"]
+    module, _, name = connection["hook-class-name"].rpartition(".")
+    assert getattr(importlib.import_module(module), name) is DatapipeHook
+    assert connection["connection-type"] == DatapipeHook.conn_type

@@ -93,6 +93,20 @@ def airflow_environment(
     return env
 
 
+def readable(line: str) -> str:
+    """
+    Shorten a line of a task's log, which is JSON, to what a person looks for in it.
+
+    :param line: The line.
+    """
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return line
+    causes = "".join(f": {cause['exc_type']}: {cause['exc_value']}" for cause in entry.get("error_detail", ()))
+    return f"{entry.get('level', '')}: {entry.get('event', '')}{causes}"
+
+
 class AirflowComponents:
     """
     api-server, scheduler (LocalExecutor), dag-processor and triggerer over a fresh sqlite database.
@@ -284,7 +298,8 @@ class AirflowComponents:
         name = f"attempt={instance.try_number}.log"
         for path in self.task_logs(dag_id, run_id, instance.task_id):
             if path.name == name and path.parent.name in (folder, f"task_id={folder}"):
-                return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+                logged = path.read_text(errors="replace").splitlines()[-lines:]
+                return "\n".join(map(readable, logged))
         return f"no log {name} of {instance.label}"
 
     def was_deferred(self, dag_id: str, run_id: str, task_id: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.system.components import COMMANDS, AirflowComponents
+from tests.system.components import COMMANDS, AirflowComponents, readable
 from tests.system.conftest import DAGS
 from tests.system.process_table import alive, listens_on, tree_of, working_in
 from tests.system.processes import ProgramError, wait_for
@@ -81,6 +81,13 @@ def test_a_triggerer_that_is_killed_and_started_again_ends_the_wait(airflow: Air
 def test_a_dag_that_does_not_exist_is_named(airflow: AirflowComponents) -> None:
     with pytest.raises(ProgramError, match="no_such_dag is parsed"):
         airflow.trigger("no_such_dag", limit=1)
+
+
+def test_a_line_of_a_task_log_is_shortened() -> None:
+    line = '{"level": "error", "event": "Task failed", "error_detail": [{"exc_type": "E", "exc_value": "no such"}]}'
+    assert readable(line) == "error: Task failed: E: no such"
+    assert readable('{"level": "info", "event": "Poking"}') == "info: Poking"
+    assert readable("no JSON {") == "no JSON {"
 
 
 def test_a_component_that_cannot_start_is_quoted() -> None:

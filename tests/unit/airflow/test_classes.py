@@ -38,7 +38,7 @@ CONCRETE = [found for found in classes() if "Datapipe" not in found.__name__]
 def own_parameters(found: type[BaseOperator]) -> dict[str, inspect.Parameter]:
     own: dict[str, inspect.Parameter] = {}
     for base in found.__mro__:
-        if base.__module__.startswith("airflow_provider_datapipe"):
+        if base.__module__.startswith("airflow_provider_datapipe") and "__init__" in vars(base):
             parameters = inspect.signature(vars(base)["__init__"]).parameters
             own |= {
                 name: parameter

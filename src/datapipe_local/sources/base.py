@@ -17,10 +17,12 @@ class Fetched:
     """
     What a stream's run can load.
 
+    :param name: What it is called at the source, for people.
     :param scan: Where and how it is read.
     :param size: Its bytes at the source.
     """
 
+    name: str
     scan: Scan
     size: int
 

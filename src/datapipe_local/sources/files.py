@@ -87,7 +87,7 @@ class FilesSource:
             if readable.stat().st_size == 0:
                 raise RunError(f"The source file {path} is empty: it has not even a header.")
             scan = Scan(FORMATS[wanted.known_format].reader, readable, wanted.reader_options())
-            yield Fetched(scan, path.stat().st_size)
+            yield Fetched(str(path), scan, path.stat().st_size)
 
     def _readable(self, path: Path, folder: Path) -> Path:
         if path.suffix.lower() == ".zip":

@@ -215,5 +215,6 @@ class Job:
     subject_id: str
     run_id: str | None = None
     due_at: Timestamp
+    begun: bool = False
     orchestration_run_id: str | None = None
     orchestration_position: int | None = None

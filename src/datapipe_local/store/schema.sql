@@ -203,8 +203,9 @@ CREATE TABLE jobs (
     subject_id TEXT NOT NULL,
     run_id TEXT,                              -- the run, once it has begun
     due_at TEXT NOT NULL,
+    begun INTEGER NOT NULL,                   -- the run is on record, its work is due
     orchestration_run_id TEXT,
     orchestration_position INTEGER,
     UNIQUE (kind, subject_id)                 -- one run at a time
 );
-CREATE INDEX jobs_by_due_date ON jobs (due_at);
+CREATE INDEX jobs_by_due_date ON jobs (begun, due_at);

@@ -1,0 +1,162 @@
+"""The engine: does in the background what the service owes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from datapipe_local.engine import orchestration
+from datapipe_local.engine.stop import Stop, StoppedError
+from datapipe_local.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from datapipe_local.service.context import Context
+    from datapipe_local.store.records import Job
+
+log = logging.getLogger(__name__)
+
+_WORKERS = 8
+_SECONDS_TO_STOP = 3.0
+# The engine is woken for everything that it can know; this bounds what it cannot, such as a clock that was set.
+_LONGEST_SLEEP = 30.0
+_SECONDS_AFTER_A_DEFECT = 1.0
+
+
+class Executor(Protocol):
+    """Does one kind of work. Each step can be cut off by the end of the process, and is then done again."""
+
+    def begin(self, job: Job) -> None:
+        """Note that a run has begun, and with the job when its work is due."""
+
+    def work(self, job: Job, stop: Stop) -> Any:
+        """
+        Do the work.
+
+        :return: What :meth:`finish` is to know.
+        :raises RunError: it cannot be done.
+        """
+
+    def finish(self, job: Job, result: Any, error: str | None) -> None:
+        """Note the result, or the error, and in the same transaction that the job is done."""
+
+
+class Engine:
+    """
+    One thread that decides what is due, and a thread for each piece of work.
+
+    What is due is read from the store alone: so after a crash the next process carries on where this one was.
+
+    :param context: The service.
+    :param executors: Who does which kind of work.
+    """
+
+    def __init__(self, context: Context, executors: Mapping[str, Executor]) -> None:
+        self._context = context
+        self._executors = executors
+        self._stop = Stop()
+        self._guard = threading.Lock()
+        self._going: dict[int, threading.Thread] = {}
+        self._dispatcher = threading.Thread(target=self._dispatch, name="dispatcher", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with what the last process has left."""
+        self._dispatcher.start()
+
+    def stop(self) -> bool:
+        """
+        Break off what is going on; it stays owed.
+
+        :return: Whether all threads have ended. One that waits for a destination may take too long.
+        """
+        self._stop.request()
+        self._context.wake.set()
+        self._context.warehouse.interrupt()
+        deadline = time.monotonic() + _SECONDS_TO_STOP
+        self._dispatcher.join(_SECONDS_TO_STOP)
+        with self._guard:
+            threads = [self._dispatcher, *self._going.values()]
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
+
+    def _dispatch(self) -> None:
+        while not self._stop.is_requested:
+            self._context.wake.clear()
+            try:
+                seconds = self._step()
+            except Exception:  # whatever went wrong with one job, the others are still owed
+                if not self._stop.is_requested:
+                    log.exception("The engine stumbled")
+                seconds = _SECONDS_AFTER_A_DEFECT
+            self._context.wake.wait(seconds)
+
+    def _step(self) -> float:
+        """Begin what is due and tell for how many seconds there is nothing more to do."""
+        jobs, clock = self._context.store.jobs, self._context.clock
+        until = orchestration.advance(self._context)
+        for job in jobs.all("WHERE NOT begun AND due_at <= ? ORDER BY due_at, seq", clock.now()):
+            self._executors[job.kind].begin(job)
+        # Before the store is asked: what ends in between is still among the due.
+        with self._guard:
+            going = set(self._going)
+        free = _WORKERS - len(going)
+        due = jobs.all("WHERE begun AND due_at <= ? ORDER BY due_at, seq LIMIT ?", clock.now(), 2 * _WORKERS)
+        for job in due:
+            if free > 0 and job.seq not in going:
+                free -= 1
+                self._start(job)
+        next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", clock.now())
+        waits = [clock.seconds_until(moment) for moment in (until, next_due) if moment is not None]
+        return max(0.0, min([*waits, _LONGEST_SLEEP]))
+
+    def _start(self, job: Job) -> None:
+        thread = threading.Thread(target=self._do, args=(job,), name=f"{job.kind} {job.subject_id}", daemon=True)
+        with self._guard:
+            self._going[job.seq] = thread
+        thread.start()
+
+    def _do(self, job: Job) -> None:
+        try:
+            self._execute(job)
+        except StoppedError:
+            log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
+        except Exception:  # its thread ends here; the job stays owed, and is tried again at the next start
+            if self._stop.is_requested:
+                log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
+            else:
+                log.exception("The end of %s of %s could not be noted", job.kind, job.subject_id)
+                # Not at once again: what failed would fail as fast as it can be tried.
+                self._stop_quietly_for(_SECONDS_AFTER_A_DEFECT)
+        finally:
+            with self._guard:
+                del self._going[job.seq]
+            self._context.wake.set()
+
+    def _execute(self, job: Job) -> None:
+        executor = self._executors[job.kind]
+        result, error = None, None
+        try:
+            result = executor.work(job, self._stop)
+        except StoppedError:
+            raise
+        except RunError as failure:
+            error = str(failure)
+        except Exception as defect:  # a defect of ours: the run must end, and say so, rather than go on for ever
+            if not self._stop.is_requested:
+                log.exception("%s of %s failed", job.kind, job.subject_id)
+            error = f"datapipe-local itself failed ({type(defect).__name__}): see the service's log."
+        # Work that was broken off looks as if it had failed.
+        if error is not None:
+            self._stop.check()
+            log.warning("%s of %s failed: %s", job.kind, job.subject_id, error)
+        executor.finish(job, result, error)
+
+    def _stop_quietly_for(self, seconds: float) -> None:
+        try:
+            self._stop.pause(seconds)
+        except StoppedError:
+            return

@@ -1,0 +1,104 @@
+"""Building what transforms were published as."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_datapipe.api.models.transforms import Materialization, MaterializationStatus
+from datapipe_local.errors import BadRequestError
+from datapipe_local.service import jobs, transforms
+from datapipe_local.service.references import place_of
+from datapipe_local.warehouse import Unfinished, WarehouseError
+
+if TYPE_CHECKING:
+    from datapipe_local.engine.stop import Stop
+    from datapipe_local.service.context import Context
+    from datapipe_local.store.records import Job, Transform
+
+
+class Built(NamedTuple):
+    """For which publication something was built: a table, a view, which needs no building, or nothing."""
+
+    publication: int
+    table: Unfinished | None = None
+    error: str | None = None
+
+
+class Materializer:
+    """
+    Builds tables beside what stands there, then puts them in its place; and creates views again.
+
+    :param context: The service.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def begin(self, job: Job) -> None:
+        """Note that there is work to do; a materialization has no run of its own."""
+        transform = transforms.get(self._context, job.subject_id)
+        with self._context.store.transaction():
+            if transform.materialization == Materialization.TABLE:
+                self._context.store.transforms.update(
+                    transform.id,
+                    materialization_status=MaterializationStatus.RUNNING,
+                    materialization_error=None,
+                )
+            self._context.store.database.run("UPDATE jobs SET begun = 1 WHERE seq = ?", job.seq)
+
+    def work(self, job: Job, stop: Stop) -> Built:
+        """
+        Build the transform as it was last published.
+
+        That its SQL fails, or that something it names is gone, is part of the result: it may have been published
+        anew in the meantime, and then does not matter any more.
+        """
+        stop.check()
+        transform = transforms.get(self._context, job.subject_id)
+        try:
+            if transform.materialization == Materialization.TABLE:
+                return Built(transform.publication, self._build(transform))
+            with self._context.publishing:
+                # As it is under the lock: publishing could have made something else of it.
+                transform = transforms.get(self._context, job.subject_id)
+                if transform.materialization == Materialization.VIEW:
+                    self._create_view(transform)
+                return Built(transform.publication)
+        except (WarehouseError, BadRequestError) as error:
+            stop.check()
+            return Built(transform.publication, error=f"The transform {transform.name} cannot be built: {error}")
+
+    def finish(self, job: Job, result: Built | None, error: str | None) -> None:
+        """Show what was built, unless it was published anew in the meantime: then the job stays."""
+        with self._context.publishing:
+            transform = transforms.get(self._context, job.subject_id)
+            table = None if result is None else result.table
+            if result is not None:
+                error = result.error
+                if result.publication != transform.publication:
+                    if table is not None:
+                        self._context.warehouse.discard(table)
+                    return
+            if table is not None:
+                self._context.warehouse.show(table, instead_of=transforms.stands_at(transform))
+            with self._context.store.transaction():
+                is_table = transform.materialization == Materialization.TABLE
+                status = MaterializationStatus.FAILED if error else MaterializationStatus.COMPLETED
+                self._context.store.transforms.update(
+                    transform.id,
+                    materialization_status=status if is_table else None,
+                    materialization_error=error,
+                )
+                if error is None:
+                    transforms.note_object(self._context, transform)
+                jobs.end(self._context, job, failed=error is not None)
+
+    def _build(self, transform: Transform) -> Unfinished:
+        query = transforms.published_query(self._context, transform)
+        place = place_of(transform.folder_path, transform.name)
+        return self._context.warehouse.build(place, query, transform.publication)
+
+    def _create_view(self, transform: Transform) -> None:
+        query = transforms.published_query(self._context, transform)
+        place = place_of(transform.folder_path, transform.name)
+        self._context.warehouse.create_view(place, query, instead_of=transforms.stands_at(transform))

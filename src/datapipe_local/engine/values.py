@@ -1,0 +1,51 @@
+"""Values of the warehouse as JSON can carry them."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+from decimal import Decimal
+from functools import singledispatch
+from typing import Any
+
+
+@singledispatch
+def json_value(value: Any) -> Any:
+    """
+    Give a value of the warehouse as JSON carries it.
+
+    Times become ISO 8601 text, bytes base64, decimals numbers; NaN and the infinities, which JSON has not, null;
+    what has no like in JSON, such as a UUID or an interval, its text.
+    """
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+@json_value.register
+def _(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@json_value.register
+def _(value: Decimal) -> int | float:
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+@json_value.register
+def _(value: dt.date | dt.time) -> str:
+    return value.isoformat()
+
+
+@json_value.register
+def _(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+@json_value.register
+def _(value: dict) -> dict[str, Any]:  # type: ignore[type-arg] - dispatch knows no parameters
+    return {str(key): json_value(entry) for key, entry in value.items()}
+
+
+@json_value.register
+def _(value: list | tuple) -> list[Any]:  # type: ignore[type-arg] - as above
+    return [json_value(entry) for entry in value]

@@ -1,0 +1,173 @@
+"""What SQL templates can name in double braces, and who depends on whom."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, TransformStatus
+from datapipe_local.errors import BadRequestError
+from datapipe_local.warehouse import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from datapipe_local.service.context import Context
+    from datapipe_local.store.records import Transform
+
+_BRACES = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_RAW = "raw."
+_MODEL = "model."
+#: The schema of transforms that are in no folder.
+_SCHEMA_WITHOUT_FOLDER = "models"
+
+
+class Reference(NamedTuple):
+    """
+    Something that can be named.
+
+    :param tag: The text in the braces.
+    :param type: What it is.
+    :param place: Where it stands in the warehouse.
+    :param owner_id: The stream or transform whose it is; empty if nothing has this tag.
+    """
+
+    tag: str
+    type: ReferenceType
+    place: Place
+    owner_id: str
+
+
+class Dependencies(NamedTuple):
+    """All that a transform is computed from, near and far."""
+
+    stream_ids: frozenset[str]
+    transform_ids: frozenset[str]
+
+
+def tags(template: str) -> list[str]:
+    """Give the references in a template, each once, in order."""
+    return list(dict.fromkeys(match[1] for match in _BRACES.finditer(template)))
+
+
+def tag_of(folder_path: str, name: str) -> str:
+    """Give the reference of a transform."""
+    return _MODEL + ".".join([*_folders(folder_path), name])
+
+
+def place_of(folder_path: str, name: str) -> Place:
+    """Give the place of a transform: a schema named after its folder."""
+    return Place("_".join(_folders(folder_path)) or _SCHEMA_WITHOUT_FOLDER, name)
+
+
+def transform_at(context: Context, place: Place) -> Transform | None:
+    """Tell whose place that is, or is going to be, among the published transforms."""
+    stands = context.store.transforms.first("WHERE object_schema = ? AND object_name = ?", place.schema, place.name)
+    if stands is not None:
+        return stands
+    for transform in context.store.transforms.all(
+        "WHERE status = ? AND name = ? COLLATE NOCASE", TransformStatus.PUBLISHED, place.name
+    ):
+        if place_of(transform.folder_path, transform.name).schema.lower() == place.schema.lower():
+            return transform
+    return None
+
+
+class Catalogue:
+    """
+    All that can be named now: the tables of loaded streams and what stands for published transforms.
+
+    :param context: The service.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._references = {reference.tag: reference for reference in self._read()}
+
+    def available(self) -> list[Reference]:
+        """Give all references, sorted."""
+        return sorted(self._references.values())
+
+    def describe(self, template: str) -> list[Reference]:
+        """Give the references in a template; what is not there yet is described by its tag."""
+        return [self._references.get(tag) or _guess(tag) for tag in tags(template)]
+
+    def resolve(self, template: str) -> str:
+        """
+        Give the SQL of a template.
+
+        :raises BadRequestError: a reference is unknown; the message names it and what is like it.
+        """
+        unknown = [tag for tag in tags(template) if tag not in self._references]
+        if unknown:
+            raise BadRequestError(
+                f"Unknown reference {', '.join(map(self._with_hint, unknown))}: a stream can be named once it"
+                " is loaded, a transform once it is published.",
+                error_code="unknown_reference",
+            )
+        return _BRACES.sub(lambda match: self._references[match[1]].place.sql, template).strip().rstrip("; \n")
+
+    def dependencies(self, template: str) -> Dependencies:
+        """Give all that a template is computed from, through all transforms that it names."""
+        stream_ids: set[str] = set()
+        transform_ids: set[str] = set()
+        ahead = tags(template)
+        while ahead:
+            reference = self._references.get(ahead.pop())
+            if reference is None:
+                continue
+            if reference.type == ReferenceType.RAW_VIEW:
+                stream_ids.add(reference.owner_id)
+            elif reference.owner_id not in transform_ids:
+                transform_ids.add(reference.owner_id)
+                ahead += tags(self._published_template(reference.owner_id))
+        return Dependencies(frozenset(stream_ids), frozenset(transform_ids))
+
+    def dependents(self, tag: str, *, but: str) -> list[Transform]:
+        """Give the published transforms that name a tag themselves, except one."""
+        return [
+            transform
+            for transform in self._context.store.transforms.all(
+                "WHERE published_version_id IS NOT NULL AND id != ?", but
+            )
+            if tag in tags(self._published_template(transform.id))
+        ]
+
+    def _read(self) -> Iterator[Reference]:
+        for row in self._context.store.database.rows(
+            "SELECT s.id, y.destination_schema_name, s.name FROM elt_streams s"
+            " JOIN elt_syncs y ON y.id = s.elt_sync_id WHERE s.loaded"
+        ):
+            place = Place(row["destination_schema_name"], row["name"])
+            yield Reference(f"{_RAW}{place}", ReferenceType.RAW_VIEW, place, row["id"])
+        for transform in self._context.store.transforms.all("WHERE object_tag IS NOT NULL"):
+            kind = (
+                ReferenceType.MATERIALIZED_TABLE
+                if transform.object_kind == Materialization.TABLE
+                else ReferenceType.MODEL_VIEW
+            )
+            place = Place(str(transform.object_schema), str(transform.object_name))
+            yield Reference(str(transform.object_tag), kind, place, transform.id)
+
+    def _published_template(self, transform_id: str) -> str:
+        text = self._context.store.database.value(
+            "SELECT v.sql_template FROM transforms t JOIN transform_versions v ON v.id = t.published_version_id"
+            " WHERE t.id = ?",
+            transform_id,
+        )
+        return str(text or "")
+
+    def _with_hint(self, tag: str) -> str:
+        near = difflib.get_close_matches(tag, self._references, n=3, cutoff=0.6)
+        return f"{{{{{tag}}}}}" + (f" (did you mean {' or '.join(near)}?)" if near else "")
+
+
+def _folders(folder_path: str) -> list[str]:
+    return [part for part in folder_path.split("/") if part]
+
+
+def _guess(tag: str) -> Reference:
+    kind = ReferenceType.RAW_VIEW if tag.startswith(_RAW) else ReferenceType.MODEL_VIEW
+    *schema, name = tag.removeprefix(_RAW).removeprefix(_MODEL).split(".")
+    return Reference(tag, kind, Place("_".join(schema) or _SCHEMA_WITHOUT_FOLDER, name), "")

@@ -101,10 +101,12 @@ def _plan(context: Context, orchestration_id: str) -> list[_Plan]:
         for sync in store.elt_syncs.all(f"{attached} AND enabled ORDER BY created_at, seq", orchestration_id)
         for stream in elt_syncs.streams(context, sync.id)
     ]
-    for transform in store.transforms.all(
-        f"{attached} AND published_version_id IS NOT NULL ORDER BY created_at, seq", orchestration_id
-    ):
-        plans.append(_Plan(JobKind.MATERIALIZATION, transform.id, _needs(context, catalogue, transform.id)))
+    plans += [
+        _Plan(JobKind.MATERIALIZATION, transform.id, _needs(context, catalogue, transform.id))
+        for transform in store.transforms.all(
+            f"{attached} AND published_version_id IS NOT NULL ORDER BY created_at, seq", orchestration_id
+        )
+    ]
     for reverse in store.reverse_etl_syncs.all(f"{attached} AND enabled ORDER BY created_at, seq", orchestration_id):
         source = transforms.get(context, reverse.source_id)
         if source.published_version_id is not None:

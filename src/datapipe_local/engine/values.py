@@ -41,11 +41,12 @@ def _(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-@json_value.register
-def _(value: dict) -> dict[str, Any]:  # type: ignore[type-arg] - dispatch knows no parameters
+@json_value.register(dict)
+def _(value: dict[Any, Any]) -> dict[str, Any]:
     return {str(key): json_value(entry) for key, entry in value.items()}
 
 
-@json_value.register
-def _(value: list | tuple) -> list[Any]:  # type: ignore[type-arg] - as above
+@json_value.register(list)
+@json_value.register(tuple)
+def _(value: list[Any] | tuple[Any, ...]) -> list[Any]:
     return [json_value(entry) for entry in value]

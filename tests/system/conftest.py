@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
+import yaml
 
+from tests.local_service import LocalService
 from tests.system.components import AirflowComponents
+from tests.system.demo import EXAMPLES, SEED, source_folder
+from tests.system.partner_api import PartnerApi
 from tests.system.process_table import working_in
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 DAGS = Path(__file__).with_name("dags")
+
+#: Things that can't work, for the DAG ``bad_input``; beside the example's own.
+BROKEN: dict[str, list[dict[str, Any]]] = {
+    "connections": [{"id": "broken_files", "integration_id": "files", "settings": {"path": "./nowhere"}}],
+    "elt_syncs": [
+        {
+            "id": sync_id,
+            "connection_id": "broken_files",
+            "destination_schema_name": sync_id,
+            "sync_interval": "0 3 * * *",
+            "enabled": enabled,
+            "source_streams": [{"id": f"{sync_id}.{name}", "name": name, "file": f"{name}.csv"} for name in streams],
+        }
+        for sync_id, enabled, streams in (("broken", True, ["vanished", "failed_before"]), ("disabled", False, ["any"]))
+    ],
+    "transforms": [
+        {
+            "id": transform_id,
+            "name": transform_id,
+            "folder_path": "broken",
+            "materialization": materialization,
+            "publish": publish,
+            "sql_template": sql,
+        }
+        for transform_id, materialization, publish, sql in (
+            ("failing_table", "table", False, "SELECT error('this row is bad') AS broken"),
+            ("failing_view", "view", False, "SELECT no_such_column"),
+            ("small_months", "view", True, "SELECT 'AA' AS carrier, 1 AS month, 3 AS flights"),
+        )
+    ],
+    "reverse_etl_syncs": [
+        {
+            "id": "refused",
+            "source_id": "small_months",
+            "destination_connection_id": "partner",
+            "object_type_id": "delays",
+            "sync_interval": "0 5 * * *",
+            "enabled": True,
+            "operation": {
+                "mode": "upsert",
+                "mappings": [
+                    {"source_property_id": name, "destination_property_id": name, "primary_key": name != "flights"}
+                    for name in ("carrier", "month", "flights")
+                ],
+            },
+        }
+    ],
+}
 
 
 @pytest.fixture(scope="session")
@@ -22,14 +74,49 @@ def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder that the shared components read DAG files from; a test may add its own."""
     folder = tmp_path_factory.mktemp("airflow") / "dags"
     shutil.copytree(DAGS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in EXAMPLES.glob("*.py"):
+        shutil.copy(file, folder)
     return folder
 
 
 @pytest.fixture(scope="session")
-def airflow(dags_folder: Path) -> Iterator[AirflowComponents]:
+def partner() -> Iterator[PartnerApi]:
+    """Return the running partner of the example pipeline."""
+    with PartnerApi() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def service(partner: PartnerApi) -> Iterator[LocalService]:
+    """Return the running service, which knows the example's pipeline and some that can't work."""
+    seed: dict[str, Any] = yaml.safe_load(SEED.read_text())
+    for section, things in BROKEN.items():
+        seed[section] = [*seed[section], *things]
+    environment = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
+    with LocalService(seed, environment=environment) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def airflow(dags_folder: Path, service: LocalService) -> Iterator[AirflowComponents]:
     """Return running components. A test that kills one starts it again before it ends."""
-    with AirflowComponents(dags_folder, env={"AIRFLOW_CONN_FS_DEFAULT": "fs:///"}) as components:
-        home = components.home
-        yield components
+    with socket.socket() as closed:
+        # Bound and not listening: nobody else gets the port, and whoever connects is refused.
+        closed.bind(("127.0.0.1", 0))
+        down = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        env = {
+            "AIRFLOW_CONN_FS_DEFAULT": "fs:///",
+            "AIRFLOW_CONN_DATAPIPE_DEFAULT": connection(service.base_url, service.api_key, poll_interval=0.5),
+            "AIRFLOW_CONN_DATAPIPE_WRONG_KEY": connection(service.base_url, f"not-{service.api_key}"),
+            "AIRFLOW_CONN_DATAPIPE_DOWN": connection(down, service.api_key, retry_budget=1),
+        }
+        with AirflowComponents(dags_folder, env=env) as components:
+            home = components.home
+            yield components
     assert working_in(home) == []
     assert not home.exists()
+
+
+def connection(host: str, key: str, **extra: Any) -> str:
+    """Write an Airflow connection as its environment variable has it."""
+    return json.dumps({"conn_type": "datapipe", "host": host, "password": key, "extra": extra})

@@ -1,0 +1,43 @@
+"""One task for each way in which the input can be bad, deferrable and blocking; every task has to fail clearly."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+from airflow.sdk import DAG
+
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
+
+with DAG(
+    dag_id="bad_input",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule=None,
+    catchup=False,
+    default_args={"execution_timeout": timedelta(minutes=2)},
+):
+    for deferrable in (True, False):
+        how = "deferred" if deferrable else "blocking"
+        EltStreamRunOperator(
+            task_id=f"wrong_key_{how}",
+            datapipe_conn_id="datapipe_wrong_key",
+            stream_id="nycflights.airlines",
+            deferrable=deferrable,
+        )
+        EltStreamRunOperator(task_id=f"unknown_stream_{how}", stream_id="nowhere", deferrable=deferrable)
+        EltSyncRunOperator(task_id=f"disabled_sync_{how}", sync_id="disabled", deferrable=deferrable)
+        EltStreamRunOperator(task_id=f"vanished_file_{how}", stream_id="broken.vanished", deferrable=deferrable)
+        TransformPublishOperator(task_id=f"failing_query_{how}", transform_id="failing_table", deferrable=deferrable)
+        TransformPublishOperator(task_id=f"failing_view_{how}", transform_id="failing_view", deferrable=deferrable)
+        ReverseEtlRunOperator(task_id=f"refused_rows_{how}", reverse_etl_sync_id="refused", deferrable=deferrable)
+        EltStreamRunSensor(task_id=f"failed_run_{how}", stream_id="broken.failed_before", deferrable=deferrable)
+        OrchestrationRunOperator(
+            task_id=f"service_down_{how}",
+            datapipe_conn_id="datapipe_down",
+            orchestration_id="nightly",
+            deferrable=deferrable,
+        )

@@ -1,0 +1,93 @@
+"""Whatever is wrong, the task ends with one clear line, and no log has the key."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.local_service import LocalService
+from tests.system.airflow_api import TaskInstance
+from tests.system.components import AirflowComponents
+from tests.system.processes import wait_for
+
+DAG = "bad_input"
+
+#: What ends each task: the class of the error, and what its line says.
+EXPECTED = {
+    "wrong_key": (
+        "AuthenticationError",
+        r"POST /elt_streams/nycflights\.airlines/request_run at .* answered 401: .*key",
+    ),
+    "unknown_stream": (
+        "NotFoundError",
+        r"POST /elt_streams/nowhere/request_run at .* answered 404: .*nowhere.*Check",
+    ),
+    "disabled_sync": ("RunConflictError", r"ELT sync disabled is disabled.*Enable it"),
+    "vanished_file": ("RunFailedError", r"ELT stream broken\.vanished: run \S+ failed: .*vanished\.csv"),
+    "failing_query": ("RunFailedError", r"transform broken/failing_table \(failing_table\).*failed: .*this row is bad"),
+    "failing_view": (
+        "InvalidRequestError",
+        r"POST /transforms/failing_view/publish at .* 400: .*no_such_column",
+    ),
+    "refused_rows": (
+        "RunPartialError",
+        r"reverse ETL sync refused: run \S+ completed, but 1 of 1 rows.*too few",
+    ),
+    "failed_run": ("RunFailedError", r"ELT stream broken\.failed_before: run \S+ failed: .*failed_before\.csv"),
+    "service_down": ("TransportError", r"POST /orchestrations/nightly/request_run got no answer from .*Check the"),
+}
+
+
+@pytest.fixture(scope="module")
+def ended(airflow: AirflowComponents, service: LocalService) -> dict[str, Any]:
+    """Run the DAG once, and give what each task's log says of its end."""
+    with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
+        client.post("/elt_streams/broken.failed_before/request_run").raise_for_status()
+        runs = {"elt_stream_id": "broken.failed_before"}
+        wait_for(
+            "a run has failed",
+            lambda: any(
+                run["status"] == "FAILED" for run in client.get("/elt_stream_runs", params=runs).json()["data"]
+            ),
+            limit=30,
+        )
+    run_id = airflow.trigger(DAG)
+    assert airflow.wait(DAG, run_id, limit=180) == "failed"
+    instances: list[TaskInstance] = airflow.api.task_instances(DAG, run_id)
+    assert {one.state for one in instances} == {"failed"}
+    return {one.task_id: list(failures(airflow, run_id, one.task_id)) for one in instances}
+
+
+def failures(airflow: AirflowComponents, run_id: str, task_id: str) -> Iterator[list[dict[str, Any]]]:
+    """Give what Airflow logged as the end of a task: the error, and whatever it came from."""
+    for path in airflow.task_logs(DAG, run_id, task_id):
+        for line in path.read_text().splitlines():
+            entry = json.loads(line)
+            if entry.get("error_detail"):
+                yield entry["error_detail"]
+
+
+@pytest.mark.parametrize("how", ["deferred", "blocking"])
+@pytest.mark.parametrize("case", EXPECTED)
+def test_the_task_ends_with_one_clear_line(ended: dict[str, Any], case: str, how: str) -> None:
+    (details,) = ended[f"{case}_{how}"]
+    # One error, and none of another library behind it.
+    (error,) = details
+    expected, says = EXPECTED[case]
+    assert error["exc_type"] == expected
+    assert re.search(says, error["exc_value"]), error["exc_value"]
+    assert "\n" not in error["exc_value"]
+    assert len(error["exc_value"]) < 800
+    assert error["exc_notes"] == []
+
+
+def test_no_log_has_the_key(ended: dict[str, Any], airflow: AirflowComponents, service: LocalService) -> None:
+    assert len(ended) == 2 * len(EXPECTED)
+    logs = [*airflow.log_files(), service.log_file]
+    assert len(logs) > len(ended)
+    assert [path for path in logs if service.api_key.encode() in path.read_bytes()] == []

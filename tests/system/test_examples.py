@@ -1,0 +1,81 @@
+"""The example pipeline and the DAGs of the README, on real components and the real service."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.local_service import LocalService
+from tests.system.components import AirflowComponents
+from tests.system.demo import ROOT
+from tests.system.partner_api import PartnerApi
+
+EXAMPLE = "flights_pipeline"
+ROWS = {"flights": 336_776, "airlines": 16, "airports": 1_458, "planes": 3_322, "weather": 26_115}
+#: The partner never takes these months: SkyWest had fewer than ten flights in them.
+TOO_SMALL = {("OO", month) for month in (1, 6, 8, 11)}
+
+
+def readme_dags() -> dict[str, str]:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    return {re.findall(r'DAG\("(\w+)"', block)[0]: block for block in blocks}
+
+
+@pytest.fixture(scope="module")
+def example(airflow: AirflowComponents) -> dict[str, Any]:
+    """Run the example once, and give the result of each of its tasks."""
+    run_id = airflow.trigger(EXAMPLE)
+    state = airflow.wait(EXAMPLE, run_id, limit=240)
+    instances = airflow.api.task_instances(EXAMPLE, run_id)
+    assert state == "success", [airflow.log_tail(EXAMPLE, run_id, one) for one in instances if one.state == "failed"]
+    for task_id in ("load", "report", "report_again"):
+        assert airflow.was_deferred(EXAMPLE, run_id, task_id)
+    return {one.task_id: airflow.api.xcom(EXAMPLE, run_id, one.task_id) for one in instances}
+
+
+def test_the_example_loads_every_row(example: dict[str, Any]) -> None:
+    load = example["load"]
+    assert load["outcome"] == "succeeded"
+    assert {name: result["rows_synced"] for name, result in load["streams"].items()} == ROWS
+    assert load["rows_synced"] == sum(ROWS.values())
+
+
+def test_the_example_publishes(example: dict[str, Any]) -> None:
+    for task_id, name in (("publish_departures", "departures"), ("publish_delays", "carrier_month_delays")):
+        assert example[task_id]["outcome"] == "succeeded"
+        assert example[task_id]["name"] == f"flights/{name}"
+
+
+def test_the_example_reports_and_sends_again_what_can_be_sent(example: dict[str, Any], partner: PartnerApi) -> None:
+    first, again = example["report"], example["report_again"]
+    assert (first["outcome"], first["rows_total"], first["rows_failed"]) == ("partial", 185, 29)
+    assert (again["outcome"], again["rows_synced"], again["rows_failed"]) == ("partial", 25, 4)
+    accepted = {(record["carrier"], record["month"]) for record in partner.partner.accepted()}
+    assert len(accepted) == 185 - len(TOO_SMALL)
+    assert accepted.isdisjoint(TOO_SMALL)
+
+
+def test_the_readme_has_a_dag_for_each_kind_of_run() -> None:
+    assert len(readme_dags()) == 6
+    assert all(len(block.strip().splitlines()) <= 14 for block in readme_dags().values())
+
+
+@pytest.mark.parametrize("dag_id", readme_dags())
+@pytest.mark.usefixtures("example")
+def test_a_dag_of_the_readme_runs(dag_id: str, airflow: AirflowComponents, dags_folder: Path) -> None:
+    (dags_folder / f"readme_{dag_id}.py").write_text(readme_dags()[dag_id])
+    run_id = airflow.trigger(dag_id)
+    state = airflow.wait(dag_id, run_id)
+    instances = airflow.api.task_instances(dag_id, run_id)
+    assert state == "success", [airflow.log_tail(dag_id, run_id, one) for one in instances]
+    (result,) = [airflow.api.xcom(dag_id, run_id, one.task_id) for one in instances]
+    assert result["outcome"] in ("succeeded", "partial")
+
+
+def test_no_log_has_the_key(example: dict[str, Any], airflow: AirflowComponents, service: LocalService) -> None:
+    assert example
+    logs = [*airflow.log_files(), service.log_file]
+    assert [path for path in logs if service.api_key.encode() in path.read_bytes()] == []

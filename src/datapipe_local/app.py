@@ -2,28 +2,90 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
-from datapipe_local.routes import health
+from datapipe_local.clock import Clock
+from datapipe_local.engine.elt import StreamLoader
+from datapipe_local.engine.engine import Engine
+from datapipe_local.engine.materialization import Materializer
+from datapipe_local.engine.reverse_etl import RecordSender
+from datapipe_local.routes import (
+    connections,
+    elt_streams,
+    elt_syncs,
+    failures,
+    health,
+    orchestrations,
+    reverse_etl,
+    transforms,
+)
 from datapipe_local.routes.access import KeyCheck
+from datapipe_local.routes.common import refuse_unknown_parameters
+from datapipe_local.service.context import Context
+from datapipe_local.store.records import JobKind
+from datapipe_local.store.store import Store
+from datapipe_local.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from datapipe_local.home import Home
 
+log = logging.getLogger(__name__)
+
+_RESOURCES = (connections, elt_syncs, elt_streams, orchestrations, transforms, reverse_etl)
+
+
+def make_app(context: Context, api_key: str) -> FastAPI:
+    """
+    Give the app that answers for a service.
+
+    :param context: The service.
+    :param api_key: What callers must know.
+    """
+    app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.context = context
+    app.include_router(health.router)
+    for resource in _RESOURCES:
+        app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
+    failures.install(app)
+    app.add_middleware(KeyCheck, key=api_key)
+    return app
+
 
 @contextmanager
 def running_app(home: Home) -> Iterator[FastAPI]:
     """
-    Open the home and give the app that answers for it.
+    Open a home, have its engine work, and give the app that answers for it.
 
     :param home: An initialised home, locked by this process.
+    :raises SetupError: something in it cannot be opened.
     """
-    app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None)
-    app.include_router(health.router)
-    app.add_middleware(KeyCheck, key=home.read_key())
-    yield app
+    # What a killed process has left there is of no use to anybody.
+    shutil.rmtree(home.scratch, ignore_errors=True)
+    home.scratch.mkdir()
+    context = Context(Store(home.state), Warehouse(home.warehouse, home.scratch), Clock())
+    context.warehouse.discard_all_unfinished()
+    engine = Engine(
+        context,
+        {
+            JobKind.ELT_STREAM_RUN: StreamLoader(context, home.scratch),
+            JobKind.MATERIALIZATION: Materializer(context),
+            JobKind.REVERSE_ETL_SYNC_RUN: RecordSender(context),
+        },
+    )
+    engine.start()
+    try:
+        yield make_app(context, home.read_key())
+    finally:
+        if engine.stop():
+            context.warehouse.close()
+            context.store.close()
+        else:
+            # The end of the process ends them; nothing is lost by that, as by any other way of ending it.
+            log.warning("Some work could not be broken off in time; it is carried on at the next start")

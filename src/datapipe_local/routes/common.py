@@ -1,0 +1,66 @@
+"""What the routes share: parameters, pages, strictness."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import Depends, Query, Request, Response
+from fastapi.dependencies.models import Dependant
+
+from airflow_provider_datapipe.api.models.common import Body
+from datapipe_local.errors import BadRequestError
+from datapipe_local.service.context import Context
+from datapipe_local.store.table import Page
+
+R = TypeVar("R")
+
+NO_CONTENT = 204
+
+After = Annotated[str | None, Query(alias="starting_after")]
+Limit = Annotated[int, Query(ge=1, le=100)]
+DEFAULT_LIMIT = 10
+SortDirection = Annotated[Literal["asc", "desc"], Query()]
+
+
+class NoFields(Body):
+    """The body of a request that needs none: absent or empty."""
+
+
+def _context(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
+
+
+CurrentContext = Annotated[Context, Depends(_context)]
+
+
+def refuse_unknown_parameters(request: Request) -> None:
+    """
+    Refuse query parameters that the route does not declare, or that are given twice.
+
+    :raises BadRequestError: there is one; the message names it.
+    """
+    known = _parameters(request.scope["route"].dependant)
+    for name in dict.fromkeys(request.query_params):
+        if name not in known:
+            raise BadRequestError(f"{name[:100]}: the query parameter is unknown.", error_code="invalid_request")
+        if len(request.query_params.getlist(name)) > 1:
+            raise BadRequestError(f"{name}: the query parameter is given more than once.", error_code="invalid_request")
+
+
+def envelope(page: Page[Any], as_json: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    """Give a page as it is sent: with both spellings of the envelope."""
+    more = page.next_cursor is not None
+    body: dict[str, Any] = {"data": [as_json(record) for record in page.records], "hasMore": more, "has_more": more}
+    if more:
+        body["nextCursor"] = body["next_cursor"] = page.next_cursor
+    return body
+
+
+def no_content() -> Response:
+    """Give the answer that says no more than that it was done."""
+    return Response(status_code=NO_CONTENT)
+
+
+def _parameters(dependant: Dependant) -> set[str]:
+    own = {parameter.alias for parameter in dependant.query_params}
+    return own.union(*map(_parameters, dependant.dependencies))

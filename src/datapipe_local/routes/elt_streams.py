@@ -1,0 +1,91 @@
+"""ELT streams and their runs."""
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from airflow_provider_datapipe.api.models.elt_streams import FullRefreshRequest
+from datapipe_local.routes import answers
+from datapipe_local.routes.common import (
+    DEFAULT_LIMIT,
+    NO_CONTENT,
+    After,
+    CurrentContext,
+    Limit,
+    NoFields,
+    SortDirection,
+    envelope,
+    no_content,
+)
+from datapipe_local.service import elt_streams
+
+router = APIRouter(tags=["ELT streams"])
+
+
+@router.get("/elt_streams")
+def list_streams(
+    context: CurrentContext,
+    starting_after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+    elt_sync_id: str | None = None,
+) -> dict[str, Any]:
+    """List streams by creation date, of one sync if its id is given."""
+    page = elt_streams.page(context, after=starting_after, limit=limit, elt_sync_id=elt_sync_id)
+    return envelope(page, answers.elt_stream)
+
+
+@router.get("/elt_streams/{stream_id}")
+def get_stream(context: CurrentContext, stream_id: str) -> dict[str, Any]:
+    """Give a stream."""
+    return answers.elt_stream(elt_streams.get(context, stream_id))
+
+
+@router.post("/elt_streams/{stream_id}/request_run")
+def request_run(
+    context: CurrentContext,
+    stream_id: str,
+    body: NoFields | None = None,
+) -> dict[str, str]:
+    """Ask for a run, now."""
+    return {"status_url": elt_streams.request_run(context, stream_id)}
+
+
+@router.post("/elt_streams/{stream_id}/request_full_refresh", status_code=NO_CONTENT)
+def request_full_refresh(
+    context: CurrentContext,
+    stream_id: str,
+    body: FullRefreshRequest | None = None,
+) -> Response:
+    """Have the next run load everything."""
+    elt_streams.request_full_refresh(context, stream_id)
+    return no_content()
+
+
+@router.post("/elt_streams/{stream_id}/cancel_full_refresh", status_code=NO_CONTENT)
+def cancel_full_refresh(
+    context: CurrentContext,
+    stream_id: str,
+    body: NoFields | None = None,
+) -> Response:
+    """Take the request for a full refresh back."""
+    elt_streams.cancel_full_refresh(context, stream_id)
+    return no_content()
+
+
+@router.get("/elt_stream_runs")
+def list_runs(
+    context: CurrentContext,
+    elt_stream_id: str,
+    starting_after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+    sort_direction: SortDirection = "desc",
+) -> dict[str, Any]:
+    """List the runs of a stream, of the last three months, by start date."""
+    page = elt_streams.page_of_runs(context, elt_stream_id, after=starting_after, limit=limit, direction=sort_direction)
+    return envelope(page, answers.elt_stream_run)
+
+
+@router.get("/elt_stream_runs/{run_id}")
+def get_run(context: CurrentContext, run_id: str) -> dict[str, Any]:
+    """Give a run of a stream."""
+    return answers.elt_stream_run(elt_streams.runs(context).get(run_id))

@@ -1,0 +1,61 @@
+"""Every failure is answered with an ``ErrorDto``."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from datapipe_local.errors import BadRequestError, ServiceError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI, Request
+
+log = logging.getLogger(__name__)
+
+
+def install(app: FastAPI) -> None:
+    """Have an app answer failures so."""
+    app.add_exception_handler(ServiceError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _defect)
+
+
+def _answer(error: ServiceError) -> JSONResponse:
+    return JSONResponse(error.as_json(), error.status)
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ServiceError)  # noqa: S101 - as it was registered
+    return _answer(error)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
+    said = []
+    for entry in error.errors():
+        # The first part says whether it is the path, the query or the body.
+        field = ".".join(str(part) for part in entry["loc"][1:]) or "body"
+        said.append(f"{field[:100]}: {entry['msg']}")
+    return _answer(BadRequestError("; ".join(said) + ".", error_code="invalid_request"))
+
+
+async def _http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - as it was registered
+    name = HTTPStatus(error.status_code).name.lower()
+    message = {
+        HTTPStatus.NOT_FOUND: "There is nothing at this path.",
+        HTTPStatus.METHOD_NOT_ALLOWED: "This path does not take this method.",
+    }.get(HTTPStatus(error.status_code), str(error.detail))
+    return JSONResponse({"error_code": name, "message": message}, error.status_code, error.headers)
+
+
+async def _defect(request: Request, error: Exception) -> JSONResponse:
+    # Without the address: what stands in it is the caller's.
+    log.error("Could not answer a %s request", request.method, exc_info=error)
+    return _answer(ServiceError("datapipe-local itself failed: see the service's log."))

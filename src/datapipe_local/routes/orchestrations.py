@@ -1,0 +1,53 @@
+"""Orchestrations and their runs."""
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from datapipe_local.routes import answers
+from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope
+from datapipe_local.service import orchestrations
+
+router = APIRouter(tags=["orchestrations"])
+
+
+@router.get("/orchestrations")
+def list_orchestrations(
+    context: CurrentContext, starting_after: After = None, limit: Limit = DEFAULT_LIMIT
+) -> dict[str, Any]:
+    """List orchestrations by name."""
+    return envelope(orchestrations.page(context, after=starting_after, limit=limit), answers.orchestration)
+
+
+@router.get("/orchestrations/{orchestration_id}")
+def get_orchestration(context: CurrentContext, orchestration_id: str) -> dict[str, Any]:
+    """Give an orchestration."""
+    return answers.orchestration(orchestrations.get(context, orchestration_id))
+
+
+@router.post("/orchestrations/{orchestration_id}/request_run")
+def request_run(
+    context: CurrentContext,
+    orchestration_id: str,
+    body: NoFields | None = None,
+) -> dict[str, Any]:
+    """Schedule a run."""
+    return answers.orchestration_run(orchestrations.request_run(context, orchestration_id))
+
+
+@router.get("/orchestration_runs")
+def list_runs(
+    context: CurrentContext,
+    starting_after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+    orchestration_id: str | None = None,
+) -> dict[str, Any]:
+    """List runs, the newest due date first, of one orchestration if its id is given."""
+    page = orchestrations.page_of_runs(context, after=starting_after, limit=limit, orchestration_id=orchestration_id)
+    return envelope(page, answers.orchestration_run)
+
+
+@router.get("/orchestration_runs/{run_id}")
+def get_run(context: CurrentContext, run_id: str) -> dict[str, Any]:
+    """Give a run of an orchestration."""
+    return answers.orchestration_run(orchestrations.get_run(context, run_id))

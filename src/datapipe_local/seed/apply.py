@@ -1,0 +1,183 @@
+"""Putting into a home what a seed declares."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from airflow_provider_datapipe.api.models.transforms import Materialization
+from datapipe_local.destinations import DESTINATIONS
+from datapipe_local.errors import ServiceError
+from datapipe_local.ids import derived_id
+from datapipe_local.seed.models import Seed
+from datapipe_local.service import connections, elt_streams, elt_syncs, orchestrations, reverse_etl, transforms
+from datapipe_local.sources import SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from datapipe_local.seed import models
+    from datapipe_local.seed.document import Document, Location
+    from datapipe_local.service.context import Context
+    from datapipe_local.strict import Strict
+
+M = TypeVar("M", bound=BaseModel)
+
+#: A setting that names a folder: relative to the seed file, so that a project can be moved.
+_FOLDER = "path"
+
+
+class Seeding:
+    """
+    Applies one seed.
+
+    An entry that is not there is created; one that has changed since it was last applied is changed to what it
+    says now; one that has not is left alone, with all that was done to it since. So applying a seed again
+    changes nothing. An entry without an id gets one that follows from its names, so that it is found again.
+    What is not in the seed stays.
+
+    :param context: The service; it is not running.
+    :param document: The seed.
+    :raises SetupError: something in it is wrong.
+    """
+
+    def __init__(self, context: Context, document: Document) -> None:
+        self._context = context
+        self._document = document
+        self._seed = self._validated(Seed, document.content, ())
+        self._entries: set[tuple[str, str]] = set()
+        #: How many entries of each kind were created or changed.
+        self.applied: Counter[str] = Counter()
+
+    def apply(self) -> None:
+        """
+        Put everything into the store, or nothing of it.
+
+        :raises SetupError: something in the seed is wrong.
+        """
+        store, seed = self._context.store, self._seed
+        with self._context.publishing, store.transaction():
+            if seed.runs is not None:
+                for name, seconds in seed.runs.model_dump().items():
+                    store.set(name, seconds)
+            for index, connection in enumerate(seed.connections):
+                self._connection(connection, ("connections", index))
+            for index, orchestration in enumerate(seed.orchestrations):
+                self._orchestration(orchestration, ("orchestrations", index))
+            for index, sync in enumerate(seed.elt_syncs):
+                self._elt_sync(sync, ("elt_syncs", index))
+            for index, transform in enumerate(seed.transforms):
+                self._transform(transform, ("transforms", index))
+            for index, reverse in enumerate(seed.reverse_etl_syncs):
+                self._reverse_etl_sync(reverse, ("reverse_etl_syncs", index))
+
+    def _connection(self, entry: models.Connection, location: Location) -> None:
+        kinds: dict[str, type[Strict]] = {name: kind.settings for name, kind in SOURCES.items()} | DESTINATIONS
+        kind = kinds.get(entry.integration_id)
+        if kind is None:
+            raise self._document.error(
+                (*location, "integration_id"), f"{entry.integration_id!r} is none of {', '.join(sorted(kinds))}"
+            )
+        settings = self._validated(kind, entry.settings, (*location, "settings")).model_dump(exclude_none=True)
+        if _FOLDER in settings:
+            folder = Path(settings[_FOLDER]).expanduser()
+            settings[_FOLDER] = str(self._document.path.absolute().parent / folder)
+        connection_id = entry.id or derived_id("connection", entry.integration_id, entry.label)
+        self._put(
+            "connection",
+            connection_id,
+            location,
+            connections.put,
+            {"integration_id": entry.integration_id, "label": entry.label, "settings": settings},
+        )
+
+    def _orchestration(self, entry: models.Orchestration, location: Location) -> None:
+        orchestration_id = entry.id or derived_id("orchestration", entry.name)
+        self._put(
+            "orchestration",
+            orchestration_id,
+            location,
+            orchestrations.put,
+            {"name": entry.name, "cron_schedule": entry.cron_schedule},
+        )
+
+    def _elt_sync(self, entry: models.EltSync, location: Location) -> None:
+        sync_id = entry.id or derived_id("elt_sync", entry.destination_schema_name)
+        self._put("elt_sync", sync_id, location, elt_syncs.put, entry.model_dump(exclude={"id", "source_streams"}))
+        source = SOURCES[connections.get(self._context, entry.connection_id).integration_id]
+        for index, stream in enumerate(entry.source_streams):
+            place = (*location, "source_streams", index)
+            origin = self._validated(source.origin, stream.model_extra or {}, place)
+            self._put(
+                "elt_stream",
+                stream.id or derived_id("elt_stream", sync_id, stream.name),
+                place,
+                elt_streams.put,
+                {"elt_sync_id": sync_id, "name": stream.name, "origin": origin.model_dump(exclude_none=True)},
+            )
+
+    def _transform(self, entry: models.Transform, location: Location) -> None:
+        transform_id = entry.id or derived_id("transform", entry.folder_path, entry.name)
+        materialization = Materialization(entry.materialization)
+        fields = {**entry.model_dump(exclude={"id", "publish"}), "materialization": materialization}
+        digest = entry.model_dump() if entry.publish else fields
+        if self._put("transform", transform_id, location, transforms.put, fields, digest_of=digest) and entry.publish:
+            self._do(
+                location,
+                transforms.publish,
+                transform_id,
+                name=entry.name,
+                folder_path=entry.folder_path,
+                materialization=materialization,
+            )
+
+    def _reverse_etl_sync(self, entry: models.ReverseEtlSync, location: Location) -> None:
+        sync_id = entry.id or derived_id(
+            "reverse_etl_sync", entry.source_id, entry.destination_connection_id, entry.object_type_id
+        )
+        self._put("reverse_etl_sync", sync_id, location, reverse_etl.put, entry.model_dump(exclude={"id"}))
+
+    def _put(
+        self,
+        kind: str,
+        entry_id: str,
+        location: Location,
+        put: Callable[..., None],
+        fields: dict[str, Any],
+        *,
+        digest_of: dict[str, Any] | None = None,
+    ) -> bool:
+        """Apply an entry unless it is as it was last applied; tell whether it was applied."""
+        seen = self._context.store.database
+        digest = hashlib.sha256(json.dumps(digest_of or fields, sort_keys=True).encode()).hexdigest()
+        if (kind, entry_id) in self._entries:
+            raise self._document.error(location, f"{entry_id!r} stands in the seed twice")
+        self._entries.add((kind, entry_id))
+        if seen.value("SELECT digest FROM seeded WHERE kind = ? AND id = ?", kind, entry_id) == digest:
+            return False
+        self._do(location, put, entry_id, **fields)
+        seen.run("INSERT OR REPLACE INTO seeded (kind, id, digest) VALUES (?, ?, ?)", kind, entry_id, digest)
+        self.applied[kind] += 1
+        return True
+
+    def _do(self, location: Location, rule: Callable[..., object], *arguments: Any, **fields: Any) -> None:
+        try:
+            rule(self._context, *arguments, **fields)
+        except ServiceError as error:
+            # The service's messages begin with the field, if a field is wrong.
+            field, colon, message = error.message.partition(": ")
+            if colon and self._document.has((*location, field)):
+                raise self._document.error((*location, field), message) from error
+            raise self._document.error(location, error.message) from error
+
+    def _validated(self, model: type[M], content: dict[str, Any], location: Location) -> M:
+        try:
+            return model.model_validate(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise self._document.error((*location, *first["loc"]), first["msg"]) from error

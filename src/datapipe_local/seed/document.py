@@ -1,0 +1,116 @@
+"""Reading the seed file: YAML whose every value knows its line."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from datapipe_local.errors import SetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+#: Where a value stands: the keys and positions that lead to it.
+Location = tuple["str | int", ...]
+
+
+class Document:
+    """
+    A parsed seed file.
+
+    ``${NAME}`` in a string becomes the environment's value; ``$${NAME}`` becomes the text ``${NAME}``. It is
+    done after parsing, so that no value can change the file's structure.
+
+    :param path: The file.
+    :raises SetupError: it cannot be read or is no YAML mapping, a key stands twice, or a variable is not set.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines: dict[Location, int] = {}
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SetupError(f"Cannot read the seed {path}: {getattr(error, 'strerror', None) or error}.") from error
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.YAMLError as error:
+            raise SetupError(f"{path}{_line_of(error)}: this is no YAML: {_problem(error)}.") from error
+        self.content: dict[str, Any] = {}
+        if root is not None:
+            self._constructor = yaml.SafeLoader("")
+            content = self._read(root, ())
+            if not isinstance(content, dict):
+                raise self.error((), "a seed is a mapping, with keys such as connections and elt_syncs")
+            self.content = content
+
+    def error(self, location: Sequence[str | int], message: str) -> SetupError:
+        """
+        Give the error of a value.
+
+        :param location: Where the value stands, or would stand; the line is that of the nearest value around it.
+        :param message: What is wrong.
+        """
+        known = tuple(location)
+        while known and known not in self._lines:
+            known = known[:-1]
+        line = self._lines.get(known, 1)
+        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+        return SetupError(f"{self.path}, line {line}: {where + ': ' if where else ''}{message}")
+
+    def has(self, location: Location) -> bool:
+        """Tell whether there is a value."""
+        return location in self._lines
+
+    def _read(self, node: yaml.Node, location: Location) -> Any:
+        self._lines[location] = node.start_mark.line + 1
+        if isinstance(node, yaml.MappingNode):
+            return self._read_mapping(node, location)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._read(entry, (*location, index)) for index, entry in enumerate(node.value)]
+        value = self._construct(node, location)
+        return self._expanded(value, location) if isinstance(value, str) else value
+
+    def _read_mapping(self, node: yaml.MappingNode, location: Location) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = self._construct(key_node, location) if isinstance(key_node, yaml.ScalarNode) else None
+            self._lines[(*location, str(key))] = key_node.start_mark.line + 1
+            if not isinstance(key, str):
+                raise self.error((*location, str(key)), "a key must be text")
+            if key in mapping:
+                raise self.error((*location, key), "the key stands here a second time")
+            mapping[key] = self._read(value_node, (*location, key))
+        return mapping
+
+    def _construct(self, node: yaml.Node, location: Location) -> Any:
+        try:
+            return self._constructor.construct_object(node)
+        except (yaml.YAMLError, ValueError) as error:
+            raise self.error(location, f"the value cannot be read: {_problem(error)}") from error
+
+    def _expanded(self, text: str, location: Location) -> str:
+        def value(match: re.Match[str]) -> str:
+            if match[1]:
+                return match[0][1:]
+            found = os.environ.get(match[2])
+            if found is None:
+                raise self.error(location, f"the environment variable {match[2]} is not set")
+            return found
+
+        return _VARIABLE.sub(value, text)
+
+
+def _line_of(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f", line {mark.line + 1}"
+
+
+def _problem(error: Exception) -> str:
+    return str(getattr(error, "problem", None) or error).splitlines()[0]

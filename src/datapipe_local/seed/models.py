@@ -1,0 +1,106 @@
+"""What may stand in a seed file."""
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from datapipe_local.strict import Strict
+
+Seconds = float | int
+
+
+class RunSettings(Strict):
+    """How runs behave; in seconds."""
+
+    scheduling_delay: Seconds = Field(default=0, ge=0, le=3600)
+    minimum_duration: Seconds = Field(default=0, ge=0, le=3600)
+
+
+class Connection(Strict):
+    """A connection to a source or a destination."""
+
+    id: str | None = None
+    integration_id: str
+    label: str = Field(min_length=1)
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
+class SourceStream(Strict):
+    """A stream; its other fields are those of its source's kind, and checked with it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str | None = None
+    name: str
+
+
+class EltSync(Strict):
+    """An ELT sync with its streams."""
+
+    id: str | None = None
+    connection_id: str
+    destination_schema_name: str
+    sync_interval: str | None = None
+    enabled: bool = True
+    orchestration_workflow_id: str | None = None
+    source_streams: list[SourceStream] = Field(default_factory=list)
+
+
+class Orchestration(Strict):
+    """An orchestration."""
+
+    id: str | None = None
+    name: str = Field(min_length=1)
+    cron_schedule: str
+
+
+class Transform(Strict):
+    """A transform, published if that is asked for."""
+
+    id: str | None = None
+    name: str
+    folder_path: str = ""
+    materialization: Literal["view", "table"] = "view"
+    publish: bool = False
+    sql_template: str = Field(min_length=1)
+    documentation: str | None = None
+    orchestration_workflow_id: str | None = None
+
+
+class Mapping(Strict):
+    """A column of the source and the property that it becomes."""
+
+    source_property_id: str = Field(min_length=1)
+    destination_property_id: str = Field(min_length=1)
+    primary_key: bool = False
+
+
+class Operation(Strict):
+    """What is done with which columns."""
+
+    mode: Literal["insert", "update", "upsert", "mirror"]
+    mappings: list[Mapping]
+
+
+class ReverseEtlSync(Strict):
+    """A reverse ETL sync."""
+
+    id: str | None = None
+    source_id: str
+    destination_connection_id: str
+    object_type_id: str
+    sync_interval: str | None = None
+    enabled: bool = True
+    orchestration_workflow_id: str | None = None
+    operation: Operation
+
+
+class Seed(Strict):
+    """A seed file."""
+
+    runs: RunSettings | None = None
+    connections: list[Connection] = Field(default_factory=list)
+    orchestrations: list[Orchestration] = Field(default_factory=list)
+    elt_syncs: list[EltSync] = Field(default_factory=list)
+    transforms: list[Transform] = Field(default_factory=list)
+    reverse_etl_syncs: list[ReverseEtlSync] = Field(default_factory=list)

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LOOPBACK_PATTERNS = ("localhost", "127.0.0.1", "[::1]")
+#: What is unpacked while it is read. Others can hold a thousandfold of what a size limit is checked against.
+_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 _REFUSED = 400
 _REDIRECT = 300
 
@@ -149,14 +151,35 @@ class _Exchange(Generic[T]):
             answer: T = reader.validate_json(body)
         except ValidationError as error:
             raise ProtocolError(
-                f"{self._request.label} at {self.where} answered {response.status_code} with something that the "
-                f"interface does not say: {_first_problem(error)}. Check that the base address is that of the "
-                "management interface."
+                f"{self._request.label} at {self.where} answered {response.status_code} "
+                f"({one_line(response.headers.get('content-type') or 'no content type', longest=80)}) with something "
+                f"that the interface does not say: {_first_problem(error)}. Check that the base address is that of "
+                "the management interface."
             ) from None
         return answer
 
+    def begun(self, response: httpx.Response) -> None:
+        """
+        Take the head of an answer, before its body is read.
+
+        :raises ProtocolError: the body can't be read within bounds.
+        """
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        if encoding not in _ENCODINGS:
+            raise ProtocolError(
+                f"{self._request.label} at {self.where} answered in the encoding {one_line(encoding, longest=40)!r}, "
+                "which was not asked for."
+            )
+
     def lost(self, error: httpx.HTTPError) -> _Again:
         """Take the loss of an attempt."""
+        if isinstance(error, httpx.DecodingError):
+            raise ProtocolError(f"{self._request.label} at {self.where} answered what can't be unpacked.") from None
+        if untrusted := _untrusted_certificate(error):
+            raise ConfigurationError(
+                f"{self.where} shows a certificate that is not trusted ({untrusted}). If it is the right server, set "
+                "the connection's ca_bundle to the certificate of its authority."
+            ) from None
         sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
         reason = one_line(str(error) or type(error).__name__, secret=self._settings.api_key)
         if isinstance(error, httpx.TimeoutException):
@@ -214,6 +237,15 @@ class _Exchange(Generic[T]):
         )
 
 
+def _untrusted_certificate(error: BaseException | None) -> str | None:
+    """Say what is wrong with a certificate, where that is why there is no connection."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def _told(body: bytes) -> RunConflict | None:
     """Read the body of a refusal, which may be anything at all."""
     try:
@@ -253,6 +285,7 @@ class _Shell:
             "headers": {
                 "x-api-key": settings.api_key,
                 "accept": "application/json",
+                "accept-encoding": "gzip, deflate",
                 "user-agent": f"airflow-provider-datapipe/{__version__}",
             },
             "timeout": httpx.Timeout(settings.timeout, connect=settings.connect_timeout),
@@ -305,6 +338,7 @@ class Client(_Shell):
         response = None
         try:
             response = self._http.send(exchange.build(self._http), stream=True)
+            exchange.begun(response)
             for chunk in response.iter_bytes():
                 body += chunk
                 if len(body) > self.settings.max_answer_bytes:
@@ -381,6 +415,7 @@ class AsyncClient(_Shell):
         try:
             async with asyncio.timeout(self.settings.timeout):
                 response = await self._http.send(exchange.build(self._http), stream=True)
+                exchange.begun(response)
                 async for chunk in response.aiter_bytes():
                     body += chunk
                     if len(body) > self.settings.max_answer_bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -83,6 +84,8 @@ def _init(home: Home, seed_file: Path | None, api_key: str | None) -> None:
 def _serve(home: Home, host: str, port: int) -> None:
     if not home.is_initialised:
         raise SetupError(f"{home.folder} is not initialised: run `datapipe-local init --home {home.folder}` first.")
+    # What is imported stays: to look for garbage among it is a twentieth of the time until the service is ready.
+    gc.disable()
     with home.locked():
         from datapipe_local.server import configure_logging, listen, serve
 
@@ -92,4 +95,6 @@ def _serve(home: Home, host: str, port: int) -> None:
 
             configure_logging()
             with running_app(home) as app:
+                gc.freeze()
+                gc.enable()
                 serve(app, listener)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datapipe_local.destinations.http import HttpDestination, HttpSettings
-from datapipe_local.destinations.jsonl import JsonLinesDestination, JsonLinesSettings
+from datapipe_local.destinations.settings import HttpSettings, JsonLinesSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,5 +29,9 @@ def connect(
     :param pause: Waits that many seconds, or raises when the service stops.
     """
     if connection.integration_id == "http":
+        from datapipe_local.destinations.http import HttpDestination
+
         return HttpDestination(connection.settings, object_type_id, pause)
+    from datapipe_local.destinations.jsonl import JsonLinesDestination
+
     return JsonLinesDestination(connection.settings, object_type_id, checkpoint)

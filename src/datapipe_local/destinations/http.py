@@ -7,29 +7,16 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-from pydantic import AnyHttpUrl, Field, field_validator
 
 from datapipe_local.destinations.base import Record
+from datapipe_local.destinations.settings import HttpSettings
 from datapipe_local.errors import RunError
-from datapipe_local.strict import Strict
 
 _TRIES = 5
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 30.0
 _SECONDS_FOR_AN_ANSWER = 30.0
 _LONGEST_REASON = 300
-
-
-class HttpSettings(Strict):
-    """Settings of a connection to an HTTP endpoint."""
-
-    url: str = Field(min_length=1)
-
-    @field_validator("url")
-    @classmethod
-    def _is_a_url(cls, url: str) -> str:
-        AnyHttpUrl(url)
-        return url
 
 
 class HttpDestination:
@@ -40,7 +27,7 @@ class HttpDestination:
     does a connection that fails. ``Retry-After`` is honoured up to half a minute. One request at a time, on one
     connection. A process that is killed sends at most the record again whose answer it had not noted.
 
-    :param settings: As :class:`HttpSettings` describes.
+    :param settings: As :class:`~datapipe_local.destinations.settings.HttpSettings` describes.
     :param object_type_id: What the records are.
     :param pause: Waits before another try.
     """

@@ -5,17 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from datapipe_local.destinations.base import Record
+from datapipe_local.destinations.settings import JsonLinesSettings
 from datapipe_local.errors import RunError
-from datapipe_local.strict import Strict
-
-
-class JsonLinesSettings(Strict):
-    """Settings of a connection to a folder."""
-
-    path: str = Field(min_length=1)
 
 
 class JsonLinesDestination:
@@ -25,7 +17,7 @@ class JsonLinesDestination:
     The checkpoint is the file's length. What a killed process has written after it is read back, so that no
     record of the run stands there twice and no line stays half-written.
 
-    :param settings: As :class:`JsonLinesSettings` describes.
+    :param settings: As :class:`~datapipe_local.destinations.settings.JsonLinesSettings` describes.
     :param object_type_id: The file's name, without suffix.
     :param checkpoint: The checkpoint of the process that began the run.
     :raises RunError: the file cannot be written.

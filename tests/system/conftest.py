@@ -22,7 +22,7 @@ DAGS = Path(__file__).with_name("dags")
 
 #: Things that can't work, for the DAG ``bad_input``; beside the example's own.
 BROKEN: dict[str, list[dict[str, Any]]] = {
-    "connections": [{"id": "broken_files", "integration_id": "files", "settings": {"path": "./nowhere"}}],
+    "connections": [{"id": "broken_files", "integration_id": "files", "label": "Broken", "settings": {"path": "."}}],
     "elt_syncs": [
         {
             "id": sync_id,
@@ -51,7 +51,8 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     ],
     "reverse_etl_syncs": [
         {
-            "id": "refused",
+            # One for each task: a record that was refused is not sent again until it changes or is reset.
+            "id": f"refused_{how}",
             "source_id": "small_months",
             "destination_connection_id": "partner",
             "object_type_id": "delays",
@@ -65,6 +66,7 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
                 ],
             },
         }
+        for how in ("deferred", "blocking")
     ],
 }
 

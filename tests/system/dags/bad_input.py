@@ -33,7 +33,9 @@ with DAG(
         EltStreamRunOperator(task_id=f"vanished_file_{how}", stream_id="broken.vanished", deferrable=deferrable)
         TransformPublishOperator(task_id=f"failing_query_{how}", transform_id="failing_table", deferrable=deferrable)
         TransformPublishOperator(task_id=f"failing_view_{how}", transform_id="failing_view", deferrable=deferrable)
-        ReverseEtlRunOperator(task_id=f"refused_rows_{how}", reverse_etl_sync_id="refused", deferrable=deferrable)
+        ReverseEtlRunOperator(
+            task_id=f"refused_rows_{how}", reverse_etl_sync_id=f"refused_{how}", deferrable=deferrable
+        )
         EltStreamRunSensor(task_id=f"failed_run_{how}", stream_id="broken.failed_before", deferrable=deferrable)
         OrchestrationRunOperator(
             task_id=f"service_down_{how}",

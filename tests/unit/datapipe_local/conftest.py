@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from datapipe_local.clock import Clock
+from datapipe_local.service.context import Context
+from datapipe_local.store.store import Store
+from datapipe_local.warehouse import Warehouse
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "state.sqlite")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    warehouse = Warehouse(tmp_path / "warehouse.duckdb", scratch)
+    yield warehouse
+    warehouse.close()
+
+
+@pytest.fixture
+def context(store: Store, warehouse: Warehouse) -> Context:
+    return Context(store, warehouse, Clock())

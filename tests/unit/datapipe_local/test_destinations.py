@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from datapipe_local.destinations.base import Record
+from datapipe_local.destinations.http import HttpDestination
+from datapipe_local.destinations.jsonl import JsonLinesDestination
+from datapipe_local.errors import RunError
+from tests.scripted_server import Reply, ScriptedServer
+
+ONE = Record("1", {"n": 1, "name": "Zoë"})
+TWO = Record("2", {"n": 2, "name": None})
+
+
+def send(script: Sequence[Reply], *records: Record) -> tuple[list[str | None], list[float], ScriptedServer]:
+    pauses: list[float] = []
+    with ScriptedServer(script) as server:
+        destination = HttpDestination({"url": f"{server.url}/base/"}, "con tacts", pauses.append)
+        try:
+            return destination.send(records), pauses, server
+        finally:
+            destination.close()
+
+
+def test_each_record_is_one_post_on_one_connection() -> None:
+    reasons, pauses, server = send([Reply(201)], ONE, TWO)
+    assert (reasons, pauses) == ([None, None], [])
+    assert [(seen.method, seen.path) for seen in server.seen] == [("POST", "/base/con%20tacts")] * 2
+    assert [json.loads(seen.body) for seen in server.seen] == [ONE.properties, TWO.properties]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply(422, {"message": "no such\n carrier"}), "no such carrier"),
+        (Reply(400, {"error": "bad name"}), "bad name"),
+        (Reply(400, {"error": {"message": "deep"}}), "deep"),
+        (Reply(409, {"message": "", "error": "taken"}), "taken"),
+        (Reply(404, b"<html>"), "404 Not Found"),
+        (Reply(403, [1]), "403 Forbidden"),
+        (Reply(499, {}), "499"),
+    ],
+)
+def test_a_refusal_is_the_reason_of_that_record_alone(reply: Reply, reason: str) -> None:
+    reasons, pauses, _ = send([reply, Reply(200)], ONE, TWO)
+    assert reasons == [reason, None]
+    assert pauses == []
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 0])
+def test_what_may_pass_is_tried_again(status: int) -> None:
+    reasons, pauses, server = send([Reply(status), Reply(status), Reply(200)], ONE)
+    assert reasons == [None]
+    assert pauses == [0.2, 0.4]
+    assert len(server.seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "waited"), [("2", 2.0), ("100000", 30.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.2), ("-1", 0.2)]
+)
+def test_retry_after_is_honoured_within_bounds(retry_after: str, waited: float) -> None:
+    _, pauses, _ = send([Reply(429, headers={"retry-after": retry_after}), Reply(200)], ONE)
+    assert pauses == [waited]
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"), [(Reply(503), "answered 503 Service Unavailable"), (Reply(0), "could not be reached")]
+)
+def test_in_the_end_the_run_fails(reply: Reply, said: str) -> None:
+    with pytest.raises(RunError, match=f"/base/con%20tacts {said}.* for record '1'") as failure:
+        send([reply], ONE)
+    assert "\n" not in str(failure.value)
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with pytest.raises(RunError, match="302 Found"):
+        send([Reply(302, headers={"location": "http://127.0.0.1:1/"})], ONE)
+
+
+def test_nobody_there() -> None:
+    with ScriptedServer([Reply()]) as server:
+        url = server.url
+    destination = HttpDestination({"url": url}, "x", lambda _: None)
+    with pytest.raises(RunError, match="could not be reached"):
+        destination.send([ONE])
+    destination.close()
+
+
+def written(folder: Path, checkpoint: str | None, *records: Record) -> str:
+    destination = JsonLinesDestination({"path": str(folder)}, "things", checkpoint)
+    assert destination.send(records) == [None] * len(records)
+    after = destination.checkpoint()
+    destination.close()
+    return after
+
+
+def test_records_are_lines_appended(tmp_path: Path) -> None:
+    written(tmp_path / "new" / "folder", None, ONE)
+    written(tmp_path / "new" / "folder", None, TWO)
+    lines = (tmp_path / "new" / "folder" / "things.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [ONE.properties, TWO.properties]
+
+
+def test_what_a_killed_process_has_written_is_not_written_again(tmp_path: Path) -> None:
+    file = tmp_path / "things.jsonl"
+    checkpoint = written(tmp_path, None, Record("0", {"n": 0}))
+    written(tmp_path, None, ONE)
+    with file.open("a") as torn:
+        torn.write('{"n": 2, "na')
+    written(tmp_path, checkpoint, ONE, TWO)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == [{"n": 0}, ONE.properties, TWO.properties]
+
+
+def test_a_record_of_an_earlier_run_is_written_again(tmp_path: Path) -> None:
+    checkpoint = written(tmp_path, None, ONE)
+    written(tmp_path, checkpoint, ONE)
+    assert len((tmp_path / "things.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"things\.jsonl cannot be written"):
+        JsonLinesDestination({"path": str(tmp_path / "file" / "folder")}, "things", None)

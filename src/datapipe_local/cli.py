@@ -95,6 +95,5 @@ def _serve(home: Home, host: str, port: int) -> None:
 
             configure_logging()
             with running_app(home) as app:
-                gc.freeze()
                 gc.enable()
                 serve(app, listener)

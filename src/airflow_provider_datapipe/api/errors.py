@@ -5,6 +5,7 @@ Everything that can go wrong between a caller and the service, as one tree.
 
     DatapipeError
     ├── ConfigurationError          the connection can't be used as it is
+    ├── InvalidInputError           an argument breaks a rule of the interface; nothing was sent
     ├── TransportError              no answer; ``sent`` tells whether the request may have arrived
     │   └── RequestTimeoutError
     ├── ProtocolError               the answer is not what the interface says
@@ -49,6 +50,10 @@ class DatapipeError(Exception):
 
 class ConfigurationError(DatapipeError):
     """The connection can't be used as it is; nothing was sent."""
+
+
+class InvalidInputError(DatapipeError):
+    """An argument of an endpoint function breaks a rule of the interface; nothing was sent."""
 
 
 class TransportError(DatapipeError):

@@ -44,6 +44,7 @@ class Endpoint(Generic[T]):
     :param path: path template below the base address, such as ``/elt_streams/{id}``.
     :param answer: how to read the answer: a model, or ``NO_CONTENT``.
     :param repeat: how safe it is to send again.
+    :param takes_limit: whether the query parameter ``limit`` is known to it, as to most lists.
     """
 
     name: str
@@ -51,17 +52,27 @@ class Endpoint(Generic[T]):
     path: str
     answer: type[T]
     repeat: Repeat
+    takes_limit: bool = True
 
 
-def quoted(value: str) -> str:
+def quoted(name: str, value: object) -> str:
     """
     Quote an id for use as one segment of a path.
 
-    :raises ValueError: the id is empty or a dot segment, which would name another resource.
+    :param name: the field of the path template, for the message.
+    :param value: the id.
+    :raises ValueError: the id is no text, empty, or a dot segment, which would name another resource.
     """
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: a value of type {type(value).__name__} is not an id")  # noqa: TRY004 - a rule, as all
     if value in ("", ".", ".."):
-        raise ValueError(f"{value!r} is not an id")
+        raise ValueError(f"{name}: {value!r} is not an id")
     return quote(value, safe="")
+
+
+def _text(value: Any) -> str:
+    """Write the value of a query parameter as JSON would."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ class Request(Generic[T]):
         cls,
         endpoint: Endpoint[T],
         *,
-        path: Mapping[str, str] | None = None,
+        path: Mapping[str, object] | None = None,
         query: Mapping[str, Any] | None = None,
         body: Body | None = None,
     ) -> Request[T]:
@@ -97,9 +108,10 @@ class Request(Generic[T]):
         :param path: values of the template's fields.
         :param query: query parameters; those that are None are left out.
         :param body: JSON body.
+        :raises ValueError: a value of the path is not an id.
         """
-        filled = endpoint.path.format(**{name: quoted(value) for name, value in (path or {}).items()})
-        present = tuple((name, str(value)) for name, value in (query or {}).items() if value is not None)
+        filled = endpoint.path.format(**{name: quoted(name, value) for name, value in (path or {}).items()})
+        present = tuple((name, _text(value)) for name, value in (query or {}).items() if value is not None)
         return cls(endpoint, filled, present, body)
 
     @property

@@ -23,10 +23,10 @@ from airflow_provider_datapipe.api.endpoints import (
 )
 from airflow_provider_datapipe.api.errors import ConflictError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested, format_timestamp
-from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus, FullRefreshRequest
+from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
-from airflow_provider_datapipe.api.models.reverse_etl import RetryRecordsRequest, ReverseEtlSyncRun
-from airflow_provider_datapipe.api.models.transforms import Materialization, PublishRequest, Transform
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.transforms import Materialization, Transform
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.status_url import status_request, status_url_after
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of, outcome_of_materialization
@@ -152,7 +152,7 @@ class EltStreamKind(_ListedKind):
     @override
     def prepare(self, target: Target) -> Iterator[Request[Any]]:
         if target.options.get("full_refresh"):
-            yield elt_streams.request_full_refresh(target.resource_id, FullRefreshRequest())
+            yield elt_streams.request_full_refresh(target.resource_id)
 
     @override
     def request(self, target: Target) -> Request[RunRequested]:
@@ -222,7 +222,7 @@ class ReverseEtlKind(_ListedKind):
         if records is True:
             yield reverse_etl_failed_records.retry_all(target.resource_id)
         elif records:
-            yield reverse_etl_failed_records.retry(target.resource_id, RetryRecordsRequest(record_ids=tuple(records)))
+            yield reverse_etl_failed_records.retry(target.resource_id, record_ids=records)
 
     @override
     def request(self, target: Target) -> Request[RunRequested]:
@@ -313,7 +313,7 @@ class TransformKind(Kind):
     """
     Materializations of transforms, which have no id: the transform itself shows where they stand.
 
-    Options: those of :class:`~airflow_provider_datapipe.api.models.transforms.PublishRequest`.
+    Options: the overrides of :func:`~airflow_provider_datapipe.api.endpoints.transforms.publish`.
     """
 
     name = "transform"
@@ -321,7 +321,7 @@ class TransformKind(Kind):
 
     @override
     def request(self, target: Target) -> Request[Transform]:
-        return transforms.publish(target.resource_id, PublishRequest(**target.options))
+        return transforms.publish(target.resource_id, **target.options)
 
     @override
     def accepted(self, target: Target, answer: Transform) -> Observation:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.connections import Connection
-from airflow_provider_datapipe.api.request import Repeat
+from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
+from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 
 
 @endpoint("GET", "/connections", answer=Page[Connection], repeat=Repeat.READ)
@@ -19,3 +20,27 @@ def list_(*, limit: int | None = None, starting_after: str | None = None) -> Par
     Source: interface.md, "GET /connections".
     """
     return Parts(query={"limit": limit, "starting_after": starting_after})
+
+
+@endpoint("DELETE", "/connections/{id}", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
+def delete(connection_id: str) -> Parts:
+    """
+    Delete a connection.
+
+    :param connection_id: id of the connection.
+
+    Source: interface.md, "DELETE /connections/{id}".
+    """
+    return Parts(path={"id": connection_id})
+
+
+@endpoint("GET", "/connections/{id}/settings", answer=SettingsSchema, repeat=Repeat.READ)
+def settings(connection_id: str) -> Parts:
+    """
+    Read what settings an ELT sync of a connection takes, as a JSON Schema.
+
+    :param connection_id: id of the connection, which must exist already.
+
+    Source: interface.md, "GET /connections/{id}/settings".
+    """
+    return Parts(path={"id": connection_id})

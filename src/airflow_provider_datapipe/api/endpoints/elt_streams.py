@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
-from airflow_provider_datapipe.api.models.common import Page, RunRequested
-from airflow_provider_datapipe.api.models.elt_streams import EltStream, FullRefreshRequest
+from airflow_provider_datapipe.api.models.common import UNSET, Page, RunRequested, Unset
+from airflow_provider_datapipe.api.models.elt_streams import EltStream, FullRefreshRequest, SyncIntervalRequest
 from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 
 
@@ -35,6 +35,19 @@ def get(stream_id: str) -> Parts:
     return Parts(path={"id": stream_id})
 
 
+@endpoint("DELETE", "/elt_streams/{id}", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
+def delete(stream_id: str) -> Parts:
+    """
+    Delete a stream.
+
+    :param stream_id: id of the stream.
+    :raises NotFoundError: there is no such stream.
+
+    Source: interface.md, "DELETE /elt_streams/{id}".
+    """
+    return Parts(path={"id": stream_id})
+
+
 @endpoint("POST", "/elt_streams/{id}/request_run", answer=RunRequested, repeat=Repeat.STARTS_A_RUN)
 def request_run(stream_id: str) -> Parts:
     """
@@ -53,18 +66,19 @@ def request_run(stream_id: str) -> Parts:
 
 
 @endpoint("POST", "/elt_streams/{id}/request_full_refresh", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
-def request_full_refresh(stream_id: str, body: FullRefreshRequest | None = None) -> Parts:
+def request_full_refresh(stream_id: str, *, reset_history_table: bool | Unset = UNSET) -> Parts:
     """
     Make the next run of a stream a full refresh. Starts no run.
 
     :param stream_id: id of the stream.
-    :param body: whether the history table is reset, too.
+    :param reset_history_table: whether the history table is reset, too (the service's default is false).
     :raises InvalidRequestError: the sync does not run, or the stream's job is stopped.
     :raises NotFoundError: there is no such stream.
 
     Source: interface.md, "POST /elt_streams/{id}/request_full_refresh".
     """
-    return Parts(path={"id": stream_id}, body=body)
+    body = FullRefreshRequest.of(reset_history_table=reset_history_table)
+    return Parts(path={"id": stream_id}, body=body if body.model_fields_set else None)
 
 
 @endpoint("POST", "/elt_streams/{id}/cancel_full_refresh", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
@@ -76,5 +90,33 @@ def cancel_full_refresh(stream_id: str) -> Parts:
     :raises NotFoundError: there is no such stream.
 
     Source: interface.md, "POST /elt_streams/{id}/cancel_full_refresh".
+    """
+    return Parts(path={"id": stream_id})
+
+
+@endpoint("POST", "/elt_streams/{id}/set_sync_interval", answer=EltStream, repeat=Repeat.IDEMPOTENT)
+def set_sync_interval(stream_id: str, *, sync_interval: str) -> Parts:
+    """
+    Let a stream run on a schedule of its own, apart from its sync and the orchestration of that.
+
+    :param stream_id: id of the stream.
+    :param sync_interval: cron expression of five fields.
+    :raises InvalidRequestError: the service does not take the cron expression.
+    :raises NotFoundError: there is no such stream.
+
+    Source: interface.md, "POST /elt_streams/{id}/set_sync_interval".
+    """
+    return Parts(path={"id": stream_id}, body=SyncIntervalRequest.of(sync_interval=sync_interval))
+
+
+@endpoint("POST", "/elt_streams/{id}/clear_sync_interval", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
+def clear_sync_interval(stream_id: str) -> Parts:
+    """
+    Return a stream to the schedule of its sync, or of the orchestration of that.
+
+    :param stream_id: id of the stream.
+    :raises NotFoundError: there is no such stream.
+
+    Source: interface.md, "POST /elt_streams/{id}/clear_sync_interval".
     """
     return Parts(path={"id": stream_id})

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
-from airflow_provider_datapipe.api.models.common import Page
-from airflow_provider_datapipe.api.models.elt_syncs import EltSync, EltSyncStatus
+from airflow_provider_datapipe.api.models.common import UNSET, Page, Unset
+from airflow_provider_datapipe.api.models.elt_syncs import (
+    AddedSourceStreams,
+    AvailableStream,
+    EltSync,
+    EltSyncCreateRequest,
+    EltSyncStatus,
+    EltSyncUpdateRequest,
+    SourceStream,
+    SourceStreamsRequest,
+)
+from airflow_provider_datapipe.api.models.orchestrations import AttachRequest
 from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 
 
@@ -22,6 +36,56 @@ def list_(*, connection_id: str | None = None, limit: int | None = None, startin
     return Parts(query={"connection_id": connection_id, "limit": limit, "starting_after": starting_after})
 
 
+@endpoint("POST", "/elt_syncs", answer=EltSync, repeat=Repeat.CREATES)
+def create(
+    *,
+    connection_id: str,
+    destination_schema_name: str,
+    sync_interval: str,
+    elt_settings: Mapping[str, Any] | Unset = UNSET,
+    start_date: str | dt.date | Unset = UNSET,
+) -> Parts:
+    """
+    Create a sync.
+
+    :param connection_id: id of the source connection.
+    :param destination_schema_name: name of the schema in the warehouse.
+    :param sync_interval: cron expression of five fields.
+    :param elt_settings: settings of the source, see ``connections.settings``.
+    :param start_date: the first day of the data, ``YYYY-MM-DD``, for sources that know one.
+    :raises ConflictError: the connection has as many syncs as it may have.
+
+    Source: interface.md, "POST /elt_syncs".
+    """
+    return Parts(
+        body=EltSyncCreateRequest.of(
+            connection_id=connection_id,
+            destination_schema_name=destination_schema_name,
+            elt_settings=elt_settings,
+            sync_interval=sync_interval,
+            start_date=start_date,
+        )
+    )
+
+
+@endpoint("POST", "/elt_syncs/{id}", answer=EltSync, repeat=Repeat.IDEMPOTENT)
+def update(
+    sync_id: str, *, elt_settings: Mapping[str, Any] | Unset = UNSET, sync_interval: str | Unset = UNSET
+) -> Parts:
+    """
+    Change a sync. What is left out stays as it is.
+
+    :param sync_id: id of the sync.
+    :param elt_settings: settings of the source, see ``connections.settings``.
+    :param sync_interval: cron expression of five fields.
+
+    Source: interface.md, "POST /elt_syncs/{id}".
+    """
+    return Parts(
+        path={"id": sync_id}, body=EltSyncUpdateRequest.of(elt_settings=elt_settings, sync_interval=sync_interval)
+    )
+
+
 @endpoint("GET", "/elt_syncs/{id}", answer=EltSync, repeat=Repeat.READ)
 def get(sync_id: str) -> Parts:
     """
@@ -33,6 +97,19 @@ def get(sync_id: str) -> Parts:
     Source: interface.md, "GET /elt_syncs/{id}".
     """
     return Parts(path={"id": sync_id})
+
+
+@endpoint("DELETE", "/elt_syncs/{id}", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
+def delete(sync_id: str, *, remove_data_references: bool | None = None) -> Parts:
+    """
+    Delete a sync and all its streams.
+
+    :param sync_id: id of the sync.
+    :param remove_data_references: whether the tables that it made are dropped, too (the service's default is false).
+
+    Source: interface.md, "DELETE /elt_syncs/{id}".
+    """
+    return Parts(path={"id": sync_id}, query={"remove_data_references": remove_data_references})
 
 
 @endpoint("POST", "/elt_syncs/{id}/enable", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
@@ -57,6 +134,61 @@ def disable(sync_id: str) -> Parts:
     Source: interface.md, "POST /elt_syncs/{id}/disable".
     """
     return Parts(path={"id": sync_id})
+
+
+@endpoint("POST", "/elt_syncs/{id}/orchestration", answer=EltSync, repeat=Repeat.IDEMPOTENT)
+def attach_orchestration(sync_id: str, *, orchestration_workflow_id: str) -> Parts:
+    """
+    Let a sync run as part of an orchestration, and not on its own schedule.
+
+    :param sync_id: id of the sync.
+    :param orchestration_workflow_id: id of the orchestration.
+    :raises NotFoundError: there is no such sync, or no such orchestration.
+
+    Source: interface.md, "POST /elt_syncs/{id}/orchestration".
+    """
+    return Parts(path={"id": sync_id}, body=AttachRequest.of(orchestration_workflow_id=orchestration_workflow_id))
+
+
+@endpoint("DELETE", "/elt_syncs/{id}/orchestration", answer=EltSync, repeat=Repeat.IDEMPOTENT)
+def detach_orchestration(sync_id: str) -> Parts:
+    """
+    Take a sync out of its orchestration.
+
+    It runs on its own schedule again, daily if it has none; streams with a schedule of their own run on that.
+
+    :param sync_id: id of the sync.
+    :raises NotFoundError: there is no such sync.
+
+    Source: interface.md, "DELETE /elt_syncs/{id}/orchestration".
+    """
+    return Parts(path={"id": sync_id})
+
+
+@endpoint("GET", "/elt_syncs/{id}/available_source_streams", answer=Page[AvailableStream], repeat=Repeat.READ)
+def available_source_streams(sync_id: str) -> Parts:
+    """
+    List the streams that the source of a sync offers.
+
+    :param sync_id: id of the sync.
+
+    Source: interface.md, "GET /elt_syncs/{id}/available_source_streams".
+    """
+    return Parts(path={"id": sync_id})
+
+
+@endpoint("POST", "/elt_syncs/{id}/source_streams", answer=AddedSourceStreams, repeat=Repeat.CREATES)
+def add_source_streams(sync_id: str, *, source_streams: Sequence[SourceStream | Mapping[str, Any]]) -> Parts:
+    """
+    Add streams to a sync, and update those that it has already. The answer has only the new ones.
+
+    :param sync_id: id of the sync.
+    :param source_streams: ``name`` of each, and what its defaults are not to be.
+    :raises InvalidRequestError: the service does not take the streams.
+
+    Source: interface.md, "POST /elt_syncs/{id}/source_streams".
+    """
+    return Parts(path={"id": sync_id}, body=SourceStreamsRequest.of(source_streams=source_streams))
 
 
 @endpoint("GET", "/elt_syncs/{id}/status", answer=EltSyncStatus, repeat=Repeat.READ)

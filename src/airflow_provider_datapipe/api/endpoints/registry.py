@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeVar
 
+from pydantic import ValidationError
+
+from airflow_provider_datapipe.api.errors import InvalidInputError, one_line
 from airflow_provider_datapipe.api.models.common import Body
+from airflow_provider_datapipe.api.models.query import Query
 from airflow_provider_datapipe.api.request import Endpoint, Repeat, Request
 
 P = ParamSpec("P")
@@ -16,6 +21,11 @@ T = TypeVar("T")
 #: Every declared endpoint, by its name. Complete once :mod:`airflow_provider_datapipe.api.endpoints` is imported.
 DECLARED: dict[str, Endpoint[Any]] = {}
 
+#: The function of each endpoint, by the endpoint's name.
+FUNCTIONS: dict[str, Callable[..., Request[Any]]] = {}
+
+_PLAIN_WORDS = {"missing": "is required", "extra_forbidden": "is not a field of the interface"}
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -23,11 +33,11 @@ class Parts:
     What the arguments of an endpoint function become.
 
     :param path: values of the path template's fields.
-    :param query: query parameters; None leaves one out.
+    :param query: fields of :class:`~airflow_provider_datapipe.api.models.query.Query`; None leaves an optional one out.
     :param body: JSON body.
     """
 
-    path: Mapping[str, str] = field(default_factory=dict)
+    path: Mapping[str, object] = field(default_factory=dict)
     query: Mapping[str, Any] = field(default_factory=dict)
     body: Body | None = None
 
@@ -38,6 +48,9 @@ def endpoint(
     """
     Turn a function that sorts its arguments into :class:`Parts` into an endpoint function, and register it.
 
+    The endpoint function raises :class:`~airflow_provider_datapipe.api.errors.InvalidInputError` for arguments that
+    break a rule.
+
     :param method: HTTP method.
     :param path: path template below the base address.
     :param answer: how to read the answer.
@@ -47,14 +60,35 @@ def endpoint(
     def declare(function: Callable[P, Parts]) -> Callable[P, Request[T]]:
         # ``list_`` avoids the builtin's name; users say ``elt_syncs.list``.
         name = f"{function.__module__.rpartition('.')[2]}.{function.__name__.rstrip('_')}"
-        declared = Endpoint(name, method, path, answer, repeat)
-        DECLARED[name] = declared
+        parameters = inspect.signature(function).parameters
+        required = {parameter.name for parameter in parameters.values() if parameter.default is parameter.empty}
+        declared = Endpoint(name, method, path, answer, repeat, takes_limit="limit" in parameters)
 
         @functools.wraps(function)
         def build(*args: P.args, **kwargs: P.kwargs) -> Request[T]:
-            parts = function(*args, **kwargs)
-            return Request.to(declared, path=parts.path, query=parts.query, body=parts.body)
+            try:
+                parts = function(*args, **kwargs)
+                # None stays where a value is required, and is refused there.
+                given = {key: value for key, value in parts.query.items() if value is not None or key in required}
+                query = Query.model_validate(given).as_json() if given else {}
+                return Request.to(declared, path=parts.path, query=query, body=parts.body)
+            except ValidationError as error:
+                raise InvalidInputError(f"{name}: {_broken_rules(error)}. Nothing was sent.") from None
+            except ValueError as error:
+                raise InvalidInputError(f"{name}: {one_line(str(error))}. Nothing was sent.") from None
 
+        DECLARED[name] = declared
+        FUNCTIONS[name] = build
         return build
 
     return declare
+
+
+def _broken_rules(error: ValidationError) -> str:
+    """Say which fields break which rules, without the values: they may be secret."""
+    problems = []
+    for problem in error.errors(include_url=False, include_input=False, include_context=False):
+        where = ".".join(str(part) for part in problem["loc"])
+        rule = _PLAIN_WORDS.get(problem["type"], problem["msg"].removeprefix("Value error, "))
+        problems.append(f"{where}: {rule}" if where else rule)
+    return one_line("; ".join(problems), longest=300)

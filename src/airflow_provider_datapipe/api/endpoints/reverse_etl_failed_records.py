@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
 from airflow_provider_datapipe.api.models.reverse_etl import FailedRecordCount, FailedRecords, RetryRecordsRequest
 from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
@@ -35,17 +37,17 @@ def count(reverse_etl_sync_id: str) -> Parts:
 
 
 @endpoint("POST", "/reverse_etl_failed_records/retry", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
-def retry(reverse_etl_sync_id: str, body: RetryRecordsRequest) -> Parts:
+def retry(reverse_etl_sync_id: str, *, record_ids: Sequence[str]) -> Parts:
     """
     Have the listed records sent again by the next run. Starts no run.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync.
-    :param body: the ids of the records.
+    :param record_ids: ids of the records.
     :raises NotFoundError: there is no such sync.
 
     Source: interface.md, "POST /reverse_etl_failed_records/retry".
     """
-    return Parts(query={"reverse_etl_sync_id": reverse_etl_sync_id}, body=body)
+    return Parts(query={"reverse_etl_sync_id": reverse_etl_sync_id}, body=RetryRecordsRequest.of(record_ids=record_ids))
 
 
 @endpoint("POST", "/reverse_etl_failed_records/retry_all", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)

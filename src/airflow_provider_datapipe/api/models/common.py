@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, TypeVar
+from enum import Enum
+from typing import Annotated, Any, Final, Generic, Self, TypeVar
 
 import pendulum
 from pydantic import (
@@ -14,7 +15,9 @@ from pydantic import (
     InstanceOf,
     PlainSerializer,
     WithJsonSchema,
+    model_validator,
 )
+from typing_extensions import override
 
 T = TypeVar("T")
 
@@ -60,6 +63,20 @@ Number = int | float
 OPEN_ENUM = Field(union_mode="left_to_right")
 
 
+class Unset(Enum):
+    """The type of :data:`UNSET`."""
+
+    UNSET = "UNSET"
+
+    @override
+    def __repr__(self) -> str:
+        return self.value
+
+
+#: What is not sent at all, so that the service's default holds; None is sent as null.
+UNSET: Final = Unset.UNSET
+
+
 class Answer(BaseModel):
     """What the service sends. Fields that are not declared here are kept in ``model_extra``."""
 
@@ -71,9 +88,25 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _take_answers(cls, value: Any) -> Any:
+        # What was read of a service can be sent back to it, such as the operation of a reverse ETL sync.
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True) if isinstance(value, Answer) else value
+
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """
+        Make a body of what was given.
+
+        :param fields: the fields; those that are :data:`UNSET` are left out.
+        :raises pydantic.ValidationError: one of them breaks its rule.
+        """
+        return cls.model_validate({name: value for name, value in fields.items() if value is not UNSET})
+
     def as_json(self) -> dict[str, Any]:
         """Give the body as sent: only the fields that were set, so that the service's defaults hold."""
-        return self.model_dump(mode="json", exclude_unset=True)
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 class Page(Answer, Generic[T]):
@@ -89,6 +122,15 @@ class Page(Answer, Generic[T]):
     next_cursor: str | None = Field(default=None, validation_alias=AliasChoices("next_cursor", "nextCursor"))
 
 
+class ListOrPage(Page[T], Generic[T]):
+    """A list that comes bare, or as a page; the interface says only that it is a list."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _wrap(cls, value: Any) -> Any:
+        return {"data": value, "has_more": False} if isinstance(value, list) else value
+
+
 class ErrorAnswer(Answer):
     """``ErrorDto``: the body of most refusals."""
 
@@ -97,15 +139,20 @@ class ErrorAnswer(Answer):
 
 
 class RunConflict(ErrorAnswer):
-    """The body of a 409 to ``request_run``: another run is active or scheduled."""
+    """
+    ``EltStreamRequestRunConflictResponseDto``, ``ReverseEtlSyncRequestRunConflictResponseDto``.
+
+    The body of a 409 to ``request_run``: another run is active or scheduled.
+    """
 
     active_run_id: str | None = None
 
 
 class RunRequested(Answer):
     """
-    The answer to ``request_run`` of a stream or reverse ETL sync.
+    ``EltStreamRequestRunResponseDto``, ``ReverseEtlSyncRequestRunResponseDto``.
 
+    The answer to ``request_run`` of a stream or reverse ETL sync.
     ``status_url`` is the run list, relative to the base address, bounded to the first run after the last
     one that existed when the run was asked for. Its page stays empty until the run is scheduled.
     """

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Number, Timestamp
+from airflow_provider_datapipe.api.models.rules import Cron
 
 
 class EltStreamRunStatus(StrEnum):
@@ -19,7 +20,7 @@ class EltStreamRunStatus(StrEnum):
 
 
 class EltStream(Answer):
-    """``EltStreamDto``: one synced table of an ELT sync."""
+    """``EltStreamDto``: one synced table of an ELT sync. ``sync_interval`` is the stream's own, where it has one."""
 
     id: str
     elt_sync_id: str
@@ -33,6 +34,7 @@ class EltStream(Answer):
     updated_at: Timestamp
     excluded_substreams: tuple[str, ...]
     enabled_history_table: bool
+    sync_interval: str | None = None
 
 
 class EltStreamRun(Answer):
@@ -51,3 +53,9 @@ class FullRefreshRequest(Body):
     """``EltStreamFullRefreshRequestDto``."""
 
     reset_history_table: bool = False
+
+
+class SyncIntervalRequest(Body):
+    """``EltStreamSyncIntervalRequestDto``: the stream's own schedule."""
+
+    sync_interval: Cron

@@ -5,8 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Number, Timestamp
+from pydantic import Field
+
+from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Number, Timestamp
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
+from airflow_provider_datapipe.api.models.rules import Cron, Day, JsonObject, Omissible
 
 
 class EltSyncState(StrEnum):
@@ -33,7 +36,7 @@ class EltSync(Answer):
     sync_interval: str | None = None
     orchestration_workflow_id: str | None = None
     source_streams: tuple[EltStream, ...] | None = None
-    config: dict[str, Any] | None = None
+    config: dict[str, Any] | None = Field(default=None, repr=False)
     start_date: Timestamp | None = None
     created_at: Timestamp
     updated_at: Timestamp
@@ -101,3 +104,67 @@ class EltSyncStatus(Answer):
 
     elt_sync_id: str
     source_streams: tuple[StreamSnapshots, ...]
+
+
+class RetirementDetails(Answer):
+    """``RetirementDetails``: why, and until when, a stream that is retired can be had."""
+
+    in_favor_of: str | None = None
+    removal_date: str | None = None
+    details: str | None = None
+    link: str | None = None
+
+
+class AvailableStream(Answer):
+    """``AvailableStreamDto``: a stream that the source offers."""
+
+    name: str
+    is_selectable: bool | None = None
+    preselect: bool | None = None
+    sub_streams: tuple[str, ...] | None = None
+    retired: bool
+    retirement_details: RetirementDetails | None = None
+
+
+class AddedSourceStreams(Answer):
+    """``EltSyncAddSourceStreamsResponseDto``: the streams that were created; those that were updated are not here."""
+
+    source_streams: tuple[EltStream, ...]
+
+
+class EltSyncCreateRequest(Body):
+    """``EltSyncCreateRequestDto``."""
+
+    connection_id: str
+    destination_schema_name: str
+    # Settings may hold secrets.
+    elt_settings: Omissible[JsonObject] = Field(default=None, repr=False)
+    sync_interval: Cron
+    start_date: Omissible[Day] = None
+
+
+class EltSyncUpdateRequest(Body):
+    """``EltSyncUpdateRequestDto``: what is left out stays as it is."""
+
+    elt_settings: Omissible[JsonObject] = Field(default=None, repr=False)
+    sync_interval: Omissible[Cron] = None
+
+
+class SourceStream(Body):
+    """``SourceStreamDto``: a stream to add, or to update, by its name."""
+
+    name: str
+    incremental_pointer_id: Omissible[str] = None
+    excluded_columns: Omissible[tuple[str, ...]] = None
+    hashed_columns: Omissible[tuple[str, ...]] = None
+    full_sync_always: Omissible[bool] = None
+    full_sync_at_midnight: Omissible[bool] = None
+    protected_from_full_sync: Omissible[bool] = None
+    excluded_substreams: Omissible[tuple[str, ...]] = None
+    enabled_history_table: bool = False
+
+
+class SourceStreamsRequest(Body):
+    """``EltSyncAddSourceStreamsRequestDto``."""
+
+    source_streams: Omissible[tuple[SourceStream, ...]] = None

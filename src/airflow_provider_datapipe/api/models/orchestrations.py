@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Timestamp
+from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Timestamp
+from airflow_provider_datapipe.api.models.rules import Cron, Omissible
 
 
 class OrchestrationRunStatus(StrEnum):
@@ -34,3 +35,23 @@ class OrchestrationRun(Answer):
     due_at: Timestamp
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
+
+
+class OrchestrationCreateRequest(Body):
+    """``OrchestrationCreateRequestDto``: a name and a schedule."""
+
+    name: str
+    cron_schedule: Cron
+
+
+class OrchestrationUpdateRequest(Body):
+    """``OrchestrationUpdateRequestDto``: what is left out stays as it is."""
+
+    name: Omissible[str] = None
+    cron_schedule: Omissible[Cron] = None
+
+
+class AttachRequest(Body):
+    """``EltSyncAttachOrchestrationRequestDto``, ``TransformAttachOrchestrationRequestDto``."""
+
+    orchestration_workflow_id: str

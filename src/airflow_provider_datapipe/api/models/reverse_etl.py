@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
 
 from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Number, Timestamp
+from airflow_provider_datapipe.api.models.rules import Cron, JsonObject, Omissible
 
 
 class ReverseEtlSyncRunStatus(StrEnum):
@@ -49,7 +52,7 @@ class Operation(Answer):
 
 
 class ReverseEtlSync(Answer):
-    """``ReverseEtlSyncWithSettingsDto``; in lists ``settings`` is absent (``ReverseEtlSyncDto``)."""
+    """``ReverseEtlSyncDto``: copies the rows of a transform to a destination connection."""
 
     id: str
     enabled: bool
@@ -62,9 +65,15 @@ class ReverseEtlSync(Answer):
     sync_interval: str | None = None
     orchestration_workflow_id: str | None = None
     operation: Operation | None = None
-    settings: dict[str, Any] | None = None
     created_at: Timestamp
     updated_at: Timestamp
+
+
+class ReverseEtlSyncWithSettings(ReverseEtlSync):
+    """``ReverseEtlSyncWithSettingsDto``: in lists the settings are absent."""
+
+    # Settings may hold secrets.
+    settings: dict[str, Any] = Field(repr=False)
 
 
 class ReverseEtlSyncRun(Answer):
@@ -101,6 +110,108 @@ class FailedRecordCount(Answer):
     """``ReverseEtlSyncFailedRecordCountDto``."""
 
     count: Number
+
+
+class OperationType(StrEnum):
+    """What an available operation writes."""
+
+    PRIMARY = "primary"
+    ASSOCIATION = "association"
+
+
+class DestinationProperty(Answer):
+    """``ReverseEtlDestinationPropertyDto``: something at the destination that a column can become."""
+
+    id: str
+    property_name: str
+    property_type: str
+    readonly: bool
+    is_required: bool
+    is_primary_key: bool
+
+
+class DestinationSchema(Answer):
+    """``ReverseEtlDestinationSchemaDto``: the right-hand side of mappings."""
+
+    data: tuple[DestinationProperty, ...]
+
+
+class AvailableOperation(Answer):
+    """``ReverseEtlAvailableOperationDto``."""
+
+    type: Annotated[OperationType | str, OPEN_ENUM]
+    mode: Annotated[OperationName | str, OPEN_ENUM]
+    primary_key_required: bool
+
+
+class AvailableOperations(Answer):
+    """``ReverseEtlAvailableOperationsDto``."""
+
+    data: tuple[AvailableOperation, ...]
+
+
+class ObjectType(Answer):
+    """``ReverseEtlObjectTypeDto``: a kind of thing that a destination holds, such as a contact."""
+
+    id: str
+    name: str
+    type: str
+    associations: tuple[str, ...]
+
+
+class ObjectTypes(Answer):
+    """``ReverseEtlObjectTypesDto``."""
+
+    data: tuple[ObjectType, ...]
+
+
+class MappingRequest(Body):
+    """``ReverseEtlSyncMappingRequestDto``: a column of the source and the property that it becomes."""
+
+    source_property_id: str
+    destination_property_id: str
+    primary_key: Omissible[bool] = None
+
+
+class OperationRequest(Body):
+    """``ReverseEtlSyncOperationRequestDto``: what is done with which columns."""
+
+    mode: OperationName
+    mappings: tuple[MappingRequest, ...]
+
+
+class _ScheduledRequest(Body):
+    """A reverse ETL sync as it is to be: on a schedule of its own, or on that of an orchestration."""
+
+    object_type_id: str
+    operation: OperationRequest
+    sync_interval: Omissible[Cron] = None
+    orchestration_workflow_id: Omissible[str] = None
+    # Settings may hold secrets.
+    settings: Omissible[JsonObject] = Field(default=None, repr=False)
+
+    @model_validator(mode="after")
+    def _is_scheduled(self) -> Self:
+        if self.sync_interval is None and self.orchestration_workflow_id is None:
+            raise ValueError("sync_interval is required unless orchestration_workflow_id is given")
+        return self
+
+
+class ReverseEtlSyncCreateRequest(_ScheduledRequest):
+    """``CreateReverseEtlSyncRequestDto``."""
+
+    destination_connection_id: str
+    source_id: str
+
+
+class ReverseEtlSyncUpdateRequest(_ScheduledRequest):
+    """``UpdateReverseEtlSyncRequestDto``."""
+
+
+class SettingsRequest(Body):
+    """``ReverseEtlSettingsRequestDto``: the settings that are known so far, on which further ones depend."""
+
+    partial_settings: Omissible[JsonObject] = Field(default=None, repr=False)
 
 
 class RetryRecordsRequest(Body):

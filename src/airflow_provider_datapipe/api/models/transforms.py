@@ -5,9 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AliasChoices, Field, field_validator
 
 from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Timestamp
+from airflow_provider_datapipe.api.models.rules import Cron, Omissible
+
+_MOST_IN_BULK = 50
 
 
 class TransformStatus(StrEnum):
@@ -42,12 +45,15 @@ class ReferenceType(StrEnum):
 
 class Reference(Answer):
     """
-    ``TransformParameterDto``: something that a SQL template can name in double braces.
+    ``TransformParameterDto``, ``AvailableReferenceDto``: something that a SQL template can name in double braces.
 
-    ``tag`` is the text in the braces; the interface calls the field ``weld_tag``.
+    ``tag`` is the text in the braces. The interface writes it ``{{serviceTag}}``; a live service calls the field
+    ``weld_tag``.
     """
 
-    tag: str = Field(alias="weld_tag")
+    tag: str = Field(
+        validation_alias=AliasChoices("weld_tag", "service_tag", "serviceTag"), serialization_alias="weld_tag"
+    )
     type: Annotated[ReferenceType | str, OPEN_ENUM]
     dw_item_id: str
 
@@ -72,6 +78,96 @@ class Transform(Answer):
     updated_at: Timestamp
 
 
+class AvailableReferences(Answer):
+    """``AvailableReferencesResponseDto``: what SQL templates can name."""
+
+    data: tuple[Reference, ...]
+
+
+class TransformColumn(Answer):
+    """``TransformSchemaFieldDto``: a column of a transform."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+class TransformSchema(Answer):
+    """``TransformSchemaDto``: the columns of a transform."""
+
+    data: tuple[TransformColumn, ...]
+
+
+class TransformVersion(Answer):
+    """``TransformVersionDto``: the SQL of a transform as it was at some time."""
+
+    id: str
+    sql_template: str
+    parameters: tuple[Reference, ...]
+    is_published: bool
+    user_id: str | None = None
+    created_at: Timestamp
+
+
+class TransformBulkResult(Answer):
+    """``TransformBulkResultItemDto``: what became of one transform of many; ``error`` says why there is no ``id``."""
+
+    name: str
+    success: bool
+    id: str | None = None
+    error: str | None = None
+
+
+class TransformBulkResults(Answer):
+    """``TransformBulkCreateResponseDto``: one result for each transform."""
+
+    results: tuple[TransformBulkResult, ...]
+
+
+class TransformCreateRequest(Body):
+    """
+    ``TransformCreateRequestDto``.
+
+    ``cron_expression`` is for published tables. ``wait_for_completion`` makes the call itself wait, for about 45 s at
+    the most.
+    """
+
+    name: str
+    folder_path: Omissible[str] = None
+    sql_template: str
+    materialization: Omissible[Materialization] = None
+    documentation: Omissible[str] = None
+    cron_expression: Omissible[Cron] = None
+    publish: bool = False
+    wait_for_completion: bool = False
+
+
+class TransformUpdateRequest(Body):
+    """``TransformUpdateRequestDto``: what is left out stays as it is; null takes ``cron_expression`` away."""
+
+    name: Omissible[str] = None
+    folder_path: Omissible[str] = None
+    sql_template: Omissible[str] = None
+    materialization: Omissible[Materialization] = None
+    documentation: Omissible[str] = None
+    cron_expression: Cron | None = None
+    publish: bool = False
+    wait_for_completion: bool = False
+
+
+class TransformBulkRequest(Body):
+    """``TransformBulkCreateRequestDto``: 1 to 50 transforms."""
+
+    transforms: tuple[TransformCreateRequest, ...]
+
+    @field_validator("transforms")
+    @classmethod
+    def _are_not_too_many(cls, value: tuple[TransformCreateRequest, ...]) -> tuple[TransformCreateRequest, ...]:
+        if not 1 <= len(value) <= _MOST_IN_BULK:
+            raise ValueError(f"must be 1 to {_MOST_IN_BULK} transforms, not {len(value)}")
+        return value
+
+
 class PublishRequest(Body):
     """
     ``TransformPublishRequestDto``: overrides for this publish.
@@ -79,8 +175,14 @@ class PublishRequest(Body):
     ``wait_for_completion`` makes the call itself wait, for about 45 s at the most.
     """
 
-    version_id: str | None = None
-    materialization: Materialization | None = None
-    folder_path: str | None = None
-    name: str | None = None
+    version_id: Omissible[str] = None
+    materialization: Omissible[Materialization] = None
+    folder_path: Omissible[str] = None
+    name: Omissible[str] = None
+    wait_for_completion: bool = False
+
+
+class RematerializeRequest(Body):
+    """``TransformRematerializeRequestDto``: no overrides. That it can wait, as publishing can, is a guess."""
+
     wait_for_completion: bool = False

@@ -1,0 +1,56 @@
+"""Connection bridges: sessions in which somebody authorizes a connection."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.models.common import UNSET, ListOrPage, Page, Unset
+from airflow_provider_datapipe.api.models.connection_bridges import (
+    ConnectionBridge,
+    ConnectionBridgeRequest,
+    CreatedConnectionBridge,
+)
+from airflow_provider_datapipe.api.request import Repeat
+
+_BRIDGES: type[Page[ConnectionBridge]] = ListOrPage[ConnectionBridge]
+
+
+@endpoint("GET", "/connection_bridges", answer=_BRIDGES, repeat=Repeat.READ)
+def list_() -> Parts:
+    """
+    List the bridges that are active.
+
+    Source: interface.md, "GET /connection_bridges".
+    """
+    return Parts()
+
+
+@endpoint("POST", "/connection_bridges", answer=CreatedConnectionBridge, repeat=Repeat.CREATES)
+def create(
+    *,
+    redirect_uri: str,
+    integration_id: str,
+    label: str,
+    connection_id: str | Unset = UNSET,
+    state: str | Unset = UNSET,
+) -> Parts:
+    """
+    Create a bridge, which lasts for 86,400 seconds.
+
+    :param redirect_uri: where the browser goes afterwards: https, without port and query; on localhost also http and
+        a port.
+    :param integration_id: id of the integration.
+    :param label: name of the connection for people, 1 character or more.
+    :param connection_id: id of a connection that is authorized again.
+    :param state: up to 255 characters, handed back to the ``redirect_uri``.
+
+    Source: interface.md, "POST /connection_bridges".
+    """
+    return Parts(
+        body=ConnectionBridgeRequest.of(
+            redirect_uri=redirect_uri,
+            integration_id=integration_id,
+            connection_id=connection_id,
+            state=state,
+            label=label,
+        )
+    )

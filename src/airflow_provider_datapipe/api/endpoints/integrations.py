@@ -1,0 +1,20 @@
+"""Integrations: the external systems that the account can connect to."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.integrations import Integration
+from airflow_provider_datapipe.api.request import Repeat
+
+
+@endpoint("GET", "/integrations", answer=Page[Integration], repeat=Repeat.READ)
+def list_(*, ability: str | None = None) -> Parts:
+    """
+    List the integrations that the account's plan allows.
+
+    :param ability: ``EltSource`` or ``ReverseEtlDestination`` (the service's default is ``EltSource``).
+
+    Source: interface.md, "GET /integrations".
+    """
+    return Parts(query={"ability": ability})

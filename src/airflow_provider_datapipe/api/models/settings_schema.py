@@ -1,0 +1,26 @@
+"""What settings a connection or a destination takes, as a JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from airflow_provider_datapipe.api.models.common import Answer
+
+
+class SettingsSchema(Answer):
+    """
+    A JSON Schema object (draft-07).
+
+    ``dependencies`` maps a field to the fields that have to be known before its choices are; they are given as
+    ``partial_settings`` to ``reverse_etl_syncs.settings_schema``.
+    """
+
+    schema_uri: str = Field(alias="$schema")
+    title: str
+    type: str
+    properties: dict[str, Any]
+    required: tuple[str, ...] | None = None
+    # In draft-07 a dependency may be a schema, too.
+    dependencies: dict[str, tuple[str, ...] | dict[str, Any]] | None = None

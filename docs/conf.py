@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
 from airflow_provider_datapipe import __version__
+
+sys.path.insert(0, str(Path(__file__).parent))
+import generate_endpoints
 
 project = "airflow-provider-datapipe"
 author = "the airflow-provider-datapipe authors"
@@ -14,3 +22,8 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 exclude_patterns = ["_build"]
+
+
+def setup(app: Sphinx) -> None:
+    """Write what is written from the code, before anything is read."""
+    app.connect("builder-inited", generate_endpoints.write)

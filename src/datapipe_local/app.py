@@ -48,7 +48,7 @@ def make_app(context: Context, api_key: str) -> FastAPI:
     :param context: The service.
     :param api_key: What callers must know.
     """
-    app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.context = context
     app.include_router(health.router)
     for resource in _RESOURCES:

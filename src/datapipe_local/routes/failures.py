@@ -22,12 +22,16 @@ def install(app: FastAPI) -> None:
     """Have an app answer failures so."""
     app.add_exception_handler(ServiceError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(UnicodeEncodeError, _not_unicode)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _defect)
 
 
 def _answer(error: ServiceError) -> JSONResponse:
-    return JSONResponse(error.as_json(), error.status)
+    body = error.as_json()
+    # What a caller sent may be quoted there, down to half a character.
+    body["message"] = error.message.encode("utf-8", "backslashreplace").decode()
+    return JSONResponse(body, error.status)
 
 
 async def _refused(_: Request, error: Exception) -> JSONResponse:
@@ -43,6 +47,11 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
         field = ".".join(str(part) for part in entry["loc"][1:]) or "body"
         said.append(f"{field[:100]}: {entry['msg']}")
     return _answer(BadRequestError("; ".join(said) + ".", error_code="invalid_request"))
+
+
+async def _not_unicode(_: Request, __: Exception) -> JSONResponse:
+    # JSON can spell what no text holds: "\ud800". It comes to light where the text is first used.
+    return _answer(BadRequestError("A text in the body holds half a character.", error_code="invalid_request"))
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:

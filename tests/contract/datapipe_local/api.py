@@ -1,0 +1,117 @@
+"""A client for the tests: sends what they say, and reads every answer as the provider does."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from airflow_provider_datapipe.api.models.common import Page, RunRequested
+from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+
+if TYPE_CHECKING:
+    from tests.local_service import LocalService
+
+Json = dict[str, Any]
+
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_LIMIT = 15.0
+
+
+class Api:
+    """
+    Talks to a service.
+
+    :param service: The service; its address stays the same when it is restarted.
+    """
+
+    def __init__(self, service: LocalService) -> None:
+        self.client = httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60)
+
+    def get(self, path: str, **query: Any) -> Json:
+        answer = self.client.get(path, params=query or None)
+        assert answer.status_code == 200, answer.text
+        body: Json = answer.json()
+        check_times(body)
+        return body
+
+    def post(self, path: str, body: Any = None, *, status: int = 200) -> Json:
+        answer = self.client.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        return answer.json() if answer.content else {}
+
+    def refused(self, method: str, path: str, status: int, **request: Any) -> Json:
+        """Send what must be refused, and see that it is refused as the interface says."""
+        answer = self.client.request(method, path, **request)
+        assert answer.status_code == status, f"{answer.status_code}: {answer.text}"
+        body: Json = answer.json()
+        assert set(body) <= {"error_code", "message", "active_run_id"}
+        assert body["error_code"]
+        assert body["message"]
+        assert "\n" not in body["message"]
+        return body
+
+    def first(self, status_url: str) -> Json | None:
+        """Look once at a status URL."""
+        page = Page[dict[str, Any]].model_validate(self.get(status_url))
+        assert len(page.data) <= 1
+        return page.data[0] if page.data else None
+
+    def run_stream(self, stream_id: str) -> EltStreamRun:
+        """Run a stream to its end."""
+        status_url = RunRequested.model_validate(self.post(f"/elt_streams/{stream_id}/request_run")).status_url
+        return EltStreamRun.model_validate(self.ended(status_url))
+
+    def run_reverse(self, sync_id: str) -> ReverseEtlSyncRun:
+        """Run a reverse ETL sync to its end."""
+        url = RunRequested.model_validate(self.post(f"/reverse_etl_syncs/{sync_id}/request_run")).status_url
+        return ReverseEtlSyncRun.model_validate(self.ended(url))
+
+    def run_orchestration(self, orchestration_id: str) -> OrchestrationRun:
+        """Run an orchestration to its end."""
+        run = OrchestrationRun.model_validate(self.post(f"/orchestrations/{orchestration_id}/request_run"))
+        assert run.status == "NOT_STARTED"
+        return OrchestrationRun.model_validate(self.ended(f"/orchestration_runs/{run.id}"))
+
+    def ended(self, url: str) -> Json:
+        """Wait until the run at a status URL or a run's own address has ended."""
+        return self.until(url, lambda run: "finished_at" in run)
+
+    def until(self, url: str, condition: Any) -> Json:
+        """Wait until the run at a status URL or a run's own address is as wanted."""
+        deadline = time.monotonic() + _LIMIT
+        seen: Json | None = None
+        while time.monotonic() < deadline:
+            seen = self.first(url) if "?" in url else self.get(url)
+            if seen is not None and condition(seen):
+                return seen
+            time.sleep(0.01)
+        raise TimeoutError(f"{url}: {seen}")
+
+    def all_pages(self, path: str, **query: Any) -> list[Json]:
+        """Follow a list to its end."""
+        items: list[Json] = []
+        while True:
+            page = self.get(path, **query)
+            assert page["hasMore"] == page["has_more"] == ("next_cursor" in page)
+            items += page["data"]
+            if not page["has_more"]:
+                return items
+            assert page["nextCursor"] == page["next_cursor"]
+            query["starting_after"] = page["next_cursor"]
+
+
+def check_times(value: Any) -> None:
+    """See that every time in an answer is written as the interface does."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            if name.endswith("_at"):
+                assert _TIMESTAMP.fullmatch(entry), (name, entry)
+            check_times(entry)
+    elif isinstance(value, list):
+        for entry in value:
+            check_times(entry)

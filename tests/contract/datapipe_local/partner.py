@@ -1,0 +1,67 @@
+"""An HTTP endpoint that takes or refuses records as a test says."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+Json = dict[str, Any]
+#: Gives the status and the body of the answer to a record.
+Rule = Callable[[Json], tuple[int, Json]]
+
+
+def accept(_: Json) -> tuple[int, Json]:
+    """Take any record."""
+    return 201, {}
+
+
+class Partner:
+    """Keeps what it was sent, in order. ``rule`` may be changed at any time."""
+
+    def __init__(self) -> None:
+        self.rule: Rule = accept
+        self.received: list[tuple[str, Json]] = []
+        partner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            # Head and body in one packet, or each answer waits 40 ms for an acknowledgement.
+            wbufsize = -1
+
+            def do_POST(self) -> None:
+                record = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                partner.received.append((self.path, record))
+                status, answer = partner.rule(record)
+                body = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
+    def records(self) -> list[Json]:
+        """All records that were sent."""
+        return [record for _, record in self.received]
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.rule = accept
+        self.received.clear()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,0 +1,154 @@
+"""The command line, as a person uses it."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+COMMAND = [sys.executable, "-m", "datapipe_local"]
+KEY = "a-key-of-the-tests"
+
+
+def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if name != "DATAPIPE_LOCAL_API_KEY"}
+    return subprocess.run(  # noqa: S603 - our own program
+        [*COMMAND, *map(str, arguments)],
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@contextmanager
+def serving(home: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [*COMMAND, "serve", "--home", str(home), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], 20)[0], "not ready in time"
+            yield process, process.stdout.readline()
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    assert run("init", "--home", home, "--api-key", KEY).returncode == 0
+    return home
+
+
+def test_init_says_what_it_made_and_not_the_key(tmp_path: Path) -> None:
+    home = tmp_path / "deep" / "home"
+    done = run("init", "--home", home)
+    key = (home / "api_key").read_text().strip()
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        f"Home: {home} (created)",
+        f"API key: in {home / 'api_key'} (written)",
+    ]
+    assert len(key) >= 32
+    assert key not in done.stdout + done.stderr
+    assert stat.S_IMODE((home / "api_key").stat().st_mode) == 0o600
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    again = run("init", "--home", home)
+    assert "(was there)" in again.stdout
+    assert "(unchanged)" in again.stdout
+    assert (home / "api_key").read_text().strip() == key
+
+
+def test_where_the_key_comes_from(home: Path) -> None:
+    def key() -> str:
+        return (home / "api_key").read_text().strip()
+
+    assert key() == KEY
+    run("init", "--home", home, DATAPIPE_LOCAL_API_KEY="from-the-environment")
+    assert key() == "from-the-environment"
+    run("init", "--home", home, "--api-key", "from-the-option", DATAPIPE_LOCAL_API_KEY="from-the-environment")
+    assert key() == "from-the-option"
+    refused = run("init", "--home", home, "--api-key", "two words")
+    assert (refused.returncode, key()) == (1, "from-the-option")
+    assert "two words" not in refused.stderr
+
+
+def test_a_bad_seed_is_one_line_and_makes_no_home(tmp_path: Path) -> None:
+    seed = tmp_path / "seed.yaml"
+    seed.write_text("connections:\n  - {id: x, integration_id: files\n")
+    refused = run("init", "--home", tmp_path / "home", "--seed", seed)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert re.fullmatch(rf"datapipe-local: {seed}, line 3: this is no YAML: .*\n", refused.stderr)
+    assert not (tmp_path / "home").exists()
+
+
+def test_serve_is_ready_when_it_says_so_and_stops_when_told(home: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with serving(home, "--port", "0") as (process, line):
+            found = re.fullmatch(r"datapipe-local is ready at (http://127\.0\.0\.1:\d+)\n", line)
+            assert found
+            client = httpx.Client(base_url=found[1], headers={"x-api-key": KEY})
+            assert client.get("/connections").status_code == 200
+            begin = time.monotonic()
+            process.send_signal(number)
+            output, log = process.communicate(timeout=10)
+            assert process.returncode == 0
+            assert time.monotonic() - begin < 2
+            assert output == ""
+            assert "Traceback" not in log
+            assert "leaked" not in log
+            assert KEY not in log
+
+
+def test_a_second_server_is_refused(home: Path) -> None:
+    with serving(home, "--port", "0") as (process, _):
+        for command in (["serve", "--port", "0"], ["init"]):
+            refused = run(*command, "--home", home)
+            assert refused.returncode == 1
+            assert refused.stderr == (
+                f"datapipe-local: The home {home} is in use by process {process.pid}: stop it, or choose another"
+                " --home.\n"
+            )
+
+
+def test_a_port_that_is_taken(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = run("serve", "--home", home, "--port", str(port))
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"datapipe-local: Port {port} of 127.0.0.1 is in use: choose another --port, or 0 for a free one.\n"
+    )
+
+
+def test_a_home_that_is_none(tmp_path: Path) -> None:
+    refused = run("serve", "--home", tmp_path)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"datapipe-local: {tmp_path} is not initialised: run `datapipe-local init --home {tmp_path}` first.\n"
+    )
+
+
+@pytest.mark.parametrize("option", [["--port", "-1"], ["--port", "65536"], ["--port", "http"], ["--what"]])
+def test_options_that_are_none(tmp_path: Path, option: list[str]) -> None:
+    assert run("serve", "--home", tmp_path, *option).returncode == 2
+
+
+def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = run("init", "--home", tmp_path / "file" / "home")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"datapipe-local: Cannot create the home {tmp_path / 'file' / 'home'}: ")

@@ -8,6 +8,11 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+#: Seconds from its start in which a trigger keeps its event back. A scheduler that hears of a task's first pass only
+#: after the task was queued again takes the one for the other, and fails the task ("executor reported that the task
+#: instance finished with state success, but the task instance's state attribute is queued"): seen with Airflow 3.3.2.
+SETTLE_SECONDS = 5.0
+
 
 class DatapipeRunTrigger(BaseTrigger):
     """
@@ -35,6 +40,14 @@ class DatapipeRunTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and give one event: the batch, or why it could not be waited for."""
+        settled = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        event = await self._wait()
+        # Under dag.test() there is no scheduler, and no task instance.
+        if getattr(self, "task_instance", None) is not None:
+            await asyncio.sleep(settled - asyncio.get_running_loop().time())
+        yield TriggerEvent(event)
+
+    async def _wait(self) -> dict[str, Any]:
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
         from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
@@ -43,12 +56,15 @@ class DatapipeRunTrigger(BaseTrigger):
 
         batch = Batch.from_dict(self.batch)
         try:
-            async with await DatapipeHook(self.datapipe_conn_id).aget_conn() as client:
+            opened = await DatapipeHook(self.datapipe_conn_id).aget_conn()
+        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the run has not failed
+            return {"status": "error", "message": f"connection {self.datapipe_conn_id}: {error}"}
+        try:
+            async with opened as client:
                 await adrive(wait_for_some(batch, WaitPolicy(**self.policy)), client.send, asyncio.sleep)
         except DatapipeError as error:
-            yield TriggerEvent({"status": "error", "message": str(error), "batch": batch.as_dict()})
-            return
-        yield TriggerEvent({"status": "success", "batch": batch.as_dict(), "policy": self.policy})
+            return {"status": "error", "message": str(error)}
+        return {"status": "success", "batch": batch.as_dict(), "policy": self.policy}
 
 
 def check_event(event: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from datapipe_local.engine import orchestration
@@ -99,7 +100,7 @@ class Engine:
         jobs, clock = self._context.store.jobs, self._context.clock
         until = orchestration.advance(self._context)
         for job in jobs.all("WHERE NOT begun AND due_at <= ? ORDER BY due_at, seq", clock.now()):
-            self._executors[job.kind].begin(job)
+            self._begin(job)
         # Before the store is asked: what ends in between is still among the due.
         with self._guard:
             going = set(self._going)
@@ -113,6 +114,12 @@ class Engine:
         waits = [clock.seconds_until(moment) for moment in (until, next_due) if moment is not None]
         return max(0.0, min([*waits, _LONGEST_SLEEP]))
 
+    def _begin(self, job: Job) -> None:
+        try:
+            self._executors[job.kind].begin(job)
+        except Exception:  # what is wrong with one job must not keep the others from beginning
+            log.exception("%s of %s could not begin", job.kind, job.subject_id)
+
     def _start(self, job: Job) -> None:
         thread = threading.Thread(target=self._do, args=(job,), name=f"{job.kind} {job.subject_id}", daemon=True)
         with self._guard:
@@ -124,13 +131,14 @@ class Engine:
             self._execute(job)
         except StoppedError:
             log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
-        except Exception:  # its thread ends here; the job stays owed, and is tried again at the next start
+        except Exception:  # its thread ends here; the job stays owed, and is tried again
             if self._stop.is_requested:
                 log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
             else:
                 log.exception("The end of %s of %s could not be noted", job.kind, job.subject_id)
-                # Not at once again: what failed would fail as fast as it can be tried.
-                self._stop_quietly_for(_SECONDS_AFTER_A_DEFECT)
+                # Not at once: it would fail as fast as it can be tried.
+                with suppress(StoppedError):
+                    self._stop.pause(_SECONDS_AFTER_A_DEFECT)
         finally:
             with self._guard:
                 del self._going[job.seq]
@@ -154,9 +162,3 @@ class Engine:
             self._stop.check()
             log.warning("%s of %s failed: %s", job.kind, job.subject_id, error)
         executor.finish(job, result, error)
-
-    def _stop_quietly_for(self, seconds: float) -> None:
-        try:
-            self._stop.pause(seconds)
-        except StoppedError:
-            return

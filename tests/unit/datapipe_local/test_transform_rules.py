@@ -1,0 +1,153 @@
+"""Publishing, where it takes more than the interface to get there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.models.transforms import Materialization
+from datapipe_local.engine.materialization import Materializer
+from datapipe_local.engine.stop import Stop
+from datapipe_local.errors import BadRequestError
+from datapipe_local.service import jobs, transforms
+from datapipe_local.service.context import Context
+from datapipe_local.store.records import Job, JobKind
+from datapipe_local.warehouse import Place, WarehouseError
+
+TABLE, VIEW = Materialization.TABLE, Materialization.VIEW
+
+
+def put(context: Context, name: str, sql: str, **more: Any) -> str:
+    fields: dict[str, Any] = {
+        "name": name,
+        "folder_path": "",
+        "materialization": VIEW,
+        "documentation": None,
+        "orchestration_workflow_id": None,
+    }
+    transform_id = more.pop("transform_id", name)
+    transforms.put(context, transform_id, sql_template=sql, **{**fields, **more})
+    return transforms.get(context, transform_id).latest_version_id
+
+
+def names(context: Context, transform_id: str) -> list[str]:
+    return [column.name for column in transforms.columns(context, transform_id)]
+
+
+def owed(context: Context, transform_id: str) -> Job:
+    job = jobs.get(context, JobKind.MATERIALIZATION, transform_id)
+    assert job is not None
+    return job
+
+
+def materialize(context: Context, transform_id: str) -> None:
+    materializer, job = Materializer(context), owed(context, transform_id)
+    materializer.finish(job, materializer.work(job, Stop()), None)
+
+
+def test_a_cycle_is_refused_by_name(context: Context) -> None:
+    put(context, "a", "SELECT 1 AS x")
+    transforms.publish(context, "a")
+    put(context, "b", "SELECT * FROM {{model.a}}")
+    transforms.publish(context, "b")
+    put(context, "c", "SELECT * FROM {{model.b}}")
+    transforms.publish(context, "c")
+    put(context, "a", "SELECT * FROM {{model.c}}")
+    with pytest.raises(
+        BadRequestError, match=r"'a' would depend on itself: .*\{\{model\.c\}\}, which is computed from"
+    ):
+        transforms.publish(context, "a")
+    put(context, "a", "SELECT * FROM {{model.a}}")
+    with pytest.raises(BadRequestError, match=r"\{\{model\.a\}\}, which is this transform"):
+        transforms.publish(context, "a")
+    assert names(context, "c") == ["x"]
+
+
+def test_near_references_are_told(context: Context) -> None:
+    put(context, "customers", "SELECT 1 AS x")
+    transforms.publish(context, "customers")
+    put(context, "b", "SELECT * FROM {{model.custmers}}, {{raw.far.away}}")
+    with pytest.raises(BadRequestError, match=r"\(did you mean model\.customers\?\), \{\{raw\.far\.away\}\}:"):
+        transforms.publish(context, "b")
+
+
+def test_an_older_version_can_be_published_and_built_again(context: Context) -> None:
+    first = put(context, "a", "SELECT 1 AS one")
+    second = put(context, "a", "SELECT 2 AS two")
+    assert put(context, "a", "SELECT 2 AS two") == second
+    transforms.publish(context, "a")
+    assert names(context, "a") == ["two"]
+    transforms.publish(context, "a", version_id=first)
+    assert names(context, "a") == ["one"]
+    # What is published is built again, not what is newest.
+    transforms.rematerialize(context, "a")
+    assert names(context, "a") == ["one"]
+
+
+def test_folders_that_look_alike_do_not_share_a_place(context: Context) -> None:
+    put(context, "x", "SELECT 1 AS x", folder_path="a/b")
+    put(context, "x", "SELECT 1 AS x", folder_path="a_b", transform_id="other")
+    transforms.publish(context, "x")
+    with pytest.raises(BadRequestError, match=r"a_b\.x is the place of the transform 'x'"):
+        transforms.publish(context, "other")
+
+
+def test_a_table_that_is_not_built_yet_has_its_place_already(context: Context) -> None:
+    put(context, "x", "SELECT 1 AS x", materialization=TABLE)
+    transforms.publish(context, "x")
+    put(context, "X", "SELECT 1 AS x", transform_id="other")
+    with pytest.raises(BadRequestError, match="place of the transform 'x'"):
+        transforms.publish(context, "other")
+
+
+def test_a_published_transform_is_renamed_by_publishing_only(context: Context) -> None:
+    put(context, "a", "SELECT 1 AS x")
+    transforms.publish(context, "a")
+    put(context, "b", "SELECT 2 AS y", transform_id="a", materialization=TABLE)
+    kept = transforms.get(context, "a")
+    assert (kept.name, kept.materialization) == ("a", VIEW)
+    assert names(context, "a") == ["x"]
+
+
+@pytest.mark.parametrize("older", ["SELECT 1 AS old", "SELECT nope AS old"])
+def test_a_build_for_an_older_publication_is_never_seen(context: Context, older: str) -> None:
+    put(context, "a", older, materialization=TABLE)
+    transforms.publish(context, "a")
+    materializer, job = Materializer(context), owed(context, "a")
+    outdated = materializer.work(job, Stop())
+    put(context, "a", "SELECT 2 AS new", materialization=TABLE)
+    transforms.publish(context, "a")
+    materializer.finish(job, outdated, None)
+    seen = transforms.get(context, "a")
+    assert (seen.materialization_status, seen.materialization_error, seen.object_tag) == ("running", None, None)
+    materialize(context, "a")
+    assert transforms.get(context, "a").materialization_status == "completed"
+    assert names(context, "a") == ["new"]
+    assert jobs.get(context, JobKind.MATERIALIZATION, "a") is None
+
+
+def test_what_stood_there_goes_when_the_table_comes(context: Context) -> None:
+    put(context, "a", "SELECT 1 AS x")
+    transforms.publish(context, "a")
+    transforms.publish(context, "a", name="b", folder_path="f", materialization=TABLE)
+    # Until it is complete, the view is what can be named.
+    assert transforms.get(context, "a").object_tag == "model.a"
+    assert names(context, "a") == ["x"]
+    materialize(context, "a")
+    assert transforms.get(context, "a").object_tag == "model.f.b"
+    assert context.warehouse.count(Place("f", "b")) == 1
+    with pytest.raises(WarehouseError, match="does not exist"):
+        context.warehouse.count(Place("models", "a"))
+
+
+def test_a_reference_that_is_gone_by_the_time_of_the_build(context: Context) -> None:
+    put(context, "a", "SELECT 1 AS x")
+    transforms.publish(context, "a")
+    put(context, "b", "SELECT * FROM {{model.a}}", materialization=TABLE)
+    transforms.publish(context, "b")
+    context.store.transforms.update("a", object_tag=None)
+    materialize(context, "b")
+    seen = transforms.get(context, "b")
+    assert seen.materialization_status == "failed"
+    assert "{{model.a}}" in str(seen.materialization_error)

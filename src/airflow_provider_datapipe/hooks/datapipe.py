@@ -22,9 +22,13 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
 )
 from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.elt_streams import EltStream
+from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_extra, settings_of
+from airflow_provider_datapipe.runs import names
 from airflow_provider_datapipe.runs.steps import Steps, drive
 
 T = TypeVar("T")
@@ -98,6 +102,42 @@ class DatapipeHook(BaseHook):
     def run(self, steps: Steps[T]) -> T:
         """Carry out steps of :mod:`airflow_provider_datapipe.runs`, blocking."""
         return drive(steps, self.send, time.sleep)
+
+    def find_stream(self, sync_id: str, name: str) -> EltStream:
+        """
+        Find a stream by its sync and its name.
+
+        :raises NameLookupError: there is none; the error lists near names.
+        """
+        return self.run(names.find_stream(sync_id, name))
+
+    def find_orchestration(self, name: str) -> Orchestration:
+        """
+        Find an orchestration by its name.
+
+        :raises NameLookupError: there is none, or several; the error lists what there is.
+        """
+        return self.run(names.find_orchestration(name))
+
+    def find_transform(self, name: str, folder_path: str | None = None) -> Transform:
+        """
+        Find a transform by its name and, where that is not enough, its folder.
+
+        :raises NameLookupError: there is none, or several; the error lists what there is.
+        """
+        return self.run(names.find_transform(name, folder_path))
+
+    async def asend(self, request: Request[T]) -> T:
+        """
+        Send one request from an event loop.
+
+        For many requests, :meth:`aget_conn` gives a client that keeps its connections.
+
+        :param request: what an endpoint function returned.
+        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
+        """
+        async with await self.aget_conn() as client:
+            return await client.send(request)
 
     async def aget_conn(self) -> AsyncClient:
         """

@@ -171,7 +171,7 @@ class DatapipeRunOperator(BaseOperator):
 class DatapipeSingleRunOperator(DatapipeRunOperator):
     """An operator that stands for one run, and returns its :class:`~.runs.reference.RunResult`."""
 
-    def _target(self) -> Target:
+    def _target(self) -> Steps[Target]:
         """Say what is to be run."""
         raise NotImplementedError
 
@@ -183,8 +183,8 @@ class DatapipeSingleRunOperator(DatapipeRunOperator):
     def _begin(self) -> Steps[Batch]:
         from airflow_provider_datapipe.runs.batch import Batch
 
-        yield from ()
-        return Batch(self.kind, queued=[self._target()])
+        target = yield from self._target()
+        return Batch(self.kind, queued=[target])
 
     def _finish(self, batch: Batch) -> tuple[RunResult, Exception | None]:
         from airflow_provider_datapipe.runs.verdict import error_of, result_of
@@ -193,12 +193,21 @@ class DatapipeSingleRunOperator(DatapipeRunOperator):
         return result_of(end), error_of(end, max_failed_rows=self._failed_rows_allowed)
 
 
-def required(name: str, value: str | None) -> str:
+def together(**given: object) -> None:
     """
-    Give an id, once its template was rendered.
+    Check, when a DAG is read, that what belongs together is given together.
 
-    :raises ValueError: it is empty, as a template often is that found nothing.
+    :raises ValueError: only a part is.
     """
-    if not value or value == "None":
-        raise ValueError(f"{name} is empty: give the id, or look at what its template renders to")
-    return value
+    if len({value is None for value in given.values()}) != 1:
+        raise ValueError(f"give {' and '.join(given)} together")
+
+
+def exactly_one(**given: object) -> None:
+    """
+    Check, when a DAG is read, that one of several ways to say the same was chosen.
+
+    :raises ValueError: none was, or several were.
+    """
+    if sum(value is not None for value in given.values()) != 1:
+        raise ValueError(f"give exactly one of {' and '.join(given)}")

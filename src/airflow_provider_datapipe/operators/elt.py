@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator, required
+from airflow_provider_datapipe.operators.base import (
+    DatapipeRunOperator,
+    DatapipeSingleRunOperator,
+    exactly_one,
+    together,
+)
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.batch import Batch
@@ -20,25 +25,43 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
 
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
-    :param stream_id: id of the stream. (templated)
+    :param stream_id: id of the stream; or give ``sync_id`` and ``stream_name``. (templated)
+    :param sync_id: id of the sync that the stream belongs to. (templated)
+    :param stream_name: name of the stream in its sync. (templated)
     :param full_refresh: load everything anew, in place of what is new.
 
     .. seealso:: interface.md, "POST /elt_streams/{id}/request_run" and "request_full_refresh".
     """
 
-    template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "stream_id")
+    template_fields: Sequence[str] = (
+        *DatapipeRunOperator.template_fields,
+        "stream_id",
+        "sync_id",
+        "stream_name",
+    )
     kind = "elt_stream"
 
-    def __init__(self, *, stream_id: str, full_refresh: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        stream_id: str | None = None,
+        sync_id: str | None = None,
+        stream_name: str | None = None,
+        full_refresh: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        exactly_one(stream_id=stream_id, stream_name=stream_name)
+        together(sync_id=sync_id, stream_name=stream_name)
         self.stream_id = stream_id
+        self.sync_id = sync_id
+        self.stream_name = stream_name
         self.full_refresh = full_refresh
 
-    def _target(self) -> Target:
-        from airflow_provider_datapipe.runs.reference import Target
+    def _target(self) -> Steps[Target]:
+        from airflow_provider_datapipe.runs.targets import stream_target
 
-        stream_id = required("stream_id", self.stream_id)
-        return Target(stream_id, stream_id, {"full_refresh": self.full_refresh})
+        return stream_target(self.stream_id, self.sync_id, self.stream_name, {"full_refresh": self.full_refresh})
 
 
 class EltSyncRunOperator(DatapipeRunOperator):
@@ -89,6 +112,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
     def _begin(self) -> Steps[Batch]:
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.sync import targets_of_sync
+        from airflow_provider_datapipe.runs.targets import required
 
         chosen = [self.streams] if isinstance(self.streams, str) else self.streams
         targets = yield from targets_of_sync(

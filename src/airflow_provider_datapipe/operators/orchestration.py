@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator, required
+from airflow_provider_datapipe.operators.base import (
+    DatapipeRunOperator,
+    DatapipeSingleRunOperator,
+    exactly_one,
+)
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class OrchestrationRunOperator(DatapipeSingleRunOperator):
@@ -17,20 +22,24 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
 
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
-    :param orchestration_id: id of the orchestration. (templated)
+    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
 
     .. seealso:: interface.md, "POST /orchestrations/{id}/request_run".
     """
 
-    template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "orchestration_id")
+    template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "orchestration_id", "orchestration_name")
     kind = "orchestration"
 
-    def __init__(self, *, orchestration_id: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
         self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
 
-    def _target(self) -> Target:
-        from airflow_provider_datapipe.runs.reference import Target
+    def _target(self) -> Steps[Target]:
+        from airflow_provider_datapipe.runs.targets import orchestration_target
 
-        orchestration_id = required("orchestration_id", self.orchestration_id)
-        return Target(orchestration_id, orchestration_id)
+        return orchestration_target(self.orchestration_id, self.orchestration_name)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator, required
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class ReverseEtlRunOperator(DatapipeSingleRunOperator):
@@ -51,10 +52,10 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     def _failed_rows_allowed(self) -> int:
         return self.max_failed_rows
 
-    def _target(self) -> Target:
-        from airflow_provider_datapipe.runs.reference import Target
+    def _target(self) -> Steps[Target]:
+        from airflow_provider_datapipe.runs.targets import by_id
 
-        sync_id = required("reverse_etl_sync_id", self.reverse_etl_sync_id)
         if isinstance(self.retry_failed_records, str):
             raise TypeError("retry_failed_records must be True, False or a list of record ids, not a text")
-        return Target(sync_id, sync_id, {"retry_failed_records": self.retry_failed_records})
+        options = {"retry_failed_records": self.retry_failed_records}
+        return by_id("reverse_etl_sync_id", self.reverse_etl_sync_id, options)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator, required
+from airflow_provider_datapipe.operators.base import (
+    DatapipeRunOperator,
+    DatapipeSingleRunOperator,
+    exactly_one,
+)
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.steps import Steps
 
 
 class TransformPublishOperator(DatapipeSingleRunOperator):
@@ -18,11 +23,13 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`; a materialization has no run id and no
     times.
 
-    :param transform_id: id of the transform. (templated)
+    :param transform_id: id of the transform; or give ``transform_name``. (templated)
+    :param transform_name: name of the transform. (templated)
+    :param folder_path: the folder in which the name is looked up; None for all folders. (templated)
     :param materialization: ``view`` or ``table``; None for the transform's own. (templated)
     :param version_id: an older version of its SQL; None for the latest. (templated)
-    :param folder_path: a new folder; None for the one that it is in. (templated)
-    :param transform_name: a new name; None for its own. (templated)
+    :param new_name: publish it under this name; None for its own. (templated)
+    :param new_folder_path: publish it in this folder; None for the one that it is in. (templated)
 
     .. seealso:: interface.md, "POST /transforms/{id}/publish".
     """
@@ -30,40 +37,49 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
     template_fields: Sequence[str] = (
         *DatapipeRunOperator.template_fields,
         "transform_id",
+        "transform_name",
+        "folder_path",
         "materialization",
         "version_id",
-        "folder_path",
-        "transform_name",
+        "new_name",
+        "new_folder_path",
     )
     kind = "transform"
 
     def __init__(
         self,
         *,
-        transform_id: str,
+        transform_id: str | None = None,
+        transform_name: str | None = None,
+        folder_path: str | None = None,
         materialization: Literal["view", "table"] | None = None,
         version_id: str | None = None,
-        folder_path: str | None = None,
-        transform_name: str | None = None,
+        new_name: str | None = None,
+        new_folder_path: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        exactly_one(transform_id=transform_id, transform_name=transform_name)
+        if folder_path is not None and transform_name is None:
+            raise ValueError("folder_path says where transform_name is looked up; to move it, give new_folder_path")
         self.transform_id = transform_id
+        self.transform_name = transform_name
+        self.folder_path = folder_path
         self.materialization = materialization
         self.version_id = version_id
-        self.folder_path = folder_path
-        self.transform_name = transform_name
+        self.new_name = new_name
+        self.new_folder_path = new_folder_path
 
-    def _target(self) -> Target:
-        from airflow_provider_datapipe.runs.reference import Target
+    def _target(self) -> Steps[Target]:
+        from airflow_provider_datapipe.runs.targets import transform_target
 
-        transform_id = required("transform_id", self.transform_id)
         if self.materialization not in (None, "view", "table"):
             raise ValueError(f"materialization must be 'view' or 'table', not {self.materialization!r}")
         overrides = {
             "materialization": self.materialization,
             "version_id": self.version_id,
-            "folder_path": self.folder_path,
-            "name": self.transform_name,
+            "folder_path": self.new_folder_path,
+            "name": self.new_name,
         }
-        return Target(transform_id, transform_id, {key: value for key, value in overrides.items() if value is not None})
+        options = {key: value for key, value in overrides.items() if value is not None}
+        return transform_target(self.transform_id, self.transform_name, self.folder_path, options)

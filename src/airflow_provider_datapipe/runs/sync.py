@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs
 from airflow_provider_datapipe.runs.errors import RunConflictError, RunError, RunFailedError
+from airflow_provider_datapipe.runs.names import near_matches
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import RunResult, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
@@ -52,7 +52,7 @@ def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
     if chosen is not None:
         known = {stream.id: stream for stream in streams} | {stream.name: stream for stream in streams}
         if unknown := [name for name in chosen if name not in known]:
-            near = sorted({match for name in unknown for match in difflib.get_close_matches(name, known)})
+            near = sorted({match for name in unknown for match in near_matches(name, known)})
             hint = (
                 f"Was {' or '.join(near)} meant?" if near else f"It has {', '.join(sorted(s.name for s in streams))}."
             )

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue, conf
 
-from airflow_provider_datapipe.operators.base import required
+from airflow_provider_datapipe.operators.base import exactly_one, together
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-    from airflow_provider_datapipe.runs.reference import Reference, RunResult
+    from airflow_provider_datapipe.runs.reference import Reference, RunResult, Target
+    from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.wait import End
 
 
@@ -36,8 +37,6 @@ class DatapipeRunSensor(BaseSensorOperator):
 
     #: Name of the kind of run.
     kind: ClassVar[str]
-    #: The attribute that holds the id of what runs.
-    id_field: ClassVar[str]
 
     def __init__(
         self,
@@ -49,6 +48,8 @@ class DatapipeRunSensor(BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.run_id = run_id
+        # A name is looked up once, and not at each poke.
+        self._found: Reference | None = None
         self.datapipe_conn_id = datapipe_conn_id
         self.deferrable = deferrable
 
@@ -64,7 +65,8 @@ class DatapipeRunSensor(BaseSensorOperator):
         hook = self._hook()
         try:
             kind = KINDS[self.kind]
-            seen = kind.read(self._reference(), hook.send(kind.look(self._reference())))
+            reference = self._reference(hook)
+            seen = kind.read(reference, hook.send(kind.look(reference)))
             if not seen.outcome.is_over:
                 self.log.info("Run %s of %s is %s.", seen.reference.run_id, seen.reference.name, seen.outcome)
                 return False
@@ -83,7 +85,11 @@ class DatapipeRunSensor(BaseSensorOperator):
         from airflow_provider_datapipe.runs.wait import WaitPolicy
         from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 
-        batch = Batch(self.kind, waiting=[self._reference()])
+        hook = self._hook()
+        try:
+            batch = Batch(self.kind, waiting=[self._reference(hook)])
+        finally:
+            hook.close()
         policy = WaitPolicy(
             poll_interval=max(self.poke_interval, 0.1),
             deadline=time.time() + self.timeout,
@@ -125,11 +131,17 @@ class DatapipeRunSensor(BaseSensorOperator):
 
         return DatapipeHook(self.datapipe_conn_id)
 
-    def _reference(self) -> Reference:
+    def _target(self) -> Steps[Target]:
+        """Say what runs."""
+        raise NotImplementedError
+
+    def _reference(self, hook: DatapipeHook) -> Reference:
         from airflow_provider_datapipe.runs.reference import Reference
 
-        resource_id = required(self.id_field, getattr(self, self.id_field))
-        return Reference(self.kind, resource_id, resource_id, run_id=self.run_id)
+        if self._found is None:
+            target = hook.run(self._target())
+            self._found = Reference(self.kind, target.resource_id, target.name, run_id=self.run_id)
+        return self._found
 
     def _judged(self, hook: DatapipeHook, end: End) -> RunResult:
         """Give the result of a run that succeeded; skip or fail for any other."""
@@ -149,36 +161,62 @@ class EltStreamRunSensor(DatapipeRunSensor):
     """
     Waits for the end of a run of an ELT stream. See :class:`DatapipeRunSensor` for the other parameters.
 
-    :param stream_id: id of the stream. (templated)
+    :param stream_id: id of the stream; or give ``sync_id`` and ``stream_name``. (templated)
+    :param sync_id: id of the sync that the stream belongs to. (templated)
+    :param stream_name: name of the stream in its sync. (templated)
 
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, "stream_id")
+    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, "stream_id", "sync_id", "stream_name")
     kind = "elt_stream"
-    id_field = "stream_id"
 
-    def __init__(self, *, stream_id: str, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        stream_id: str | None = None,
+        sync_id: str | None = None,
+        stream_name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
+        exactly_one(stream_id=stream_id, stream_name=stream_name)
+        together(sync_id=sync_id, stream_name=stream_name)
         self.stream_id = stream_id
+        self.sync_id = sync_id
+        self.stream_name = stream_name
+
+    def _target(self) -> Steps[Target]:
+        from airflow_provider_datapipe.runs.targets import stream_target
+
+        return stream_target(self.stream_id, self.sync_id, self.stream_name)
 
 
 class OrchestrationRunSensor(DatapipeRunSensor):
     """
     Waits for the end of a run of an orchestration. See :class:`DatapipeRunSensor` for the other parameters.
 
-    :param orchestration_id: id of the orchestration. (templated)
+    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
 
     .. seealso:: interface.md, "GET /orchestration_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, "orchestration_id")
+    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, "orchestration_id", "orchestration_name")
     kind = "orchestration"
-    id_field = "orchestration_id"
 
-    def __init__(self, *, orchestration_id: str, **kwargs: Any) -> None:
+    def __init__(
+        self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
         self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+
+    def _target(self) -> Steps[Target]:
+        from airflow_provider_datapipe.runs.targets import orchestration_target
+
+        return orchestration_target(self.orchestration_id, self.orchestration_name)
 
 
 class ReverseEtlRunSensor(DatapipeRunSensor):
@@ -192,8 +230,12 @@ class ReverseEtlRunSensor(DatapipeRunSensor):
 
     template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, "reverse_etl_sync_id")
     kind = "reverse_etl"
-    id_field = "reverse_etl_sync_id"
 
     def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.reverse_etl_sync_id = reverse_etl_sync_id
+
+    def _target(self) -> Steps[Target]:
+        from airflow_provider_datapipe.runs.targets import by_id
+
+        return by_id("reverse_etl_sync_id", self.reverse_etl_sync_id)

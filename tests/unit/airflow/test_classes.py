@@ -15,11 +15,14 @@ from airflow.sdk import DAG, BaseOperator
 
 from airflow_provider_datapipe.get_provider_info import get_provider_info
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.errors import LostContactError
 from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import WaitPolicy
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_event
 
 
@@ -48,17 +51,26 @@ def own_parameters(found: type[BaseOperator]) -> dict[str, inspect.Parameter]:
     return own
 
 
+#: The id that each class needs at the least.
+ID = {
+    "EltStreamRunOperator": "stream_id",
+    "EltSyncRunOperator": "sync_id",
+    "OrchestrationRunOperator": "orchestration_id",
+    "ReverseEtlRunOperator": "reverse_etl_sync_id",
+    "TransformPublishOperator": "transform_id",
+    "EltStreamRunSensor": "stream_id",
+    "OrchestrationRunSensor": "orchestration_id",
+    "ReverseEtlRunSensor": "reverse_etl_sync_id",
+}
+
+
 def make(found: type[BaseOperator], **arguments: Any) -> Any:
-    required = {
-        name: f"{{{{ params.{name} }}}}"
-        for name, parameter in own_parameters(found).items()
-        if parameter.default is inspect.Parameter.empty
-    }
-    return found(task_id="t", **(required | arguments))
+    name = ID[found.__name__]
+    return found(task_id="t", **({name: f"{{{{ params.{name} }}}}"} | arguments))
 
 
 def test_there_are_classes_to_test() -> None:
-    assert len(CONCRETE) == 8
+    assert {found.__name__ for found in CONCRETE} == set(ID)
 
 
 @pytest.mark.parametrize("found", CONCRETE)
@@ -100,11 +112,8 @@ def test_dags_with_it_can_be_stored_and_read_back(found: type[BaseOperator]) -> 
 
 @pytest.mark.parametrize("found", CONCRETE)
 def test_it_can_be_mapped(found: type[BaseOperator]) -> None:
-    (name,) = [
-        name for name, parameter in own_parameters(found).items() if parameter.default is inspect.Parameter.empty
-    ]
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
-        found.partial(task_id="t").expand(**{name: ["a", "b"]})
+        found.partial(task_id="t").expand(**{ID[found.__name__]: ["a", "b"]})
 
 
 @pytest.mark.parametrize(
@@ -124,11 +133,29 @@ def test_values_that_make_no_sense_are_refused_when_the_dag_is_read(
         make(found, **arguments)
 
 
-@pytest.mark.parametrize("value", [None, "", "None"])
-def test_an_id_that_renders_to_nothing_is_said(value: str | None) -> None:
-    task = EltStreamRunOperator(task_id="t", stream_id=value)  # type: ignore[arg-type]  # what a template may give
+@pytest.mark.parametrize(
+    ("found", "arguments", "problem"),
+    [
+        (EltStreamRunOperator, {}, "exactly one of stream_id and stream_name"),
+        (EltStreamRunOperator, {"stream_id": "s", "stream_name": "n", "sync_id": "y"}, "exactly one"),
+        (EltStreamRunOperator, {"stream_name": "n"}, "sync_id and stream_name together"),
+        (EltStreamRunOperator, {"stream_id": "s", "sync_id": "y"}, "sync_id and stream_name together"),
+        (EltStreamRunSensor, {"stream_name": "n"}, "sync_id and stream_name together"),
+        (OrchestrationRunOperator, {}, "exactly one of orchestration_id and orchestration_name"),
+        (OrchestrationRunSensor, {}, "exactly one of orchestration_id and orchestration_name"),
+        (TransformPublishOperator, {}, "exactly one of transform_id and transform_name"),
+        (TransformPublishOperator, {"transform_id": "t", "folder_path": "f"}, "new_folder_path"),
+    ],
+)
+def test_an_id_or_a_name_is_given(found: Any, arguments: dict[str, str], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        found(task_id="t", **arguments)
+
+
+@pytest.mark.parametrize("value", ["", "None"])
+def test_an_id_that_renders_to_nothing_is_said(value: str) -> None:
     with pytest.raises(ValueError, match="stream_id is empty"):
-        task._target()
+        next(EltStreamRunOperator(task_id="t", stream_id=value)._target())
 
 
 def test_a_text_is_no_list_of_records() -> None:

@@ -1,0 +1,55 @@
+"""What a task is told to run, by id or by name, once its templates were rendered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_datapipe.runs.names import find_orchestration, find_stream, find_transform
+from airflow_provider_datapipe.runs.reference import Target
+from airflow_provider_datapipe.runs.steps import Steps
+
+
+def required(name: str, value: str | None) -> str:
+    """
+    Give an id or a name, once its template was rendered.
+
+    :raises ValueError: it is empty, as a template often is that found nothing.
+    """
+    if not value or value == "None":
+        raise ValueError(f"{name} is empty: give a value, or look at what its template renders to")
+    return value
+
+
+def by_id(field: str, value: str | None, options: dict[str, Any] | None = None) -> Steps[Target]:
+    """Take an id as it is, with nothing to ask."""
+    yield from ()
+    resource_id = required(field, value)
+    return Target(resource_id, resource_id, options or {})
+
+
+def stream_target(
+    stream_id: str | None, sync_id: str | None, stream_name: str | None, options: dict[str, Any] | None = None
+) -> Steps[Target]:
+    """Find a stream: by its id, or by its sync and name."""
+    if stream_name is None:
+        return (yield from by_id("stream_id", stream_id, options))
+    found = yield from find_stream(required("sync_id", sync_id), required("stream_name", stream_name))
+    return Target(found.id, found.name, options or {})
+
+
+def orchestration_target(orchestration_id: str | None, orchestration_name: str | None) -> Steps[Target]:
+    """Find an orchestration: by its id, or by its name."""
+    if orchestration_name is None:
+        return (yield from by_id("orchestration_id", orchestration_id))
+    found = yield from find_orchestration(required("orchestration_name", orchestration_name))
+    return Target(found.id, found.name)
+
+
+def transform_target(
+    transform_id: str | None, transform_name: str | None, folder_path: str | None, options: dict[str, Any]
+) -> Steps[Target]:
+    """Find a transform: by its id, or by its name and, where that is not enough, its folder."""
+    if transform_name is None:
+        return (yield from by_id("transform_id", transform_id, options))
+    found = yield from find_transform(required("transform_name", transform_name), folder_path)
+    return Target(found.id, found.name, options)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.models.elt_streams import EltStream
+from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+from airflow_provider_datapipe.api.models.transforms import Transform
+from airflow_provider_datapipe.runs.names import NameLookupError, find_orchestration, find_stream, find_transform
+from airflow_provider_datapipe.runs.steps import Steps, drive
+from airflow_provider_datapipe.runs.targets import orchestration_target, stream_target, transform_target
+from tests.unit.runs.model_service import ModelService, page
+
+TIMES = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
+
+
+def stream(stream_id: str, name: str) -> EltStream:
+    fields = {
+        "id": stream_id,
+        "elt_sync_id": "y",
+        "name": name,
+        "full_sync_at_midnight": False,
+        "full_sync_always": False,
+        "protected_from_full_sync": False,
+        "excluded_substreams": [],
+        "enabled_history_table": False,
+    }
+    return EltStream.model_validate(fields | TIMES)
+
+
+def transform(transform_id: str, folder: str, name: str) -> Transform:
+    fields = {
+        "id": transform_id,
+        "name": name,
+        "folder_path": folder,
+        "status": "draft",
+        "materialization": "view",
+        "sql_template": "SELECT 1",
+        "parameters": [],
+    }
+    return Transform.model_validate(fields | TIMES)
+
+
+STREAMS = [stream("1", "orders"), stream("2", "Orders"), stream("3", "customers")]
+ORCHESTRATIONS = [
+    Orchestration(id=i, name=n) for i, n in (("1", "Nightly"), ("2", "Hourly"), ("3", "Twin"), ("4", "Twin"))
+]
+TRANSFORMS = [transform("1", "sales", "daily"), transform("2", "ops", "daily"), transform("3", "", "top")]
+
+
+def transforms_like_the_service(request: Any) -> Any:
+    query = dict(request.query)
+    return page(
+        *(
+            each
+            for each in TRANSFORMS
+            if query.get("name", "").casefold() in each.name.casefold()
+            and query.get("folder_path") in (None, each.folder_path)
+        )
+    )
+
+
+def run(steps: Steps[Any]) -> Any:
+    service = ModelService(
+        elt_streams__list=[page(*STREAMS)],
+        orchestrations__list=[page(*ORCHESTRATIONS)],
+        transforms__list=[transforms_like_the_service],
+    )
+    return drive(steps, service.send, service.sleep)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        (find_stream("y", "orders"), "1"),
+        (find_stream("y", "Orders"), "2"),
+        (find_orchestration("Nightly"), "1"),
+        (find_transform("daily", "ops"), "2"),
+        (find_transform("top"), "3"),
+        (find_transform("top", ""), "3"),
+    ],
+)
+def test_an_exact_name_is_found(steps: Steps[Any], expected: str) -> None:
+    assert run(steps).id == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        (find_stream("y", "order"), r"no stream of ELT sync y named 'order'. Near to it: .*[oO]rders"),
+        (find_stream("y", "zzz"), r"Near to it: Orders, customers, orders"),
+        (find_orchestration("nightly"), r"no orchestration named 'nightly'. Near to it: Nightly"),
+        (find_orchestration("Twin"), r"2 orchestrations named 'Twin': 3, 4\. Say which, or give the id"),
+        (find_transform("daily"), r"2 transforms named 'daily': ops/daily, sales/daily"),
+        (find_transform("dayly", "sales"), r"no transform named 'sales/dayly'. Near to it: sales/daily"),
+    ],
+)
+def test_a_name_that_is_not_there_or_there_twice_is_explained(steps: Steps[Any], says: str) -> None:
+    with pytest.raises(NameLookupError, match=says):
+        run(steps)
+
+
+def test_an_empty_account_is_said() -> None:
+    service = ModelService(orchestrations__list=[page()])
+    with pytest.raises(NameLookupError, match="none at all"):
+        drive(find_orchestration("x"), service.send, service.sleep)
+
+
+def test_targets_by_id_ask_nothing_and_by_name_look_up() -> None:
+    assert run(stream_target("s", None, None)).resource_id == "s"
+    assert run(stream_target(None, "y", "orders", {"full_refresh": True})).options == {"full_refresh": True}
+    assert run(orchestration_target(None, "Hourly")).resource_id == "2"
+    assert run(transform_target(None, "daily", "sales", {})).name == "daily"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [stream_target(None, "", "orders"), stream_target("", None, None), transform_target(None, "None", None, {})],
+)
+def test_what_renders_to_nothing_is_said(steps: Steps[Any]) -> None:
+    with pytest.raises(ValueError, match="is empty"):
+        run(steps)

@@ -1,48 +1,104 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import importlib
+import json
+import pkgutil
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, get_args
 
 import pendulum
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from airflow_provider_datapipe.api.models.common import Page, RunConflict, format_timestamp, parse_timestamp
+from airflow_provider_datapipe.api import models
+from airflow_provider_datapipe.api.endpoints import ENDPOINTS
+from airflow_provider_datapipe.api.models.common import (
+    Answer,
+    ListOrPage,
+    Page,
+    RunConflict,
+    format_timestamp,
+    parse_timestamp,
+)
+from airflow_provider_datapipe.api.models.connection_bridges import ConnectionBridge
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
-from airflow_provider_datapipe.api.models.transforms import PublishRequest, Transform
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun, ReverseEtlSyncWithSettings
+from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
+from airflow_provider_datapipe.api.models.transforms import PublishRequest, Reference, Transform
+from tests.unit.api.json_of_models import objects
+
+for _module in pkgutil.iter_modules(models.__path__, f"{models.__name__}."):
+    importlib.import_module(_module.name)
+
+
+def fields_of(model: type[Answer]) -> list[tuple[str, Any]]:
+    return list(model.model_fields.items())
+
+
+def answers(base: type[Answer] = Answer) -> Iterator[type[Answer]]:
+    for model in base.__subclasses__():
+        if not model.__pydantic_generic_metadata__["parameters"]:
+            yield model
+        yield from answers(model)
+
+
+ANSWERS = sorted(set(answers()), key=lambda model: model.__name__)
 
 RUN = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2024-03-20T09:00:00.000Z"}
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=10,
-)
-TIMES = st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1)).map(  # noqa: DTZ001 - hypothesis wants naive bounds
-    lambda time: pendulum.instance(time.replace(microsecond=time.microsecond // 1000 * 1000, tzinfo=UTC))
-)
 
 
-@given(
-    st.dictionaries(st.text(min_size=1), JSON, max_size=4),
-    st.sampled_from(EltStreamRunStatus) | st.text(),
-    TIMES,
-    st.none() | st.integers(0) | st.floats(0, 1e12),
-)
-def test_runs_keep_what_this_version_does_not_know(
-    unknown: dict[str, object], status: str, started: pendulum.DateTime, rows: float | None
-) -> None:
-    sent = unknown | RUN | {"status": str(status), "started_at": format_timestamp(started), "rows_synced": rows}
-    run = EltStreamRun.model_validate(sent)
-    assert run.model_dump(mode="json", exclude_unset=True) == sent
-    assert run.started_at == started
+@pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_what_fits_the_interface_is_read_and_kept(model: type[Answer], data: st.DataObject) -> None:
+    sent = data.draw(objects(model))
+    answer = TypeAdapter(model).validate_json(json.dumps(sent))
+    assert answer.model_dump(mode="json", by_alias=True, exclude_unset=True) == sent
+
+
+def test_the_answers_of_all_endpoints_are_among_those() -> None:
+    assert {endpoint.answer for endpoint in ENDPOINTS.values()} - {type(None)} <= set(ANSWERS)
+
+
+def is_closed(annotation: Any) -> bool:
+    """Tell whether a value that an enum does not know would be refused."""
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return True
+    kinds = get_args(annotation)
+    # A union with text takes what its enum does not.
+    return any(is_closed(kind) for kind in kinds if str not in kinds or get_args(kind))
+
+
+@pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
+def test_no_enum_of_an_answer_is_closed(model: type[Answer]) -> None:
+    assert [name for name, field in fields_of(model) if is_closed(field.annotation)] == []
+
+
+@given(st.sampled_from(EltStreamRunStatus) | st.text())
+def test_known_values_of_an_enum_become_members_and_others_stay_text(status: str) -> None:
+    run = EltStreamRun.model_validate(RUN | {"status": str(status)})
+    assert run.status == status
     assert isinstance(run.status, EltStreamRunStatus) == (status in set(EltStreamRunStatus))
 
 
-def test_absent_fields_are_none() -> None:
-    run = EltStreamRun.model_validate(RUN)
-    assert (run.status, run.finished_at, run.rows_synced) == (None, None, None)
+@pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
+@settings(max_examples=5, deadline=None)
+@given(st.data())
+def test_fields_that_are_absent_are_none(model: type[Answer], data: st.DataObject) -> None:
+    required = {
+        field.serialization_alias or field.alias or name for name, field in fields_of(model) if field.is_required()
+    }
+    sent = {name: value for name, value in data.draw(objects(model)).items() if name in required}
+    answer = model.model_validate(sent)
+    assert [getattr(answer, name) for name, field in fields_of(model) if not field.is_required()] == [None] * (
+        len(model.model_fields) - len(required)
+    )
+    for name in required:
+        with pytest.raises(ValidationError, match="required"):
+            model.model_validate({key: value for key, value in sent.items() if key != name})
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2024-03-20", "09:00:00", "2024-13-20T09:00:00Z", "P1D"])
@@ -125,3 +181,50 @@ def test_a_run_of_reverse_etl_counts_rows() -> None:
         }
     )
     assert run.failed_rows == 3
+
+
+@pytest.mark.parametrize("name", ["weld_tag", "service_tag", "serviceTag"])
+def test_the_tag_of_a_reference_is_read_under_each_of_its_names(name: str) -> None:
+    reference = Reference.model_validate({name: "raw.a.b", "type": "raw_view", "dw_item_id": "a.b"})
+    assert reference.tag == "raw.a.b"
+
+
+@pytest.mark.parametrize("wrap", [lambda items: items, lambda items: {"data": items, "hasMore": False}])
+def test_a_list_that_may_be_a_page(wrap: Any) -> None:
+    sent = wrap([{"id": "b", "expires_at": "2024-03-20T09:00:00.000Z"}])
+    page = TypeAdapter(ListOrPage[ConnectionBridge]).validate_json(json.dumps(sent))
+    assert [bridge.model_extra for bridge in page.data] == [{"id": "b"}]
+    assert (page.has_more, page.next_cursor) == (False, None)
+
+
+@pytest.mark.parametrize("dependencies", [{"sheet": ["url"]}, {"sheet": {"required": ["url"]}}])
+def test_a_settings_schema_stays_a_schema(dependencies: dict[str, Any]) -> None:
+    sent = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Sheet",
+        "type": "object",
+        "properties": {"sheet": {"oneOf": []}},
+        "required": ["sheet"],
+        "dependencies": dependencies,
+        "additionalProperties": False,
+    }
+    schema = SettingsSchema.model_validate(sent)
+    assert schema.model_dump(mode="json", by_alias=True, exclude_unset=True) == sent
+
+
+def test_settings_are_not_shown() -> None:
+    sent = {
+        "id": "s",
+        "enabled": True,
+        "source_type": "Transform",
+        "source_id": "t",
+        "destination_connection_id": "c",
+        "destination_integration_id": "i",
+        "object_type_id": "o",
+        "created_at": RUN["started_at"],
+        "updated_at": RUN["started_at"],
+        "settings": {"token": "hunter2"},
+    }
+    sync = ReverseEtlSyncWithSettings.model_validate(sent)
+    assert sync.settings == {"token": "hunter2"}
+    assert "hunter2" not in repr(sync)

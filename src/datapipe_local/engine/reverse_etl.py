@@ -122,7 +122,8 @@ class RecordSender:
         place = transforms.stands_at(transforms.get(self._context, sync.source_id))
         if place is None:
             raise RunError(f"The transform {sync.source_id!r} is no longer in the warehouse: publish it.")
-        present = {column.name.lower(): column.name for column in transforms.columns(self._context, sync.source_id)}
+        columns = self._context.warehouse.columns(f"FROM {place.sql}")
+        present = {column.name.lower(): column.name for column in columns}
         for wanted in _columns(sync.operation):
             if wanted.lower() not in present:
                 near = difflib.get_close_matches(wanted, present.values(), n=1)

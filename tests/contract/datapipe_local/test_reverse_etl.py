@@ -54,6 +54,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, partner: Partner) -> Itera
         ],
         "transforms": [
             {"id": "people_out", "name": "people_out", "sql_template": "SELECT * FROM {{raw.shop.people}}"},
+            {"id": "narrow", "name": "narrow", "sql_template": "SELECT id, name FROM {{raw.shop.people}}"},
             {"id": "draft", "name": "draft", "sql_template": "SELECT 1 AS id, 'x' AS name"},
             {
                 "id": "odd",
@@ -65,6 +66,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, partner: Partner) -> Itera
         "reverse_etl_syncs": [
             sync("to_partner", "people_out", "partner"),
             sync("to_file", "people_out", "exports", sync_interval="0 4 * * *"),
+            sync("narrow_out", "narrow", "exports", object_type_id="narrow"),
             sync("idle", "people_out", "exports", enabled=False),
             sync("too_early", "draft", "exports"),
             sync("odd_rows", "odd", "exports", object_type_id="odd"),
@@ -83,7 +85,8 @@ def service(tmp_path_factory: pytest.TempPathFactory, partner: Partner) -> Itera
         service.folder.joinpath("source").symlink_to(folder)
         api = Api(service)
         api.run_stream("people")
-        api.post("/transforms/people_out/publish")
+        for transform in ("people_out", "narrow"):
+            api.post(f"/transforms/{transform}/publish")
         yield service
 
 
@@ -120,7 +123,7 @@ def failures(api: Api, sync_id: str) -> dict[str, str]:
 
 def test_syncs_are_listed_and_given_with_settings(api: Api) -> None:
     syncs = [ReverseEtlSync.model_validate(entry) for entry in api.all_pages("/reverse_etl_syncs", limit=2)]
-    assert [entry.id for entry in syncs][:4] == ["to_partner", "to_file", "idle", "too_early"]
+    assert [entry.id for entry in syncs][:4] == ["to_partner", "to_file", "narrow_out", "idle"]
     assert all("settings" not in entry for entry in api.get("/reverse_etl_syncs")["data"])
     assert api.get("/reverse_etl_syncs/to_file")["settings"] == {}
     to_file = ReverseEtlSync.model_validate(api.get("/reverse_etl_syncs/to_file"))
@@ -257,3 +260,14 @@ def test_a_partner_that_is_down_fails_the_run_and_keeps_what_it_took(
     partner.reset()
     assert counts(api, "to_partner")[2:] == (2, 2, 0)
     assert [record["person_id"] for record in partner.records] == [202, 203]
+
+
+def test_a_source_that_lost_its_column_fails_the_run(api: Api, service: LocalService) -> None:
+    (service.folder / "source" / "people.csv").write_text("id,nom\n1,Ada\n")
+    assert api.run_stream("people").status == "COMPLETED"
+    run = api.run_reverse("narrow_out")
+    assert run.status == "FAILED"
+    assert str(run.error).startswith("The source, the transform 'narrow', cannot be read: Binder Error: ")
+    # One that takes what there is has new columns.
+    assert [column["name"] for column in api.get("/transforms/people_out/schema")["data"]] == ["id", "nom"]
+    api.refused("GET", "/transforms/narrow/schema", 400)

@@ -100,15 +100,16 @@ class AirflowApi:
             self._http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
         return True
 
-    def request(self, method: str, path: str, **options: Any) -> Any:
+    def request(self, method: str, path: str, *, base: str = "/api/v2", **options: Any) -> Any:
         """
         Send a request, and return what the answer's JSON says.
 
         :param method: The HTTP method.
-        :param path: The path below ``/api/v2``.
+        :param path: The path below the base.
+        :param base: The base; the pages of Airflow have one of their own, ``/ui``.
         :param options: More, as httpx takes it: ``json``, ``params``.
         """
-        answer = self._http.request(method, f"/api/v2{path}", **options)
+        answer = self._http.request(method, f"{base}{path}", **options)
         if answer.is_error:
             raise AirflowApiError(f"{method} {path}: {answer.status_code} {answer.text[:2000]}")
         return answer.json() if answer.content else None

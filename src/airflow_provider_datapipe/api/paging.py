@@ -16,7 +16,8 @@ LARGEST_PAGE = 100
 
 def first_page(request: Request[Page[T]]) -> Request[Page[T]]:
     """Ask for as many items at a time as the service gives, unless the request says otherwise."""
-    return request if any(name == "limit" for name, _ in request.query) else request.with_query(limit=LARGEST_PAGE)
+    chosen = any(name == "limit" for name, _ in request.query)
+    return request if chosen or not request.endpoint.takes_limit else request.with_query(limit=LARGEST_PAGE)
 
 
 def next_page(request: Request[Page[T]], page: Page[T]) -> Request[Page[T]] | None:

@@ -16,6 +16,7 @@ from airflow_provider_datapipe.api.errors import (
     ConfigurationError,
     ConflictError,
     DatapipeError,
+    InvalidInputError,
     InvalidRequestError,
     NotFoundError,
     PermissionDeniedError,
@@ -282,5 +283,5 @@ def test_a_path_below_the_base_address_is_kept(send: Send) -> None:
 
 @pytest.mark.parametrize("resource_id", ["", ".", ".."])
 def test_an_id_that_would_name_another_resource_is_refused(resource_id: str) -> None:
-    with pytest.raises(ValueError, match="is not an id"):
+    with pytest.raises(InvalidInputError, match="is not an id"):
         elt_streams.get(resource_id)

@@ -1,0 +1,29 @@
+"""Every sensor in every mode, each waiting for the next run of something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG
+
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor, ReverseEtlRunSensor
+
+MODES: dict[str, dict[str, Any]] = {
+    "poke": {"mode": "poke", "poke_interval": 1},
+    # A pass that is queued again before the scheduler has heard of the one before is failed by Airflow.
+    "reschedule": {"mode": "reschedule", "poke_interval": 10},
+    "deferred": {"deferrable": True, "poke_interval": 1},
+}
+
+with DAG(
+    dag_id="waiting",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule=None,
+    catchup=False,
+    default_args={"timeout": 120},
+):
+    for mode, arguments in MODES.items():
+        EltStreamRunSensor(task_id=f"stream_{mode}", sync_id="awaited", stream_name="airlines", **arguments)
+        OrchestrationRunSensor(task_id=f"orchestration_{mode}", orchestration_name="Awaited", **arguments)
+        ReverseEtlRunSensor(task_id=f"reverse_etl_{mode}", reverse_etl_sync_id="awaited", **arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator, conf
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
+    from airflow_provider_datapipe.runs.records import Records
     from airflow_provider_datapipe.runs.reference import RunResult, Target
+    from airflow_provider_datapipe.runs.start import StartPolicy
     from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.wait import End, WaitPolicy
 
@@ -28,13 +30,18 @@ class DatapipeRunOperator(BaseOperator):
     """
     Starts runs on the service and waits for their end: in a worker slot, or deferred to the triggerer.
 
-    A run that is going already is waited for, and not started again. The service has no way to cancel a run: it goes
-    on when the task is stopped.
+    A run is started once: a task that was killed, or lost the answer, finds the run that it started when it is tried
+    again (with Airflow 3.3 or later by what it noted before; see "A run is started once" in the documentation).
+    The service has no way to cancel a run: it goes on when the task is stopped.
 
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
     :param poll_interval: seconds between two looks at a run; None for the connection's.
     :param timeout: how long to wait for the end, from the start of the task; ``execution_timeout`` counts as well, also
         while the task is deferred.
+    :param if_running: what happens when a run is going already that this task did not start: ``attach`` to it, ``wait``
+        for its end and then start one, ``fail``, or ``skip`` the task.
+    :param on_kill: what happens when a person stops the task: ``leave`` the run and say where to look, or also
+        ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule.
     :param deferrable: wait in the triggerer, without a worker slot. The default is Airflow's
         ``[operators] default_deferrable``.
     """
@@ -51,6 +58,8 @@ class DatapipeRunOperator(BaseOperator):
         datapipe_conn_id: str = "datapipe_default",
         poll_interval: timedelta | float | None = None,
         timeout: timedelta | float = timedelta(days=1),
+        if_running: Literal["attach", "wait", "fail", "skip"] = "attach",
+        on_kill: Literal["leave", "disable"] = "leave",
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
@@ -58,7 +67,15 @@ class DatapipeRunOperator(BaseOperator):
         self.datapipe_conn_id = datapipe_conn_id
         self.poll_interval = poll_interval
         self.timeout = timeout
+        self.if_running = if_running
+        # ``on_kill`` is the name of Airflow's method.
+        self.kill_policy = on_kill
         self.deferrable = deferrable
+        self._under_way: Batch | None = None
+        if if_running not in ("attach", "wait", "fail", "skip"):
+            raise ValueError(f"if_running must be 'attach', 'wait', 'fail' or 'skip', not {if_running!r}")
+        if on_kill not in ("leave", "disable"):
+            raise ValueError(f"on_kill must be 'leave' or 'disable', not {on_kill!r}")
         if poll_interval is not None and seconds(poll_interval) <= 0:
             raise ValueError(f"poll_interval must be more than 0 seconds, not {poll_interval}")
         if seconds(timeout) <= 0:
@@ -124,24 +141,59 @@ class DatapipeRunOperator(BaseOperator):
         interval = hook.extra.poll_interval if self.poll_interval is None else seconds(self.poll_interval)
         return WaitPolicy(poll_interval=interval, deadline=deadline)
 
+    def on_kill(self) -> None:
+        """Say that the run goes on, and where to look; by policy take it off its schedule, too."""
+        from airflow_provider_datapipe.runs.stop import stop
+
+        if self._under_way is None:
+            return
+        hook = self._hook()
+        try:
+            for line in hook.run(stop(self._under_way, disable=self.kill_policy == "disable")):
+                self.log.warning(line)
+        finally:
+            hook.close()
+
+    @property
+    def _failed_rows_allowed(self) -> int:
+        """How many rows may fail in a run that otherwise completed."""
+        return 0
+
+    def _start_policy(self) -> StartPolicy:
+        from airflow_provider_datapipe.runs.start import IfRunning, StartPolicy
+
+        return StartPolicy(if_running=IfRunning(self.if_running), max_failed_rows=self._failed_rows_allowed)
+
     def _proceed(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> Any:
-        from airflow_provider_datapipe.runs.batch import run_batch, start_queued
-        from airflow_provider_datapipe.runs.verdict import explain
+        from airflow.providers.common.compat.sdk import AirflowSkipException
 
-        hook.run(start_queued(batch, alone=self._alone))
-        self._log_waiting(batch)
-        if self.deferrable and (batch.waiting or batch.queued):
-            from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
+        from airflow_provider_datapipe.runs.batch import run_batch, settle_records, start_queued
+        from airflow_provider_datapipe.runs.start import RunSkipped
+        from airflow_provider_datapipe.runs.verdict import error_of, explain
 
-            self.defer(
-                trigger=DatapipeRunTrigger(self.datapipe_conn_id, batch.as_dict(), policy.as_dict()),
-                method_name="execute_complete",
-            )
-        hook.run(run_batch(batch, policy, alone=self._alone))
+        self._under_way = batch
+        records, start_policy = records_of(context), self._start_policy()
+        try:
+            hook.run(start_queued(batch, records, start_policy, alone=self._alone))
+            self._log_waiting(batch)
+            if self.deferrable and not batch.is_over:
+                from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
+
+                self.defer(
+                    trigger=DatapipeRunTrigger(
+                        self.datapipe_conn_id, batch.as_dict(), policy.as_dict(), self.kill_policy
+                    ),
+                    method_name="execute_complete",
+                )
+            hook.run(run_batch(batch, records, start_policy, policy, alone=self._alone))
+        except RunSkipped as skipped:
+            raise AirflowSkipException(str(skipped)) from None
         batch.ended = [hook.run(explain(end)) for end in batch.ended]
         for end in batch.ended:
             self._log_end(end)
         result, error = self._finish(batch)
+        failed = [end for end in batch.ended if error_of(end, max_failed_rows=self._failed_rows_allowed)]
+        settle_records(batch, records, failed, succeeded=error is None)
         if error is not None:
             # What is known of a run is of use downstream, also where it failed.
             if self.do_xcom_push and "ti" in context:
@@ -168,17 +220,20 @@ class DatapipeRunOperator(BaseOperator):
         )
 
 
+def records_of(context: Context) -> Records:
+    """Give the place where this task remembers its runs: Airflow's task state, which is there since 3.3."""
+    from airflow_provider_datapipe.runs.records import NoRecords
+
+    store: Records | None = context.get("task_state_store")
+    return NoRecords() if store is None else store
+
+
 class DatapipeSingleRunOperator(DatapipeRunOperator):
     """An operator that stands for one run, and returns its :class:`~.runs.reference.RunResult`."""
 
     def _target(self) -> Steps[Target]:
         """Say what is to be run."""
         raise NotImplementedError
-
-    @property
-    def _failed_rows_allowed(self) -> int:
-        """How many rows may fail in a run that otherwise completed."""
-        return 0
 
     def _begin(self) -> Steps[Batch]:
         from airflow_provider_datapipe.runs.batch import Batch

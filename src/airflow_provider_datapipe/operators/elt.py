@@ -121,9 +121,15 @@ class EltSyncRunOperator(DatapipeRunOperator):
         return Batch(self.kind, queued=targets, at_a_time=self.max_active_streams)
 
     def _finish(self, batch: Batch) -> tuple[SyncResult, Exception | None]:
+        from airflow.providers.common.compat.sdk import AirflowSkipException
+
         from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync
 
         result = result_of_sync(self.sync_id, batch.ended)
+        if result["outcome"] == "skipped":
+            return result, AirflowSkipException(
+                f"Every stream of ELT sync {self.sync_id} was running already; skipped."
+            )
         error = error_of_sync(self.sync_id, batch.ended)
         if error and result["outcome"] == "partial" and self.on_partial_failure == "succeed":
             self.log.warning("%s The task succeeds, as on_partial_failure says.", error)

@@ -11,10 +11,24 @@ from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestEr
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.records import Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
-from airflow_provider_datapipe.runs.start import start
+from airflow_provider_datapipe.runs.start import Blocked, RunSkipped, StartPolicy, start
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Hindered:
+    """
+    A run that can't be started before another one has ended.
+
+    :param by: that other run.
+    :param target: what is to be run then.
+    """
+
+    by: Reference
+    target: Target
 
 
 @dataclass(slots=True)
@@ -25,6 +39,7 @@ class Batch:
     :param kind: name of the kind of run.
     :param queued: what is not started yet, in order.
     :param waiting: the runs that are waited for.
+    :param hindered: what is started when another run has ended.
     :param ended: the runs that have ended, in the order in which they did.
     :param at_a_time: the most runs that are waited for at a time; None for all.
     """
@@ -32,13 +47,23 @@ class Batch:
     kind: str
     queued: list[Target] = field(default_factory=list)
     waiting: list[Reference] = field(default_factory=list)
+    hindered: list[Hindered] = field(default_factory=list)
     ended: list[End] = field(default_factory=list)
     at_a_time: int | None = None
 
     @property
     def has_room(self) -> bool:
         """Whether something is queued and may be started."""
-        return bool(self.queued) and (self.at_a_time is None or len(self.waiting) < self.at_a_time)
+        return bool(self.queued) and (self.at_a_time is None or self._under_way < self.at_a_time)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to start or to wait for."""
+        return not self.queued and not self._under_way
+
+    @property
+    def _under_way(self) -> int:
+        return len(self.waiting) + len(self.hindered)
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON."""
@@ -46,6 +71,7 @@ class Batch:
             "kind": self.kind,
             "queued": [target.as_dict() for target in self.queued],
             "waiting": [reference.as_dict() for reference in self.waiting],
+            "hindered": [{"by": each.by.as_dict(), "target": each.target.as_dict()} for each in self.hindered],
             "ended": [end.as_dict() for end in self.ended],
             "at_a_time": self.at_a_time,
         }
@@ -57,30 +83,48 @@ class Batch:
             data["kind"],
             [Target(**target) for target in data["queued"]],
             [Reference(**reference) for reference in data["waiting"]],
+            [Hindered(Reference(**each["by"]), Target(**each["target"])) for each in data["hindered"]],
             [End.from_dict(end) for end in data["ended"]],
             data["at_a_time"],
         )
 
 
-def start_queued(batch: Batch, *, alone: bool) -> Steps[None]:
+def start_queued(
+    batch: Batch,
+    records: Records,
+    policy: StartPolicy,
+    *,
+    alone: bool,
+    clock: Callable[[], float] = time.time,
+) -> Steps[None]:
     """
     Start what is queued, as far as there is room.
 
     :param batch: is changed in place.
+    :param records: what earlier tries of this task have left.
+    :param policy: how runs are started.
     :param alone: whether the batch stands for one run: what prevents it is raised then. Otherwise a run that the
         service refuses is an end among others.
+    :param clock: gives seconds since the epoch.
+    :raises RunSkipped: another run is going, and the task is to be skipped.
     :raises DatapipeError: the service could not be reached, or does not accept the key.
     """
     kind = KINDS[batch.kind]
     while batch.has_room:
         target = batch.queued[0]
+        reference = Reference(batch.kind, target.resource_id, target.name)
         try:
-            seen = yield from start(kind, target)
+            seen = yield from start(kind, target, records, policy, clock)
+        except Blocked as blocked:
+            batch.hindered.append(Hindered(blocked.observation.reference, target))
         except (InvalidRequestError, NotFoundError, RunConflictError) as error:
             if alone:
                 raise
-            reference = Reference(batch.kind, target.resource_id, target.name)
             batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.FAILED, detail=str(error)))
+        except RunSkipped as skipped:
+            if alone:
+                raise
+            batch.ended.append(End(EndReason.SKIPPED, reference, Outcome.SKIPPED, detail=str(skipped)))
         else:
             _sort_in(batch, seen)
         # Only now: a failure above leaves the target where a retry finds it.
@@ -103,7 +147,9 @@ def wait_for_some(batch: Batch, policy: WaitPolicy, clock: Callable[[], float] =
     :param clock: gives seconds since the epoch.
     """
     kind = KINDS[batch.kind]
-    watches = [Watch(reference, policy, clock()) for reference in batch.waiting]
+    now = clock()
+    watches: dict[Watch, Target | None] = {Watch(reference, policy, now): None for reference in batch.waiting}
+    watches |= {Watch(each.by, policy, now): each.target for each in batch.hindered}
     while watches and not batch.has_room:
         watch = min(watches, key=lambda watch: watch.due)
         if watch.due > clock():
@@ -114,20 +160,58 @@ def wait_for_some(batch: Batch, policy: WaitPolicy, clock: Callable[[], float] =
         except DatapipeError as error:
             end = watch.failed(error, clock())
         if end:
-            watches.remove(watch)
-            batch.ended.append(end)
-        batch.waiting = [watch.reference for watch in watches]
+            _take_end(batch, end, watches.pop(watch))
+        batch.waiting = [watch.reference for watch, target in watches.items() if target is None]
+        batch.hindered = [Hindered(watch.reference, target) for watch, target in watches.items() if target]
 
 
-def run_batch(batch: Batch, policy: WaitPolicy, *, alone: bool, clock: Callable[[], float] = time.time) -> Steps[None]:
+def _take_end(batch: Batch, end: End, hindered: Target | None) -> None:
+    if hindered is None:
+        batch.ended.append(end)
+    elif end.reason in (EndReason.TIMEOUT, EndReason.LOST_CONTACT):
+        reference = Reference(batch.kind, hindered.resource_id, hindered.name)
+        detail = f"the run before it, {end.reference.run_id}, was waited for in vain ({end.reason})"
+        batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.FAILED, detail=detail))
+    else:
+        # However that run has ended: the way is free.
+        batch.queued.insert(0, hindered)
+
+
+def run_batch(
+    batch: Batch,
+    records: Records,
+    start_policy: StartPolicy,
+    wait_policy: WaitPolicy,
+    *,
+    alone: bool,
+    clock: Callable[[], float] = time.time,
+) -> Steps[None]:
     """
     Start and wait until everything has ended.
 
     :param batch: is changed in place.
-    :param policy: how patient to be.
+    :param records: what earlier tries of this task have left.
+    :param start_policy: how runs are started.
+    :param wait_policy: how patient to be.
     :param alone: see :func:`start_queued`.
     :param clock: gives seconds since the epoch.
     """
-    while batch.queued or batch.waiting:
-        yield from start_queued(batch, alone=alone)
-        yield from wait_for_some(batch, policy, clock)
+    while not batch.is_over:
+        yield from start_queued(batch, records, start_policy, alone=alone, clock=clock)
+        yield from wait_for_some(batch, wait_policy, clock)
+
+
+def settle_records(batch: Batch, records: Records, failed: list[End], *, succeeded: bool) -> None:
+    """
+    Forget what a later try of the task must not go on with.
+
+    A task that succeeded leaves nothing, so that clearing it runs it again. One that failed leaves the runs that may
+    still be going, and those that have succeeded, so that a retry starts only what did not.
+
+    :param batch: is over.
+    :param failed: the ends that the task counts as failures.
+    :param succeeded: whether the task succeeds.
+    """
+    for end in batch.ended:
+        if succeeded or (end in failed and not end.reason.leaves_run_open):
+            records.delete(key_of(batch.kind, Target(end.reference.resource_id, end.reference.name)))

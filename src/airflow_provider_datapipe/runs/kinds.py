@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +27,8 @@ from airflow_provider_datapipe.api.models.common import Page, RunRequested, form
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
-from airflow_provider_datapipe.api.models.transforms import Materialization, Transform
+from airflow_provider_datapipe.api.models.transforms import Materialization, Transform, TransformStatus
+from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.status_url import status_request, status_url_after
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of, outcome_of_materialization
@@ -61,6 +63,29 @@ class Kind(ABC):
     def newest(self, resource_id: str) -> Request[Any]:
         """Give the request that shows the newest run."""
 
+    #: Whether the service refuses a request while a run is going or scheduled, so that a second one does no harm.
+    turns_second_away: ClassVar[bool]
+
+    @abstractmethod
+    def cursor(self, newest: Any) -> str | None:
+        """
+        Note what there is before a run is asked for.
+
+        :param newest: the answer to :meth:`newest`.
+        """
+
+    @abstractmethod
+    def after(self, resource_id: str, cursor: str | None) -> Request[Any]:
+        """Give the request that shows the runs after the cursor."""
+
+    @abstractmethod
+    def first_after(self, target: Target, cursor: str | None, answer: Any) -> Observation | None:
+        """
+        Find the first run after the cursor.
+
+        :param answer: the answer to :meth:`after`.
+        """
+
     @abstractmethod
     def conflict(self, target: Target, error: ConflictError, newest: Any) -> Reference:
         """
@@ -82,6 +107,11 @@ class Kind(ABC):
         yield from ()
         return None
 
+    def disable(self, resource_id: str) -> Steps[str | None]:
+        """Take what runs off its schedule, and say what was done; None where the interface has no such thing."""
+        yield from ()
+        return None
+
 
 class _ListedKind(Kind):
     """A kind whose request is answered by the place in a list where the run will appear."""
@@ -96,6 +126,23 @@ class _ListedKind(Kind):
     @override
     def newest(self, resource_id: str) -> Request[Page[Any]]:
         return self._listing(resource_id).with_query(limit=1, sort_direction="desc")
+
+    turns_second_away = True
+
+    @override
+    def cursor(self, newest: Page[Any]) -> str | None:
+        return newest.data[0].id if newest.data else None
+
+    @override
+    def after(self, resource_id: str, cursor: str | None) -> Request[Page[Any]]:
+        listing = self._listing(resource_id)
+        return status_request(status_url_after(listing, cursor), listing)
+
+    @override
+    def first_after(self, target: Target, cursor: str | None, answer: Page[Any]) -> Observation | None:
+        if not answer.data:
+            return None
+        return self.read(Reference(self.name, target.resource_id, target.name), answer)
 
     @override
     def conflict(self, target: Target, error: ConflictError, newest: Page[Any] | None) -> Reference:
@@ -184,6 +231,12 @@ class EltStreamKind(_ListedKind):
         return None
 
     @override
+    def disable(self, resource_id: str) -> Steps[str | None]:
+        stream = yield from ask(elt_streams.get(resource_id))
+        yield from ask(elt_syncs.disable(stream.elt_sync_id))
+        return f"ELT sync {stream.elt_sync_id} was disabled"
+
+    @override
     def _listing(self, resource_id: str) -> Request[Page[EltStreamRun]]:
         return elt_stream_runs.list_(resource_id)
 
@@ -240,6 +293,11 @@ class ReverseEtlKind(_ListedKind):
         return f"for example {quoted}" if quoted else None
 
     @override
+    def disable(self, resource_id: str) -> Steps[str | None]:
+        yield from ask(reverse_etl_syncs.deactivate(resource_id))
+        return f"reverse ETL sync {resource_id} was deactivated"
+
+    @override
     def _listing(self, resource_id: str) -> Request[Page[ReverseEtlSyncRun]]:
         return reverse_etl_sync_runs.list_(resource_id)
 
@@ -283,6 +341,22 @@ class OrchestrationKind(Kind):
     @override
     def newest(self, resource_id: str) -> Request[Page[OrchestrationRun]]:
         return orchestration_runs.list_(orchestration_id=resource_id, limit=1)
+
+    turns_second_away = False
+
+    @override
+    def cursor(self, newest: Page[OrchestrationRun]) -> str | None:
+        return newest.data[0].id if newest.data else None
+
+    @override
+    def after(self, resource_id: str, cursor: str | None) -> Request[Page[OrchestrationRun]]:
+        return orchestration_runs.list_(orchestration_id=resource_id, limit=LARGEST_PAGE)
+
+    @override
+    def first_after(self, target: Target, cursor: str | None, answer: Page[OrchestrationRun]) -> Observation | None:
+        # The list is newest first: what stands before the cursor came after it.
+        newer = list(itertools.takewhile(lambda run: run.id != cursor, answer.data))
+        return self.accepted(target, newer[-1]) if newer else None
 
     @override
     def conflict(self, target: Target, error: ConflictError, newest: Page[OrchestrationRun] | None) -> Reference:
@@ -330,6 +404,22 @@ class TransformKind(Kind):
     @override
     def newest(self, resource_id: str) -> Request[Transform]:
         return transforms.get(resource_id)
+
+    turns_second_away = False
+
+    @override
+    def cursor(self, newest: Transform) -> str | None:
+        return format_timestamp(newest.updated_at)
+
+    @override
+    def after(self, resource_id: str, cursor: str | None) -> Request[Transform]:
+        return transforms.get(resource_id)
+
+    @override
+    def first_after(self, target: Target, cursor: str | None, answer: Transform) -> Observation | None:
+        # Publishing leaves no other trace than a change of the transform.
+        changed = format_timestamp(answer.updated_at) != cursor
+        return self.accepted(target, answer) if changed and answer.status == TransformStatus.PUBLISHED else None
 
     @override
     def conflict(self, target: Target, error: ConflictError, newest: Transform | None) -> Reference:

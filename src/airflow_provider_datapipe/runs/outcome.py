@@ -16,6 +16,8 @@ class Outcome(StrEnum):
     PARTIAL = "partial"
     FAILED = "failed"
     CANCELED = "canceled"
+    #: Not asked for, because another run was going.
+    SKIPPED = "skipped"
     #: Over, with a status that this version does not know: never taken for success.
     UNKNOWN = "unknown"
 

@@ -1,39 +1,226 @@
 """
-Starting a run: one decision, for blocking and deferred tasks alike.
+Starting a run exactly once: one decision, for blocking and deferred tasks alike.
 
-Crash-safe starting (a record of the intent, and a look-up after an ambiguous answer) belongs here, in :func:`start`.
+The service has no idempotency key, and a request may be carried out while its answer is lost. So the newest run is
+noted before the request (the cursor), and whoever is not sure what became of a request looks for a run after the cursor
+before anything is sent again. A run that is going, or scheduled, turns a second request away (409) where the interface
+has conflicts; where it has none (orchestrations, transforms), looking goes on for a while first.
 """
 
 from __future__ import annotations
 
-from airflow_provider_datapipe.api.errors import ConflictError
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from airflow_provider_datapipe.api.errors import (
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import Kind
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.records import Record, Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask
+from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 
 
-def start(kind: Kind, target: Target) -> Steps[Observation]:
+class IfRunning(StrEnum):
+    """What happens when a run is going already that this task did not start."""
+
+    #: Wait for that run, and take its result.
+    ATTACH = "attach"
+    #: Let that run end, then start one's own.
+    WAIT = "wait"
+    #: Fail the task.
+    FAIL = "fail"
+    #: Skip the task.
+    SKIP = "skip"
+
+
+class RunSkipped(Exception):  # noqa: N818 - no error: the DAG's author chose it
+    """A run is going already, and ``if_running`` says to skip."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartPolicy:
     """
-    Ask for a run, or attach to the one that is going already.
+    How runs are started.
+
+    :param if_running: what happens when a run is going already.
+    :param settle: seconds for which a run is looked for after a request whose answer was lost, before it is sent again,
+        where the service turns no second request away. Longer than the service takes to carry a request out.
+    :param look_interval: seconds between two such looks.
+    :param attempts: how often a request is sent at the most.
+    :param max_failed_rows: how many rows may fail in a run that an earlier try started, for it to be gone on with.
+    """
+
+    if_running: IfRunning = IfRunning.ATTACH
+    settle: float = 120.0
+    look_interval: float = 5.0
+    attempts: int = 3
+    max_failed_rows: int = 0
+
+
+class Blocked(Exception):  # noqa: N818 - no error: a run has to end first
+    """
+    Another run has to end before one's own can be started.
+
+    :param observation: that run.
+    """
+
+    def __init__(self, observation: Observation) -> None:
+        super().__init__()
+        self.observation = observation
+
+
+def start(
+    kind: Kind, target: Target, records: Records, policy: StartPolicy, clock: Callable[[], float] = time.time
+) -> Steps[Observation]:
+    """
+    Ask for a run, or attach to the one that is going already, or go on with the one that an earlier try started.
 
     :param kind: the kind of run.
     :param target: what is to be run.
+    :param records: what earlier tries of this task have left.
+    :param policy: how runs are started.
+    :param clock: gives seconds since the epoch.
     :return: the run, as far as it is known at once.
-    :raises RunConflictError: a run is going that does not do what was asked for, such as a full refresh.
+    :raises Blocked: another run has to end first.
+    :raises RunSkipped: another run is going, and the task is to be skipped.
+    :raises RunConflictError: another run is going, and the task is to fail.
     :raises DatapipeError: the service refused, or could not be reached.
     """
+    key = key_of(kind.name, target)
+    kept = records.get(key)
+    record = Record.from_dict(kept) if kept else None
+    if record is not None:
+        seen = yield from _resume(kind, target, record, policy, clock)
+        if seen is not None:
+            records.set(key, replace(record, reference=seen.reference).as_dict())
+            return seen
+        if record.reference is not None:
+            # That run has ended, and not well: this is a fresh start.
+            records.delete(key)
+            record = None
+    # An intent without a reference: an earlier try may have sent a request that no run shows yet.
+    in_doubt = record is not None
     for request in kind.prepare(target):
         yield from ask(request)
+    if record is None:
+        cursor = kind.cursor((yield from ask(kind.newest(target.resource_id))))
+        record = Record(cursor, clock())
+        records.set(key, record.as_dict())
     try:
-        answer = yield from ask(kind.request(target))
-    except ConflictError as error:
-        if target.options.get("full_refresh"):
-            raise RunConflictError(
-                f"{kind.noun} {target.name}: a run began before this task asked for a full refresh, so it is none. "
-                "The run after it will be one: wait for the run to end, then run this task again."
-            ) from None
-        newest = None if error.active_run_id else (yield from ask(kind.newest(target.resource_id)))
-        return Observation(kind.conflict(target, error, newest), Outcome.SCHEDULED)
-    return kind.accepted(target, answer)
+        seen = yield from _request(kind, target, record, policy, clock, in_doubt=in_doubt)
+    except (ApiError, RunConflictError, RunSkipped, Blocked) as error:
+        if not isinstance(error, ServerError):
+            # The service has said that this request started nothing.
+            records.delete(key)
+        raise
+    except TransportError as error:
+        if not error.sent:
+            records.delete(key)
+        raise
+    records.set(key, replace(record, reference=seen.reference).as_dict())
+    return seen
+
+
+def _resume(
+    kind: Kind, target: Target, record: Record, policy: StartPolicy, clock: Callable[[], float]
+) -> Steps[Observation | None]:
+    """Give the run that an earlier try of the task started, if it is worth going on with."""
+    if record.reference is None:
+        # The earlier try ended between its intent and the answer: its request may have been carried out, or be yet.
+        return (yield from _look_for_lost(kind, target, record, policy, clock))
+    try:
+        seen = kind.read(record.reference, (yield from ask(kind.look(record.reference))))
+    except NotFoundError:
+        return None
+    if not seen.outcome.is_over or seen.outcome is Outcome.SUCCEEDED:
+        return seen
+    failed = seen.result["rows_failed"] if seen.result and seen.outcome is Outcome.PARTIAL else None
+    return seen if failed is not None and failed <= policy.max_failed_rows else None
+
+
+def _request(
+    kind: Kind, target: Target, record: Record, policy: StartPolicy, clock: Callable[[], float], *, in_doubt: bool
+) -> Steps[Observation]:
+    """
+    Send the request, and find out what became of it where the answer is lost.
+
+    :param in_doubt: whether a request may have been sent before this one.
+    """
+    for attempt in range(1, policy.attempts + 1):
+        try:
+            return kind.accepted(target, (yield from ask(kind.request(target))))
+        except ConflictError as error:
+            return (yield from _conflict(kind, target, record, error, policy, in_doubt=in_doubt))
+        except (ServerError, TransportError) as error:
+            if isinstance(error, TransportError) and not error.sent:
+                raise
+            in_doubt = True
+            found = yield from _look_for_lost(kind, target, replace(record, intended_at=clock()), policy, clock)
+            if found is not None:
+                return found
+            if attempt == policy.attempts:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _look_for_lost(
+    kind: Kind, target: Target, record: Record, policy: StartPolicy, clock: Callable[[], float]
+) -> Steps[Observation | None]:
+    """Look for a run after the cursor: once where a second request does no harm, for a while where it would."""
+    until = record.intended_at + (0.0 if kind.turns_second_away else policy.settle)
+    while True:
+        try:
+            answer = yield from ask(kind.after(target.resource_id, record.cursor))
+        except (ServerError, TransportError):
+            # Not knowing is no reason to send again: what was lost may be there.
+            if clock() >= until + policy.settle:
+                raise
+        else:
+            found = kind.first_after(target, record.cursor, answer)
+            if found is not None:
+                return found
+            if clock() >= until:
+                return None
+        yield Pause(policy.look_interval)
+
+
+def _conflict(
+    kind: Kind, target: Target, record: Record, error: ConflictError, policy: StartPolicy, *, in_doubt: bool
+) -> Steps[Observation]:
+    """Deal with a run that is going, or scheduled, already."""
+    if in_doubt and error.active_run_id:
+        # After the cursor it is this task's own; before it, it is somebody else's.
+        answer = yield from ask(kind.after(target.resource_id, record.cursor))
+        own = kind.first_after(target, record.cursor, answer)
+        if own is not None:
+            return own
+    newest = None if error.active_run_id else (yield from ask(kind.newest(target.resource_id)))
+    reference = kind.conflict(target, error, newest)
+    other = Observation(reference, Outcome.SCHEDULED)
+    if in_doubt and not error.active_run_id:
+        # Scheduled, and not to be seen yet: the request whose answer was lost was carried out.
+        return replace(other, reference=replace(reference, attached=False))
+    if policy.if_running is IfRunning.SKIP:
+        raise RunSkipped(f"{kind.noun} {target.name} is running already ({_named(reference.run_id)}); skipped.")
+    if policy.if_running is IfRunning.FAIL:
+        raise RunConflictError(
+            f"{kind.noun} {target.name} is running already ({_named(reference.run_id)}), and if_running says to fail. "
+            "Wait for that run to end, or choose another policy."
+        )
+    if policy.if_running is IfRunning.WAIT or target.options.get("full_refresh"):
+        # A run that began before a full refresh was asked for is none.
+        raise Blocked(other)
+    return other
+
+
+def _named(run_id: str | None) -> str:
+    return f"run {run_id}" if run_id else "scheduled"

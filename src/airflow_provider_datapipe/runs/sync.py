@@ -19,7 +19,7 @@ class SyncResult(TypedDict):
     """
     What the run of a sync came to.
 
-    ``outcome``: ``succeeded``, ``partial`` (some streams failed) or ``failed`` (all did).
+    ``outcome``: ``succeeded``, ``partial`` (some streams failed), ``failed`` (all did) or ``skipped`` (all were).
     ``rows_synced``: rows of all streams.
     ``streams``: one result for each stream, by its name.
     """
@@ -68,7 +68,11 @@ def result_of_sync(sync_id: str, ends: Sequence[End]) -> SyncResult:
     """Put the results of the streams together."""
     results = [result_of(end) for end in ends]
     failed = sum(error_of(end) is not None for end in ends)
-    outcome = Outcome.SUCCEEDED if not failed else Outcome.FAILED if failed == len(ends) else Outcome.PARTIAL
+    if not failed:
+        skipped = all(end.outcome is Outcome.SKIPPED for end in ends)
+        outcome = Outcome.SKIPPED if skipped else Outcome.SUCCEEDED
+    else:
+        outcome = Outcome.FAILED if failed == len(ends) else Outcome.PARTIAL
     return SyncResult(
         sync_id=sync_id,
         outcome=str(outcome),

@@ -76,6 +76,8 @@ def error_of(end: End, *, max_failed_rows: int = 0) -> RunError | None:
     if end.reference.name != end.reference.resource_id:
         what += f" ({end.reference.resource_id})"
     run = f"run {result['run_id']}" if result["run_id"] else "the run"
+    if end.reason is EndReason.SKIPPED:
+        return None
     if end.reason is not EndReason.RUN_OVER:
         return _unfinished(end, what, run)
     match end.outcome:

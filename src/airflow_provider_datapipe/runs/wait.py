@@ -47,6 +47,13 @@ class EndReason(StrEnum):
     VANISHED = "vanished"
     #: The service refused the request for a run.
     NOT_STARTED = "not_started"
+    #: Another run was going, and this one was not asked for.
+    SKIPPED = "skipped"
+
+    @property
+    def leaves_run_open(self) -> bool:
+        """Whether the run may still be going, so that a later try goes on with it."""
+        return self in (EndReason.TIMEOUT, EndReason.NOT_SCHEDULED, EndReason.LOST_CONTACT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,19 +23,28 @@ class DatapipeRunTrigger(BaseTrigger):
     :param datapipe_conn_id: the connection.
     :param batch: which runs (:meth:`airflow_provider_datapipe.runs.batch.Batch.as_dict`).
     :param policy: how patient to be (:meth:`airflow_provider_datapipe.runs.wait.WaitPolicy.as_dict`).
+    :param kill_policy: what happens when a person stops the task: ``leave`` or ``disable``.
     """
 
-    def __init__(self, datapipe_conn_id: str, batch: dict[str, Any], policy: dict[str, Any]) -> None:
+    def __init__(
+        self, datapipe_conn_id: str, batch: dict[str, Any], policy: dict[str, Any], kill_policy: str = "leave"
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
         self.datapipe_conn_id = datapipe_conn_id
         self.batch = batch
         self.policy = policy
+        self.kill_policy = kill_policy
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Give class path and arguments."""
         return (
             "airflow_provider_datapipe.triggers.run.DatapipeRunTrigger",
-            {"datapipe_conn_id": self.datapipe_conn_id, "batch": self.batch, "policy": self.policy},
+            {
+                "datapipe_conn_id": self.datapipe_conn_id,
+                "batch": self.batch,
+                "policy": self.policy,
+                "kill_policy": self.kill_policy,
+            },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -46,6 +55,41 @@ class DatapipeRunTrigger(BaseTrigger):
         if getattr(self, "task_instance", None) is not None:
             await asyncio.sleep(settled - asyncio.get_running_loop().time())
         yield TriggerEvent(event)
+
+    async def on_kill(self) -> None:
+        """
+        Say that the runs go on, and by policy take them off their schedule (Airflow 3.3 or later).
+
+        Airflow also calls this when a trigger is moved to another triggerer: then the task is still deferred, and
+        nothing is said or done.
+        """
+        if await self._is_still_deferred():
+            return
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.steps import adrive
+        from airflow_provider_datapipe.runs.stop import stop
+
+        steps = stop(Batch.from_dict(self.batch), disable=self.kill_policy == "disable")
+        async with await DatapipeHook(self.datapipe_conn_id).aget_conn() as client:
+            for line in await adrive(steps, client.send, asyncio.sleep):
+                self.log.warning(line)
+
+    async def _is_still_deferred(self) -> bool:
+        """Ask Airflow for the state of the task that this trigger belongs to."""
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        task = getattr(self, "task_instance", None)
+        if task is None:
+            return False
+        states = await asyncio.to_thread(
+            RuntimeTaskInstance.get_task_states,
+            dag_id=task.dag_id,
+            map_index=task.map_index,
+            task_ids=[task.task_id],
+            run_ids=[task.run_id],
+        )
+        return "deferred" in {str(state) for tasks in states.values() for state in tasks.values()}
 
     async def _wait(self) -> dict[str, Any]:
         from airflow_provider_datapipe.api.errors import DatapipeError

@@ -21,19 +21,32 @@ from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.runs.batch import Batch, run_batch, start_queued
-from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.records import NoRecords
 from airflow_provider_datapipe.runs.reference import Reference, Target
+from airflow_provider_datapipe.runs.start import StartPolicy
 from airflow_provider_datapipe.runs.steps import adrive, drive
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 from tests.unit.runs.model_service import REQUESTED, ModelService, page, stream_run
 
 POLICY = WaitPolicy(poll_interval=10, contact_limit=100, schedule_limit=1000)
 ONE = Target("s", "orders")
+#: What the list shows before a run is asked for.
+BEFORE = page(stream_run("COMPLETED", "r0"))
 
 
-def run(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY) -> Batch:
-    drive(run_batch(batch, policy, alone=True, clock=service.clock), service.send, service.sleep)
+def whole(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY, *, alone: bool = True) -> Any:
+    return run_batch(batch, NoRecords(), StartPolicy(), policy, alone=alone, clock=service.clock)
+
+
+def run(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY, *, alone: bool = True) -> Batch:
+    drive(whole(service, batch, policy, alone=alone), service.send, service.sleep)
+    return batch
+
+
+def begin(service: ModelService, batch: Batch, *, alone: bool = True) -> Batch:
+    steps = start_queued(batch, NoRecords(), StartPolicy(), alone=alone, clock=service.clock)
+    drive(steps, service.send, service.sleep)
     return batch
 
 
@@ -44,7 +57,7 @@ def streams(*targets: Target, **more: Any) -> Batch:
 def test_a_run_is_asked_for_then_found_then_followed_by_its_id() -> None:
     service = ModelService(
         elt_streams__request_run=[REQUESTED],
-        elt_stream_runs__list=[page(), page(), page(stream_run("RUNNING"))],
+        elt_stream_runs__list=[BEFORE, page(), page(), page(stream_run("RUNNING"))],
         elt_stream_runs__get=[
             stream_run(None),
             stream_run("COMPLETED", finished_at="2026-01-01T00:01:00Z", rows_synced=7),
@@ -70,14 +83,19 @@ def test_a_run_is_asked_for_then_found_then_followed_by_its_id() -> None:
         "attached": False,
         "error": None,
     }
-    assert service.asked == ["elt_streams.request_run", *["elt_stream_runs.list"] * 3, *["elt_stream_runs.get"] * 2]
+    assert service.asked == [
+        "elt_stream_runs.list",
+        "elt_streams.request_run",
+        *["elt_stream_runs.list"] * 3,
+        *["elt_stream_runs.get"] * 2,
+    ]
     assert service.now == 1_000_040
 
 
 def test_awaiting_does_the_same() -> None:
     service = ModelService(
         elt_streams__request_run=[REQUESTED],
-        elt_stream_runs__list=[page(stream_run("RUNNING"))],
+        elt_stream_runs__list=[BEFORE, page(stream_run("RUNNING"))],
         elt_stream_runs__get=[TransportError("", sent=True), stream_run("COMPLETED")],
     )
     batch = streams(ONE)
@@ -88,7 +106,7 @@ def test_awaiting_does_the_same() -> None:
     async def sleep(seconds: float) -> None:
         service.sleep(seconds)
 
-    asyncio.run(adrive(run_batch(batch, POLICY, alone=True, clock=service.clock), send, sleep))
+    asyncio.run(adrive(whole(service, batch), send, sleep))
     assert batch.ended[0].outcome is Outcome.SUCCEEDED
 
 
@@ -96,6 +114,7 @@ def test_slices_of_a_long_load_are_followed_and_their_rows_added() -> None:
     service = ModelService(
         elt_streams__request_run=[REQUESTED],
         elt_stream_runs__list=[
+            BEFORE,
             page(stream_run("CHUNK_COMPLETED", rows_synced=100)),
             page(),
             page(stream_run("CHUNK_COMPLETED", "r2", rows_synced=50)),
@@ -105,7 +124,7 @@ def test_slices_of_a_long_load_are_followed_and_their_rows_added() -> None:
     (end,) = run(service, streams(ONE)).ended
     assert end.result is not None
     assert (end.result["run_id"], end.result["rows_synced"]) == ("r3", 151)
-    after = [dict(request.query).get("starting_after") for request in service.requests[1:]]
+    after = [dict(request.query).get("starting_after") for request in service.requests[2:]]
     assert after == ["r0", "r1", "r1", "r2"]
 
 
@@ -125,9 +144,7 @@ def test_a_run_that_is_going_already_is_attached_to(
         elt_streams__request_run=[ConflictError("", status=409, active_run_id=active_run_id)],
         elt_stream_runs__list=[page(*newest)],
     )
-    batch = streams(ONE)
-    drive(start_queued(batch, alone=True), service.send, service.sleep)
-    (reference,) = batch.waiting
+    (reference,) = begin(service, streams(ONE)).waiting
     assert reference.attached
     assert service.asked.count("elt_streams.request_run") == 1
     if "run_id" in found:
@@ -138,18 +155,9 @@ def test_a_run_that_is_going_already_is_attached_to(
         assert (f"starting_after={found['starting_after']}" in reference.status_url) == bool(found["starting_after"])
 
 
-def test_a_full_refresh_does_not_attach_to_a_run_that_is_none() -> None:
-    service = ModelService(
-        elt_streams__request_full_refresh=[None],
-        elt_streams__request_run=[ConflictError("", status=409, active_run_id="r5")],
-    )
-    with pytest.raises(RunConflictError, match="full refresh"):
-        run(service, streams(replace(ONE, options={"full_refresh": True})))
-
-
 @pytest.mark.parametrize("error", [AuthenticationError("", status=401), TransportError("", sent=False)])
 def test_what_prevents_a_start_is_raised(error: Exception) -> None:
-    service = ModelService(elt_streams__request_run=[error])
+    service = ModelService(elt_stream_runs__list=[BEFORE], elt_streams__request_run=[error])
     with pytest.raises(type(error)):
         run(service, streams(ONE))
 
@@ -157,10 +165,9 @@ def test_what_prevents_a_start_is_raised(error: Exception) -> None:
 def test_one_of_many_that_is_refused_does_not_stop_the_others() -> None:
     service = ModelService(
         elt_streams__request_run=[InvalidRequestError("job stopped", status=400), REQUESTED],
-        elt_stream_runs__list=[page(stream_run("COMPLETED"))],
+        elt_stream_runs__list=[BEFORE, BEFORE, page(stream_run("COMPLETED"))],
     )
-    batch = streams(Target("a", "a"), Target("b", "b"))
-    drive(run_batch(batch, POLICY, alone=False, clock=service.clock), service.send, service.sleep)
+    batch = run(service, streams(Target("a", "a"), Target("b", "b")), alone=False)
     assert [(end.reason, end.reference.name) for end in batch.ended] == [
         (EndReason.NOT_STARTED, "a"),
         (EndReason.RUN_OVER, "b"),
@@ -171,21 +178,24 @@ def test_no_more_than_so_many_at_a_time() -> None:
     going: set[str] = set()
     most = 0
 
-    def begin(request: Any) -> RunRequested:
+    def accept(request: Any) -> RunRequested:
         nonlocal most
         stream_id = request.path.split("/")[2]
         going.add(stream_id)
         most = max(most, len(going))
-        return RunRequested(status_url=f"/elt_stream_runs?elt_stream_id={stream_id}")
+        return RunRequested(status_url=f"/elt_stream_runs?elt_stream_id={stream_id}&sort_direction=asc")
 
     def look(request: Any) -> Any:
-        stream_id = dict(request.query)["elt_stream_id"]
+        query = dict(request.query)
+        if query["sort_direction"] == "desc":
+            return BEFORE
+        stream_id = query["elt_stream_id"]
         going.discard(stream_id)
         return page(stream_run("COMPLETED", f"run-{stream_id}"))
 
-    service = ModelService(elt_streams__request_run=[begin], elt_stream_runs__list=[look])
+    service = ModelService(elt_streams__request_run=[accept], elt_stream_runs__list=[look])
     batch = streams(*(Target(name, name) for name in "abcdefg"), at_a_time=3)
-    drive(run_batch(batch, POLICY, alone=False, clock=service.clock), service.send, service.sleep)
+    run(service, batch, alone=False)
     assert len(batch.ended) == 7
     assert most == 3
 
@@ -194,10 +204,9 @@ def test_a_batch_survives_json_at_every_step() -> None:
     service = ModelService(
         elt_streams__request_run=[REQUESTED], elt_stream_runs__list=[page(stream_run("COMPLETED", rows_synced=1))]
     )
-    batch = streams(Target("a", "a", {"full_refresh": False}), Target("b", "b"), at_a_time=1)
-    drive(start_queued(batch, alone=False), service.send, service.sleep)
+    batch = begin(service, streams(Target("a", "a", {"full_refresh": False}), Target("b", "b"), at_a_time=1))
     assert Batch.from_dict(batch.as_dict()) == batch
-    drive(run_batch(batch, POLICY, alone=False, clock=service.clock), service.send, service.sleep)
+    run(service, batch, alone=False)
     assert Batch.from_dict(batch.as_dict()) == batch
 
 
@@ -246,6 +255,7 @@ def test_an_orchestration_is_followed_by_the_id_that_the_request_gave() -> None:
         return OrchestrationRun.model_validate(fields | more)
 
     service = ModelService(
+        orchestration_runs__list=[page()],
         orchestrations__request_run=[orchestration("NOT_STARTED")],
         orchestration_runs__get=[orchestration("RUNNING"), orchestration("CANCELED")],
     )
@@ -269,10 +279,10 @@ def transform(**more: Any) -> Transform:
 
 
 def test_a_view_is_there_at_once() -> None:
-    service = ModelService(transforms__publish=[transform(materialization="view")])
+    service = ModelService(transforms__get=[transform()], transforms__publish=[transform(materialization="view")])
     (end,) = run(service, Batch("transform", queued=[Target("t", "t")])).ended
     assert end.outcome is Outcome.SUCCEEDED
-    assert service.asked == ["transforms.publish"]
+    assert service.asked == ["transforms.get", "transforms.publish"]
     assert end.reference.name == "sales/daily"
 
 
@@ -280,6 +290,7 @@ def test_a_table_is_waited_for_and_its_error_is_kept() -> None:
     service = ModelService(
         transforms__publish=[transform(materialization_status="running")],
         transforms__get=[
+            transform(),
             transform(materialization_status="running"),
             transform(materialization_status="failed", materialization_error="no column foo"),
         ],
@@ -288,7 +299,7 @@ def test_a_table_is_waited_for_and_its_error_is_kept() -> None:
     assert end.outcome is Outcome.FAILED
     assert end.result is not None
     assert end.result["error"] == "no column foo"
-    body = service.requests[0].body
+    body = service.requests[1].body
     assert body is not None
     assert body.as_json() == {"materialization": "table"}
 
@@ -317,9 +328,10 @@ def test_failed_records_are_reset_before_the_run_is_asked_for(option: object, as
         reverse_etl_failed_records__retry_all=[None],
         reverse_etl_failed_records__retry=[None],
         reverse_etl_syncs__request_run=[RunRequested(status_url="/reverse_etl_sync_runs?reverse_etl_sync_id=e")],
-        reverse_etl_sync_runs__list=[page(done)],
+        reverse_etl_sync_runs__list=[page(), page(done)],
     )
     target = Target("e", "e", {"retry_failed_records": option})
     (end,) = run(service, Batch("reverse_etl", queued=[target])).ended
     assert end.outcome is Outcome.PARTIAL
-    assert service.asked == [*asked, "reverse_etl_syncs.request_run", "reverse_etl_sync_runs.list"]
+    listed = "reverse_etl_sync_runs.list"
+    assert service.asked == [*asked, listed, "reverse_etl_syncs.request_run", listed]

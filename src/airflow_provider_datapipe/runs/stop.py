@@ -1,0 +1,34 @@
+"""Stopping to wait: the service has no way to cancel a run."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.steps import Steps
+
+
+def stop(batch: Batch, *, disable: bool) -> Steps[list[str]]:
+    """
+    Say of every run that is waited for that it goes on.
+
+    :param batch: what is waited for.
+    :param disable: whether what runs is also taken off its schedule, where the interface can do that.
+    :return: lines for the log.
+    """
+    kind = KINDS[batch.kind]
+    lines: list[str] = []
+    for reference in batch.waiting:
+        run = f"run {reference.run_id}" if reference.run_id else "the run that was requested"
+        line = (
+            f"{kind.noun} {reference.name}: {run} goes on, because the service can't cancel runs. Look at it in the "
+            "service; this task, run again, goes on with it."
+        )
+        if disable:
+            try:
+                done = yield from kind.disable(reference.resource_id)
+                line += f" By on_kill='disable', {done}." if done else " There is nothing to disable for this kind."
+            except DatapipeError as error:
+                line += f" on_kill='disable' did not work: {error}"
+        lines.append(line)
+    return lines

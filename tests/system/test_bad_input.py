@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
-from tests.system.processes import wait_for
 
 DAG = "bad_input"
 
@@ -21,11 +21,11 @@ DAG = "bad_input"
 EXPECTED = {
     "wrong_key": (
         "AuthenticationError",
-        r"POST /elt_streams/nycflights\.airlines/request_run at .* answered 401: .*key",
+        r"GET /elt_stream_runs at .* answered 401: .*key",
     ),
     "unknown_stream": (
         "NotFoundError",
-        r"POST /elt_streams/nowhere/request_run at .* answered 404: .*nowhere.*Check",
+        r"GET /elt_stream_runs at .* answered 404: .*nowhere.*Check",
     ),
     "disabled_sync": ("RunConflictError", r"ELT sync disabled is disabled.*Enable it"),
     "vanished_file": ("RunFailedError", r"ELT stream broken\.vanished: run \S+ failed: .*vanished\.csv"),
@@ -39,7 +39,7 @@ EXPECTED = {
         r"reverse ETL sync refused_\w+: run \S+ completed, but 1 of 1 rows.*too few",
     ),
     "failed_run": ("RunFailedError", r"ELT stream broken\.failed_before: run \S+ failed: .*failed_before\.csv"),
-    "service_down": ("TransportError", r"POST /orchestrations/nightly/request_run got no answer from .*Check the"),
+    "service_down": ("TransportError", r"GET /orchestration_runs got no answer from .*Check the"),
 }
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.process_table import alive, listens_on, tree_of, working_in
+from tests.support.processes import ProgramError, wait_for
 from tests.system.components import COMMANDS, AirflowComponents, readable
 from tests.system.conftest import DAGS
-from tests.system.process_table import alive, listens_on, tree_of, working_in
-from tests.system.processes import ProgramError, wait_for
 
 if TYPE_CHECKING:
     from tests.system.airflow_api import TaskInstance

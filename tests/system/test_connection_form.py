@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 from tests.system.components import AirflowComponents
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Self
 import httpx
 import pytest
 
+from tests.support.process_table import working_in
+from tests.support.processes import wait_for
 from tests.system.demo import ROOT
-from tests.system.process_table import working_in
-from tests.system.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 from tests.system.components import AirflowComponents
 from tests.system.demo import ROOT
 from tests.system.partner_api import PartnerApi

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.process_table import tree_of, working_in
-from tests.system.processes import ProgramError, ReservedPort, Workspace, wait_for
+from tests.support.process_table import tree_of, working_in
+from tests.support.processes import ProgramError, ReservedPort, Workspace, wait_for
 
 # A program with a child, a child in a session of its own whose parent is gone, and deaf ears for SIGTERM.
 FAMILY = "trap '' TERM; (setsid sleep 1000 &); sleep 1000 & echo ready; while true; do wait; done"
 STARTER = """
 import os, sys
-from tests.system.processes import Workspace
+from tests.support.processes import Workspace
 workspace = Workspace("datapipe-test-")
 workspace.start("family", ["bash", "-c", sys.argv[1]], env=dict(os.environ), grace=0.2)
 print(workspace.path, flush=True)

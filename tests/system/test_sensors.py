@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import httpx
 
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 

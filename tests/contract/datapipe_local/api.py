@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 
 if TYPE_CHECKING:
-    from tests.local_service import LocalService
+    from tests.support.local_service import LocalService
 
 Json = dict[str, Any]
 

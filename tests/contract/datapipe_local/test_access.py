@@ -11,7 +11,7 @@ import pytest
 
 from datapipe_local.app import make_app
 from tests.contract.datapipe_local.api import Api
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 
 if TYPE_CHECKING:
     from datapipe_local.service.context import Context

@@ -15,7 +15,7 @@ import pytest
 
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.partner import Partner
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 
 ROWS = 400_000
 PEOPLE = 300

@@ -12,7 +12,7 @@ from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import EltSync, EltSyncStatus, StreamSnapshots
 from tests.contract.datapipe_local.api import Api
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 
 
 def sync(number: int, **more: object) -> dict[str, object]:

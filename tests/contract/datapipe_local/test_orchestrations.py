@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration, OrchestrationRun
 from tests.contract.datapipe_local.api import Api
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 
 ATTACHED = {"orchestration_workflow_id": "nightly"}
 

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_datapipe.api.models.reverse_etl import FailedRecord, FailedRecords, ReverseEtlSync
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.partner import Partner
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.transforms import Reference, Transform
 from tests.contract.datapipe_local.api import Api
-from tests.local_service import LocalService
+from tests.support.local_service import LocalService
 
 #: Takes some seconds: one can look at it while it is being built, and stop it.
 SLOW = "SELECT count(*) AS n FROM range(3000000) a, range(300) b WHERE (a.range * b.range) % 7 = 3"

@@ -15,7 +15,7 @@ from airflow_provider_datapipe.api.errors import ConfigurationError
 from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS, get_provider_info
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-from tests.scripted_server import Reply, ScriptedServer
+from tests.support.scripted_server import Reply, ScriptedServer
 
 KEY = "key-that-must-not-show"
 EMPTY = Reply(body={"data": [], "hasMore": False})

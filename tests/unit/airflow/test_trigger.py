@@ -16,7 +16,7 @@ from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 from airflow_provider_datapipe.triggers import run as trigger_module
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
-from tests.scripted_server import Reply, ScriptedServer
+from tests.support.scripted_server import Reply, ScriptedServer
 
 RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
 GOING = Reply(body=RUN | {"status": "RUNNING"})

@@ -28,7 +28,7 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import RetryPolicy
-from tests.scripted_server import Reply, ScriptedServer
+from tests.support.scripted_server import Reply, ScriptedServer
 
 KEY = "key-that-must-not-show"
 RUN = {

@@ -22,7 +22,7 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.retry import RetryPolicy
-from tests.raw_server import Answer, RawServer
+from tests.support.raw_server import Answer, RawServer
 from tests.unit.api.test_client import KEY, RUN, Send, send_awaiting, send_blocking
 
 ONCE = RetryPolicy(budget=0)

@@ -10,7 +10,7 @@ from datapipe_local.destinations.base import Record
 from datapipe_local.destinations.http import HttpDestination
 from datapipe_local.destinations.jsonl import JsonLinesDestination
 from datapipe_local.errors import RunError
-from tests.scripted_server import Reply, ScriptedServer
+from tests.support.scripted_server import Reply, ScriptedServer
 
 ONE = Record("1", {"n": 1, "name": "Zoë"})
 TWO = Record("2", {"n": 2, "name": None})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,8 @@ GUARD = Path(__file__).with_name("guard.py")
 CLEANER = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 # SIGTERM, the grace, SIGKILL: what a guard may take beyond the grace before we stop waiting for it.
 GUARD_LIMIT = 15.0
+# Compiled modules are kept, as they are wherever this is not set: programs start in half the time.
+NOT_INHERITED = frozenset({"PYTHONDONTWRITEBYTECODE"})
 
 
 class ProgramError(Exception):
@@ -98,20 +101,28 @@ class Workspace:
 
         :param name: Names its log, ``logs/<name>.log`` in the folder; appended to if it exists.
         :param command: The program and its arguments.
-        :param env: Its whole environment.
+        :param env: Its whole environment, from which what keeps Python from compiling is taken.
         :param grace: The seconds it has between SIGTERM and SIGKILL.
         """
         if self._held is None:
             raise RuntimeError("the workspace is closed")
-        log = self.path / "logs" / f"{name}.log"
+        log = self.log_of(name)
         log.parent.mkdir(exist_ok=True)
         program = Program(name, command, env=env, cwd=self.path, log=log, grace=grace, hold=self._held)
         self._programs.append(program)
         return program
 
+    def log_of(self, name: str) -> Path:
+        """
+        Tell which file takes the output of a program, or of several in turn.
+
+        :param name: The name it is started by.
+        """
+        return self.path / "logs" / f"{name}.log"
+
     def log_files(self) -> list[Path]:
         """List the logs of the programs."""
-        return [program.log for program in self._programs if program.log.exists()]
+        return sorted({program.log for program in self._programs if program.log.exists()})
 
     def close(self) -> None:
         """Stop what still runs, all at once, and remove the folder."""
@@ -159,7 +170,7 @@ class Program:
             [sys.executable, "-E", str(GUARD), str(log), str(grace), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=dict(env),
+            env={variable: value for variable, value in env.items() if variable not in NOT_INHERITED},
             cwd=cwd,
             # The guard must outlive a Ctrl-C, which a terminal sends to our whole process group.
             start_new_session=True,
@@ -199,12 +210,29 @@ class Program:
 
         :param limit: How long, in seconds.
         """
+        if status := self.end(limit):
+            raise self.failure(f"ended with exit status {status}")
+
+    def end(self, limit: float) -> int:
+        """
+        Wait for the program to end, and return its exit status.
+
+        :param limit: How long, in seconds.
+        """
         try:
-            status = self._guard.wait(limit)
+            return self._guard.wait(limit)
         except subprocess.TimeoutExpired:
             raise self.failure(f"did not end within {limit:.0f} s") from None
-        if status != 0:
-            raise self.failure(f"ended with exit status {status}")
+
+    def send(self, signum: signal.Signals) -> None:
+        """
+        Send a signal to the program alone, at this very instant; nothing if it has ended.
+
+        :param signum: The signal.
+        """
+        if self.exit_status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signum)
 
     def kill(self) -> None:
         """Send SIGKILL to the program and to every process below it, and wait until they are gone."""

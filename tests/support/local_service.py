@@ -1,0 +1,155 @@
+"""The real service for tests: a home of its own, seeded, run as a process by its command line."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import yaml
+
+from tests.support.processes import ReservedPort, Workspace, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from tests.support.processes import Program
+
+_READY = "datapipe-local is ready at "
+_STOP_LIMIT = 10.0
+
+
+class LocalService:
+    """
+    A running service, for a ``with`` block. Whatever ends this process ends the service and removes its folder.
+
+    :param seed: The seed: as it would stand in the YAML file, or the file.
+    :param environment: Variables for ``init`` and ``serve``, over those of this process.
+    :param workspace: Where it lives, beside others; left out, it has one of its own, which goes with it.
+    :param ready_within: Seconds that ``init`` and ``serve`` may take.
+    """
+
+    folder: Path
+    home: Path
+    log_file: Path
+
+    def __init__(
+        self,
+        seed: Mapping[str, Any] | Path | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        workspace: Workspace | None = None,
+        ready_within: float = 30.0,
+    ) -> None:
+        self.api_key = f"test-{secrets.token_hex(16)}"
+        self._seed = seed
+        # The key goes by the environment: everybody on the machine can read a command line.
+        self._environment = {**os.environ, **(environment or {}), "DATAPIPE_LOCAL_API_KEY": self.api_key}
+        self._shared = workspace
+        self._ready_within = ready_within
+        self._service: Program | None = None
+
+    def __enter__(self) -> Self:
+        self._workspace = self._shared or Workspace("datapipe-local-")
+        self._port = ReservedPort()
+        self.folder = self._workspace.path
+        self.home = self.folder / "home"
+        self.log_file = self._workspace.log_of("service")
+        try:
+            self.init()
+            self.start()
+        except BaseException:  # A Ctrl-C, too.
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def base_url(self) -> str:
+        """The address of the service, the same after :meth:`restart`."""
+        return f"http://127.0.0.1:{self._port.number}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request needs to be let in."""
+        return {"x-api-key": self.api_key}
+
+    @property
+    def warehouse(self) -> Path:
+        """The DuckDB file; nobody else can open it while the service runs."""
+        return self.home / "warehouse.duckdb"
+
+    @property
+    def pid(self) -> int:
+        """The process of the service."""
+        return self._program.pid
+
+    @property
+    def log(self) -> str:
+        """All that ``init`` and ``serve`` have written so far."""
+        return self.log_file.read_text(encoding="utf-8", errors="replace")
+
+    def init(self) -> None:
+        """Create the home and apply the seed."""
+        options: list[str] = []
+        if self._seed is not None:
+            options = ["--seed", str(self._seed if isinstance(self._seed, Path) else self._written(self._seed))]
+        self._run("init", *options).wait(self._ready_within)
+
+    def start(self) -> None:
+        """Start the service and wait until it is ready, always on the same port."""
+        begin = self.log_file.stat().st_size
+        self._service = self._run("serve", "--port", str(self._port.number))
+
+        def ready() -> bool:
+            return _READY in self.log_file.read_bytes()[begin:].decode(errors="replace")
+
+        wait_for("datapipe-local is ready", ready, limit=self._ready_within, interval=0.01, watch=[self._service])
+
+    def stop(self) -> int:
+        """Ask the service to stop (SIGTERM), wait for its end and give its exit status."""
+        return self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End the service at this very instant (SIGKILL)."""
+        self._signal(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop the service, unless it has ended already, and start it again at the same address."""
+        self.stop()
+        self.start()
+
+    @property
+    def _program(self) -> Program:
+        assert self._service is not None, "the service was not started"
+        return self._service
+
+    def _written(self, seed: Mapping[str, Any]) -> Path:
+        file = self.folder / "seed.yaml"
+        file.write_text(yaml.safe_dump(dict(seed), sort_keys=False), encoding="utf-8")
+        return file
+
+    def _run(self, command: str, *options: str) -> Program:
+        arguments = [sys.executable, "-m", "datapipe_local", command, "--home", str(self.home), *options]
+        return self._workspace.start("service", arguments, env=self._environment)
+
+    def _signal(self, number: signal.Signals) -> int:
+        self._program.send(number)
+        return self._program.end(_STOP_LIMIT)
+
+    def _end(self) -> None:
+        try:
+            if self._service is not None:
+                self.stop()
+        finally:
+            if self._shared is None:
+                self._workspace.close()
+            self._port.release()

@@ -1,0 +1,74 @@
+"""A server that writes bytes as a test says, so that an answer can be as broken as it gets."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+#: Writes an answer; is given the connection, and whether the test is over.
+Answer = Callable[[socket.socket, threading.Event], None]
+
+
+class RawServer:
+    """
+    Reads the head of each request and lets a function answer; then closes the connection.
+
+    :param answer: writes the answer.
+    :param tls: how to speak TLS; None for plain.
+    """
+
+    def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:
+        self._answer = answer
+        self._tls = tls
+        self._stopping = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._threads: list[threading.Thread] = []
+        self.requests = 0
+        scheme = "http" if tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._begin(self._accept)
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stopping.set()
+        # Wakes the thread that accepts.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    def _begin(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while not self._stopping.is_set():
+            with contextlib.suppress(OSError):
+                connection, _ = self._listener.accept()
+                self._begin(self._serve, connection)
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(10)
+        # The client may leave at any moment: that is what the tests are about.
+        with contextlib.suppress(OSError), contextlib.closing(connection):
+            if self._tls:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            head = b""
+            while b"\r\n\r\n" not in head:
+                received = connection.recv(65536)
+                if not received:
+                    return
+                head += received
+            self.requests += 1
+            self._answer(connection, self._stopping)
+            connection.close()

@@ -54,9 +54,13 @@ docs: $(DOCS_READY)
 bench: $(READY)
 	$(BIN)/python -m pytest tests/benchmarks
 
-# Versions only: no addresses, no local paths, nothing editable.
-constraints:
-	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt.new
+# Versions only: no addresses, no local paths, nothing editable. What the environment has stays as it is; what only an
+# extra needs that is not installed, such as openlineage, is the newest that goes with it.
+constraints: $(DOCS_READY)
+	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt.now
+	echo uv | $(BIN)/uv pip compile --quiet --python $(BIN)/python --all-extras -c constraints.txt.now \
+	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml - > constraints.txt.new
+	rm constraints.txt.now
 	mv constraints.txt.new constraints.txt
 
 clean:

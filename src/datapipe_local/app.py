@@ -27,6 +27,7 @@ from datapipe_local.routes import (
 from datapipe_local.routes.access import KeyCheck
 from datapipe_local.routes.common import refuse_unknown_parameters
 from datapipe_local.service.context import Context
+from datapipe_local.service.script import Script
 from datapipe_local.store.records import JobKind
 from datapipe_local.store.store import Store
 from datapipe_local.warehouse import Warehouse
@@ -34,6 +35,9 @@ from datapipe_local.warehouse import Warehouse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from starlette.routing import BaseRoute
+
+    from datapipe_local.control.control import Control
     from datapipe_local.home import Home
 
 log = logging.getLogger(__name__)
@@ -41,12 +45,13 @@ log = logging.getLogger(__name__)
 _RESOURCES = (connections, elt_syncs, elt_streams, orchestrations, transforms, reverse_etl)
 
 
-def make_app(context: Context, api_key: str) -> FastAPI:
+def make_app(context: Context, api_key: str, control: Control | None = None) -> FastAPI:
     """
     Give the app that answers for a service.
 
     :param context: The service.
     :param api_key: What callers must know.
+    :param control: Its control plane, if it is to have one.
     """
     app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.context = context
@@ -54,22 +59,32 @@ def make_app(context: Context, api_key: str) -> FastAPI:
     for resource in _RESOURCES:
         app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
     failures.install(app)
+    if control is not None:
+        _add_control(app, control)
     app.add_middleware(KeyCheck, key=api_key)
     return app
 
 
+def interface_routes() -> list[BaseRoute]:
+    """Give the routes of the interface, without those that are this service's own."""
+    return [route for resource in _RESOURCES for route in resource.router.routes]
+
+
 @contextmanager
-def running_app(home: Home) -> Iterator[FastAPI]:
+def running_app(home: Home, *, with_control: bool = False) -> Iterator[FastAPI]:
     """
     Open a home, have its engine work, and give the app that answers for it.
 
     :param home: An initialised home, locked by this process.
+    :param with_control: Have a control plane, too.
     :raises SetupError: something in it cannot be opened.
     """
     # What a killed process has left there is of no use to anybody.
     shutil.rmtree(home.scratch, ignore_errors=True)
     home.scratch.mkdir()
-    context = Context(Store(home.state), Warehouse(home.warehouse, home.scratch), Clock())
+    store, clock = Store(home.state), Clock()
+    script = _script(store, clock) if with_control else Script()
+    context = Context(store, Warehouse(home.warehouse, home.scratch), clock, script)
     context.warehouse.discard_all_unfinished()
     engine = Engine(
         context,
@@ -79,9 +94,10 @@ def running_app(home: Home) -> Iterator[FastAPI]:
             JobKind.REVERSE_ETL_SYNC_RUN: RecordSender(context),
         },
     )
+    control = _control(context, engine, home) if with_control else None
     engine.start()
     try:
-        yield make_app(context, home.read_key())
+        yield make_app(context, home.read_key(), control)
     finally:
         if engine.stop():
             context.warehouse.close()
@@ -89,3 +105,29 @@ def running_app(home: Home) -> Iterator[FastAPI]:
         else:
             # The end of the process ends them; nothing is lost by that, as by any other way of ending it.
             log.warning("Some work could not be broken off in time; it is carried on at the next start")
+
+
+def _script(store: Store, clock: Clock) -> Script:
+    # Loaded by those alone who want it, here as below.
+    from datapipe_local.control.script import StoredScript
+    from datapipe_local.control.tables import prepare
+
+    prepare(store.database, clock)
+    return StoredScript(store)
+
+
+def _control(context: Context, engine: Engine, home: Home) -> Control:
+    from datapipe_local.control.control import Control
+    from datapipe_local.control.paths import Interface
+
+    log.warning("The control plane is on: whoever has the API key can make this service fail, and empty it")
+    return Control(context, engine, Interface(interface_routes()), home.folder)
+
+
+def _add_control(app: FastAPI, control: Control) -> None:
+    from datapipe_local.control import routes
+    from datapipe_local.control.traffic import Traffic
+
+    app.state.control = control
+    app.include_router(routes.router, dependencies=[Depends(refuse_unknown_parameters)])
+    app.add_middleware(Traffic, control=control)

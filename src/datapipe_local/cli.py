@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LAST_PORT = 65_535
+_CONTROL_VARIABLE = "DATAPIPE_LOCAL_CONTROL"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "init":
             _init(Home(options.home), options.seed, options.api_key)
         else:
-            _serve(Home(options.home), options.host, options.port)
+            _serve(Home(options.home), options.host, options.port, with_control=options.control or _wants_control())
     except SetupError as error:
         print(f"datapipe-local: {error}", file=sys.stderr)
         return 1
@@ -58,6 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument(
         "--port", type=_port, default=8484, metavar="N", help="0 takes a free one (default: %(default)s)"
     )
+    serve.add_argument(
+        "--control",
+        action="store_true",
+        help=f"have a control plane under /_local/, for tests: journal, faults, reset (or {_CONTROL_VARIABLE}=1)",
+    )
     return parser
 
 
@@ -71,6 +77,13 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _wants_control() -> bool:
+    wanted = os.environ.get(_CONTROL_VARIABLE, "")
+    if wanted not in {"", "0", "1"}:
+        raise SetupError(f"{_CONTROL_VARIABLE} is {wanted[:100]!r}: set it to 1 or 0.")
+    return wanted == "1"
+
+
 def _init(home: Home, seed_file: Path | None, api_key: str | None) -> None:
     wanted_key = api_key or os.environ.get(KEY_VARIABLE) or None
     if wanted_key is not None and not (wanted_key.isascii() and wanted_key.isprintable() and " " not in wanted_key):
@@ -81,7 +94,7 @@ def _init(home: Home, seed_file: Path | None, api_key: str | None) -> None:
         print(line)
 
 
-def _serve(home: Home, host: str, port: int) -> None:
+def _serve(home: Home, host: str, port: int, *, with_control: bool) -> None:
     if not home.is_initialised:
         raise SetupError(f"{home.folder} is not initialised: run `datapipe-local init --home {home.folder}` first.")
     # What is imported stays: to look for garbage among it is a twentieth of the time until the service is ready.
@@ -94,6 +107,6 @@ def _serve(home: Home, host: str, port: int) -> None:
             from datapipe_local.app import running_app
 
             configure_logging()
-            with running_app(home) as app:
+            with running_app(home, with_control=with_control) as app:
                 gc.enable()
-                serve(app, listener)
+                serve(app, listener, with_control=with_control)

@@ -15,6 +15,8 @@ import uvicorn
 from datapipe_local.errors import SetupError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from fastapi import FastAPI
 
 log = logging.getLogger(__name__)
@@ -39,15 +41,17 @@ def listen(host: str, port: int) -> socket.socket:
         raise SetupError(f"Cannot listen on {host} port {port}: {error.strerror or error}.") from error
 
 
-def serve(app: FastAPI, listener: socket.socket) -> None:
+def serve(app: FastAPI, listener: socket.socket, *, with_control: bool = False) -> None:
     """
     Answer requests until SIGTERM or SIGINT.
 
     :param app: What answers.
     :param listener: Where, as :func:`listen` gave it.
+    :param with_control: Let the app's control plane break connections.
     """
     config = uvicorn.Config(
         app,
+        http=_exposed_connection() if with_control else "auto",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -69,6 +73,12 @@ class _Server(uvicorn.Server):
             host, port = sockets[0].getsockname()[:2]
             print(f"datapipe-local is ready at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
             log.info("Ready on %s port %s", host, port)
+
+
+def _exposed_connection() -> type[asyncio.Protocol]:
+    from datapipe_local.control.connection import ExposedConnection
+
+    return ExposedConnection
 
 
 def _family(host: str) -> socket.AddressFamily:

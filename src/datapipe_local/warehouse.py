@@ -112,6 +112,26 @@ class Warehouse:
             for cursor in self._busy:
                 cursor.interrupt()
 
+    def resume(self) -> None:
+        """Take statements again, after :meth:`interrupt`."""
+        with self._guard:
+            self._closing = False
+
+    def clear(self) -> None:
+        """Remove everything."""
+        with self._cursor() as cursor, _transaction(cursor):
+            tables = cursor.execute(
+                "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'main'"
+            ).fetchall()
+            for schema, name in tables:
+                _drop(cursor, Place(schema, name))
+            schemas = cursor.execute(
+                "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database() AND NOT internal"
+            ).fetchall()
+            for (schema,) in schemas:
+                if schema != "main":
+                    cursor.execute(f"DROP SCHEMA {_quoted(schema)} CASCADE")
+
     def load(self, place: Place, scan: Scan) -> int:
         """
         Replace a table by what is in a file.

@@ -9,15 +9,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import httpx
 import yaml
 
 from tests.support.processes import ReservedPort, Workspace, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from types import TracebackType
 
     from tests.support.processes import Program
+
+Json = dict[str, Any]
 
 _READY = "datapipe-local is ready at "
 _STOP_LIMIT = 10.0
@@ -30,6 +33,7 @@ class LocalService:
     :param seed: The seed: as it would stand in the YAML file, or the file.
     :param environment: Variables for ``init`` and ``serve``, over those of this process.
     :param workspace: Where it lives, beside others; left out, it has one of its own, which goes with it.
+    :param control: Have the control plane on, which the methods from :meth:`journal_runs` on need.
     :param ready_within: Seconds that ``init`` and ``serve`` may take.
     """
 
@@ -43,6 +47,7 @@ class LocalService:
         *,
         environment: Mapping[str, str] | None = None,
         workspace: Workspace | None = None,
+        control: bool = False,
         ready_within: float = 30.0,
     ) -> None:
         self.api_key = f"test-{secrets.token_hex(16)}"
@@ -50,6 +55,7 @@ class LocalService:
         # The key goes by the environment: everybody on the machine can read a command line.
         self._environment = {**os.environ, **(environment or {}), "DATAPIPE_LOCAL_API_KEY": self.api_key}
         self._shared = workspace
+        self._options = ["--control"] if control else []
         self._ready_within = ready_within
         self._service: Program | None = None
 
@@ -107,7 +113,7 @@ class LocalService:
     def start(self) -> None:
         """Start the service and wait until it is ready, always on the same port."""
         begin = self.log_file.stat().st_size
-        self._service = self._run("serve", "--port", str(self._port.number))
+        self._service = self._run("serve", "--port", str(self._port.number), *self._options)
 
         def ready() -> bool:
             return _READY in self.log_file.read_bytes()[begin:].decode(errors="replace")
@@ -126,6 +132,44 @@ class LocalService:
         """Stop the service, unless it has ended already, and start it again at the same address."""
         self.stop()
         self.start()
+
+    def journal_runs(self, resource_id: str | None = None, *, after: int = 0) -> list[Json]:
+        """All runs in the journal, oldest first; those of one resource if its id is given."""
+        return self._journal("runs", after, resource_id=resource_id)
+
+    def journal_requests(self, path: str | None = None, *, after: int = 0) -> list[Json]:
+        """All requests in the journal, oldest first; those whose path a pattern means if one is given."""
+        return self._journal("requests", after, path=path)
+
+    def faults(self, rules: Sequence[Mapping[str, Any]]) -> None:
+        """Have these go wrong, and nothing else."""
+        self._control("PUT", "faults", rules)
+
+    def runs(self, behaviour: Mapping[str, Any]) -> None:
+        """Have runs behave so, and as the seed says otherwise."""
+        self._control("PUT", "runs", behaviour)
+
+    def reset(self) -> None:
+        """Forget all but the seed: runs, rows, journal, faults."""
+        self._control("POST", "reset")
+
+    def _journal(self, kind: str, after: int, **query: str | None) -> list[Json]:
+        wanted = {name: value for name, value in query.items() if value is not None}
+        entries: list[Json] = []
+        while True:
+            parameters = {"kind": kind, "after": after, **wanted}
+            page = self._control("GET", "journal", parameters=parameters)["data"]
+            if not page:
+                return entries
+            entries += page
+            after = page[-1]["seq"]
+
+    def _control(self, method: str, path: str, body: Any = None, *, parameters: Json | None = None) -> Any:
+        url = f"{self.base_url}/_local/{path}"
+        answer = httpx.request(method, url, json=body, params=parameters, headers=self.headers, timeout=30)
+        if answer.is_error:
+            raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
+        return answer.json() if answer.content else None
 
     @property
     def _program(self) -> Program:

@@ -26,6 +26,7 @@ class Loaded(NamedTuple):
 
     rows: int
     size: int
+    is_slice: bool = False
 
 
 class StreamLoader:
@@ -62,7 +63,9 @@ class StreamLoader:
             )
             if stream.full_refresh_requested:
                 store.elt_streams.update(stream.id, full_refresh_requested=False)
-            jobs.begin(self._context, job, str(run_id), later(clock.now(), self._context.minimum_duration))
+            jobs.begin(
+                self._context, job, str(run_id), later(clock.now(), self._context.minimum_duration_of(stream.id))
+            )
 
     def work(self, job: Job, stop: Stop) -> Loaded:
         """
@@ -71,6 +74,11 @@ class StreamLoader:
         :raises RunError: its data cannot be had or read.
         """
         stop.check()
+        outcome = self._context.script.outcome(job.subject_id, job.key)
+        if outcome.error is not None:
+            raise RunError(outcome.error)
+        if outcome.is_slice:
+            return Loaded(0, 0, is_slice=True)
         stream = elt_streams.get(self._context, job.subject_id)
         sync = elt_syncs.get(self._context, stream.elt_sync_id)
         source = sources.connect(connections.get(self._context, sync.connection_id))
@@ -91,20 +99,25 @@ class StreamLoader:
         with store.transaction():
             run = elt_streams.runs(self._context).get(str(job.run_id))
             failed = result is None
+            is_slice = result is not None and result.is_slice
+            ended = EltStreamRunStatus.CHUNK_COMPLETED if is_slice else EltStreamRunStatus.COMPLETED
             store.elt_stream_runs.update(
                 run.id,
-                status=EltStreamRunStatus.FAILED if failed else EltStreamRunStatus.COMPLETED,
+                status=EltStreamRunStatus.FAILED if failed else ended,
                 finished_at=max(now, run.started_at),
                 rows_synced=0 if result is None else result.rows,
                 bytes_synced=0 if result is None else result.size,
                 error_message=error,
             )
-            if not failed:
+            if not failed and not is_slice:
                 store.elt_streams.update(run.elt_stream_id, loaded=True)
             elif run.full_sync_trigger == FullSyncTrigger.USER:
                 # What was asked for has not happened: it is the next run's.
                 store.elt_streams.update(run.elt_stream_id, full_refresh_requested=True)
-            jobs.end(self._context, job, failed=failed)
+            if is_slice:
+                jobs.go_on(self._context, job)
+            else:
+                jobs.end(self._context, job, failed=failed)
 
 
 def _trigger(stream: EltStream) -> FullSyncTrigger:

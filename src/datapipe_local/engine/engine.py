@@ -61,10 +61,12 @@ class Engine:
         self._stop = Stop()
         self._guard = threading.Lock()
         self._going: dict[int, threading.Thread] = {}
-        self._dispatcher = threading.Thread(target=self._dispatch, name="dispatcher", daemon=True)
+        self._dispatcher = threading.Thread()
 
     def start(self) -> None:
-        """Begin, with what the last process has left."""
+        """Begin, with what the last process has left; or again, after :meth:`stop`, with what that has left."""
+        self._stop = Stop()
+        self._dispatcher = threading.Thread(target=self._dispatch, args=(self._stop,), name="dispatcher", daemon=True)
         self._dispatcher.start()
 
     def stop(self) -> bool:
@@ -84,18 +86,18 @@ class Engine:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
 
-    def _dispatch(self) -> None:
-        while not self._stop.is_requested:
+    def _dispatch(self, stop: Stop) -> None:
+        while not stop.is_requested:
             self._context.wake.clear()
             try:
-                seconds = self._step()
+                seconds = self._step(stop)
             except Exception:  # whatever went wrong with one job, the others are still owed
-                if not self._stop.is_requested:
+                if not stop.is_requested:
                     log.exception("The engine stumbled")
                 seconds = _SECONDS_AFTER_A_DEFECT
             self._context.wake.wait(seconds)
 
-    def _step(self) -> float:
+    def _step(self, stop: Stop) -> float:
         """Begin what is due and tell for how many seconds there is nothing more to do."""
         jobs, clock = self._context.store.jobs, self._context.clock
         until = orchestration.advance(self._context)
@@ -109,7 +111,7 @@ class Engine:
         for job in due:
             if free > 0 and job.seq not in going:
                 free -= 1
-                self._start(job)
+                self._start(job, stop)
         next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", clock.now())
         waits = [clock.seconds_until(moment) for moment in (until, next_due) if moment is not None]
         return max(0.0, min([*waits, _LONGEST_SLEEP]))
@@ -120,45 +122,45 @@ class Engine:
         except Exception:  # what is wrong with one job must not keep the others from beginning
             log.exception("%s of %s could not begin", job.kind, job.subject_id)
 
-    def _start(self, job: Job) -> None:
-        thread = threading.Thread(target=self._do, args=(job,), name=f"{job.kind} {job.subject_id}", daemon=True)
+    def _start(self, job: Job, stop: Stop) -> None:
+        thread = threading.Thread(target=self._do, args=(job, stop), name=f"{job.kind} {job.subject_id}", daemon=True)
         with self._guard:
             self._going[job.seq] = thread
         thread.start()
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: Job, stop: Stop) -> None:
         try:
-            self._execute(job)
+            self._execute(job, stop)
         except StoppedError:
             log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
         except Exception:  # its thread ends here; the job stays owed, and is tried again
-            if self._stop.is_requested:
+            if stop.is_requested:
                 log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
             else:
                 log.exception("The end of %s of %s could not be noted", job.kind, job.subject_id)
                 # Not at once: it would fail as fast as it can be tried.
                 with suppress(StoppedError):
-                    self._stop.pause(_SECONDS_AFTER_A_DEFECT)
+                    stop.pause(_SECONDS_AFTER_A_DEFECT)
         finally:
             with self._guard:
                 del self._going[job.seq]
             self._context.wake.set()
 
-    def _execute(self, job: Job) -> None:
+    def _execute(self, job: Job, stop: Stop) -> None:
         executor = self._executors[job.kind]
         result, error = None, None
         try:
-            result = executor.work(job, self._stop)
+            result = executor.work(job, stop)
         except StoppedError:
             raise
         except RunError as failure:
             error = str(failure)
         except Exception as defect:  # a defect of ours: the run must end, and say so, rather than go on for ever
-            if not self._stop.is_requested:
+            if not stop.is_requested:
                 log.exception("%s of %s failed", job.kind, job.subject_id)
             error = f"datapipe-local itself failed ({type(defect).__name__}): see the service's log."
         # Work that was broken off looks as if it had failed.
         if error is not None:
-            self._stop.check()
+            stop.check()
             log.warning("%s of %s failed: %s", job.kind, job.subject_id, error)
         executor.finish(job, result, error)

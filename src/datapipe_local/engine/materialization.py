@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, MaterializationStatus
-from datapipe_local.errors import BadRequestError
+from datapipe_local.errors import BadRequestError, RunError
 from datapipe_local.service import jobs, transforms
 from datapipe_local.service.references import place_of
 from datapipe_local.warehouse import Unfinished, WarehouseError
@@ -52,8 +52,13 @@ class Materializer:
 
         That its SQL fails, or that something it names is gone, is part of the result: it may have been published
         anew in the meantime, and then does not matter any more.
+
+        :raises RunError: it was told to fail.
         """
         stop.check()
+        outcome = self._context.script.outcome(job.subject_id, job.key)
+        if outcome.error is not None:
+            raise RunError(outcome.error)
         transform = transforms.get(self._context, job.subject_id)
         try:
             if transform.materialization == Materialization.TABLE:

@@ -59,10 +59,11 @@ def _advance(context: Context, run: OrchestrationRun) -> Timestamp | None:
     items = _go_on(context, run.id)
     if any(item.state not in _OVER for item in items):
         return None
-    over_at = later(run.started_at or now, context.minimum_duration)
+    over_at = later(run.started_at or now, context.minimum_duration_of(run.orchestration_id))
     if over_at > now:
         return over_at
-    failed = any(item.state != ItemState.COMPLETED for item in items)
+    told_to_fail = context.script.outcome(run.orchestration_id, run.id).error is not None
+    failed = told_to_fail or any(item.state != ItemState.COMPLETED for item in items)
     context.store.orchestration_runs.update(
         run.id,
         status=OrchestrationRunStatus.FAILED if failed else OrchestrationRunStatus.COMPLETED,

@@ -74,7 +74,8 @@ class RecordSender:
                     status=ReverseEtlSyncRunStatus.RUNNING,
                 )
             )
-            jobs.begin(self._context, job, str(run_id), later(clock.now(), self._context.minimum_duration))
+            work_at = later(clock.now(), self._context.minimum_duration_of(job.subject_id))
+            jobs.begin(self._context, job, str(run_id), work_at)
 
     def work(self, job: Job, stop: Stop) -> None:
         """
@@ -83,6 +84,9 @@ class RecordSender:
         :raises RunError: the source cannot be read, or the destination takes nothing.
         """
         stop.check()
+        outcome = self._context.script.outcome(job.subject_id, job.key)
+        if outcome.error is not None:
+            raise RunError(outcome.error)
         sync = reverse_etl.get(self._context, job.subject_id)
         run = reverse_etl.runs(self._context).get(str(job.run_id))
         try:

@@ -88,4 +88,4 @@ def list_runs(
 @router.get("/elt_stream_runs/{run_id}")
 def get_run(context: CurrentContext, run_id: str) -> dict[str, Any]:
     """Give a run of a stream."""
-    return answers.elt_stream_run(elt_streams.runs(context).get(run_id))
+    return answers.elt_stream_run(elt_streams.runs(context).shown(run_id))

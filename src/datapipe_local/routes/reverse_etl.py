@@ -85,7 +85,7 @@ def list_runs(
 @router.get("/reverse_etl_sync_runs/{run_id}")
 def get_run(context: CurrentContext, run_id: str) -> dict[str, Any]:
     """Give a run of a sync."""
-    return answers.reverse_etl_sync_run(reverse_etl.runs(context).get(run_id))
+    return answers.reverse_etl_sync_run(reverse_etl.runs(context).shown(run_id))
 
 
 @router.get("/reverse_etl_failed_records")

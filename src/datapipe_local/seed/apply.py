@@ -14,6 +14,7 @@ from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.destinations import DESTINATIONS
 from datapipe_local.errors import ServiceError
 from datapipe_local.ids import derived_id
+from datapipe_local.seed.document import GivenDocument
 from datapipe_local.seed.models import Seed
 from datapipe_local.service import connections, elt_streams, elt_syncs, orchestrations, reverse_etl, transforms
 from datapipe_local.sources import SOURCES
@@ -22,14 +23,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from datapipe_local.seed import models
-    from datapipe_local.seed.document import Document, Location
+    from datapipe_local.seed.document import Location, Source
     from datapipe_local.service.context import Context
+    from datapipe_local.store.store import Store
     from datapipe_local.strict import Strict
 
 M = TypeVar("M", bound=BaseModel)
 
 #: A setting that names a folder: relative to the seed file, so that a project can be moved.
 _FOLDER = "path"
+
+
+_SEEDS = "seeds"
+
+
+def stored_seeds(store: Store) -> list[GivenDocument]:
+    """Give all seeds that were applied, in the order of their first time."""
+    seeds: dict[str, Any] = store.setting(_SEEDS, {})
+    return [GivenDocument(seed["content"], Path(seed["folder"]), name) for name, seed in seeds.items()]
 
 
 class Seeding:
@@ -41,15 +52,15 @@ class Seeding:
     changes nothing. An entry without an id gets one that follows from its names, so that it is found again.
     What is not in the seed stays.
 
-    :param context: The service; it is not running.
+    :param context: The service.
     :param document: The seed.
     :raises SetupError: something in it is wrong.
     """
 
-    def __init__(self, context: Context, document: Document) -> None:
+    def __init__(self, context: Context, document: Source) -> None:
         self._context = context
         self._document = document
-        self._seed = self._validated(Seed, document.content, ())
+        self._seed = self._validated(Seed, dict(document.content), ())
         self._entries: set[tuple[str, str]] = set()
         #: How many entries of each kind were created or changed.
         self.applied: Counter[str] = Counter()
@@ -75,6 +86,15 @@ class Seeding:
                 self._transform(transform, ("transforms", index))
             for index, reverse in enumerate(seed.reverse_etl_syncs):
                 self._reverse_etl_sync(reverse, ("reverse_etl_syncs", index))
+            self._keep()
+
+    def _keep(self) -> None:
+        """Keep the seed itself, so that it can be applied again to a state that was emptied."""
+        store, document = self._context.store, self._document
+        seeds: dict[str, Any] = store.setting(_SEEDS, {})
+        # One that was applied before keeps its turn.
+        seeds[document.name] = {"folder": str(document.folder), "content": document.content}
+        store.set(_SEEDS, seeds)
 
     def _connection(self, entry: models.Connection, location: Location) -> None:
         kinds: dict[str, type[Strict]] = {name: kind.settings for name, kind in SOURCES.items()} | DESTINATIONS
@@ -86,7 +106,7 @@ class Seeding:
         settings = self._validated(kind, entry.settings, (*location, "settings")).model_dump(exclude_none=True)
         if _FOLDER in settings:
             folder = Path(settings[_FOLDER]).expanduser()
-            settings[_FOLDER] = str(self._document.path.absolute().parent / folder)
+            settings[_FOLDER] = str(self._document.folder / folder)
         connection_id = entry.id or derived_id("connection", entry.integration_id, entry.label)
         self._put(
             "connection",

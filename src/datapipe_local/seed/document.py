@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
 
 from datapipe_local.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 #: Where a value stands: the keys and positions that lead to it.
 Location = tuple["str | int", ...]
+
+
+class Source(Protocol):
+    """Where a seed comes from."""
+
+    @property
+    def name(self) -> str:
+        """What tells it apart from other sources."""
+
+    @property
+    def folder(self) -> Path:
+        """What paths in it are relative to."""
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """The seed."""
+
+    def error(self, location: Sequence[str | int], message: str) -> SetupError:
+        """Give the error of a value."""
+
+    def has(self, location: Location) -> bool:
+        """Tell whether there is a value."""
 
 
 class Document:
@@ -50,6 +74,16 @@ class Document:
                 raise self.error((), "a seed is a mapping, with keys such as connections and elt_syncs")
             self.content = content
 
+    @property
+    def name(self) -> str:
+        """What tells it apart from other seeds: where it is."""
+        return str(self.path.absolute())
+
+    @property
+    def folder(self) -> Path:
+        """What paths in it are relative to: where it is, so that a project can be moved."""
+        return self.path.absolute().parent
+
     def error(self, location: Sequence[str | int], message: str) -> SetupError:
         """
         Give the error of a value.
@@ -61,8 +95,7 @@ class Document:
         while known and known not in self._lines:
             known = known[:-1]
         line = self._lines.get(known, 1)
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-        return SetupError(f"{self.path}, line {line}: {where + ': ' if where else ''}{message}")
+        return SetupError(f"{self.path}, line {line}: {_where(location)}{message}")
 
     def has(self, location: Location) -> bool:
         """Tell whether there is a value."""
@@ -105,6 +138,40 @@ class Document:
             return found
 
         return _VARIABLE.sub(value, text)
+
+
+class GivenDocument:
+    """
+    A seed that comes as JSON, or from the store. Variables in it were expanded before, or are none.
+
+    :param content: The seed.
+    :param folder: What paths in it are relative to.
+    :param name: What tells it apart from other seeds; by itself what it says does.
+    """
+
+    def __init__(self, content: Mapping[str, Any], folder: Path, name: str | None = None) -> None:
+        self.content = content
+        self.folder = folder
+        self.name = name or hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def error(self, location: Sequence[str | int], message: str) -> SetupError:
+        """Give the error of a value."""
+        return SetupError(f"{_where(location)}{message}")
+
+    def has(self, location: Location) -> bool:
+        """Tell whether there is a value."""
+        node: Any = self.content
+        for part in location:
+            try:
+                node = node[part]
+            except (LookupError, TypeError):
+                return False
+        return True
+
+
+def _where(location: Sequence[str | int]) -> str:
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
+    return f"{where}: " if where else ""
 
 
 def _line_of(error: yaml.YAMLError) -> str:

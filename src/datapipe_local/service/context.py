@@ -6,6 +6,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from datapipe_local.service.script import Script
+
 if TYPE_CHECKING:
     from datapipe_local.clock import Clock
     from datapipe_local.store.store import Store
@@ -20,22 +22,26 @@ class Context:
     :param store: Its state.
     :param warehouse: Its data.
     :param clock: Its time.
+    :param script: What its runs are told to do, by tests.
     """
 
     store: Store
     warehouse: Warehouse
     clock: Clock
+    script: Script = field(default_factory=Script)
     #: Set it to have the engine look for work.
     wake: threading.Event = field(default_factory=threading.Event)
     #: Held by whoever changes what stands in the warehouse for a transform. Take it before a transaction.
     publishing: threading.RLock = field(default_factory=threading.RLock)
 
-    @property
-    def scheduling_delay(self) -> float:
-        """For how many seconds a run that was asked for is not scheduled."""
-        return float(self.store.setting("scheduling_delay", 0.0))
+    def scheduling_delay_of(self, subject_id: str) -> float:
+        """For how many seconds a run of a resource that was asked for is not scheduled."""
+        return self._seconds("scheduling_delay", subject_id)
 
-    @property
-    def minimum_duration(self) -> float:
-        """How many seconds a run takes at least."""
-        return float(self.store.setting("minimum_duration", 0.0))
+    def minimum_duration_of(self, subject_id: str) -> float:
+        """How many seconds a run of a resource takes at least."""
+        return self._seconds("minimum_duration", subject_id)
+
+    def _seconds(self, name: str, subject_id: str) -> float:
+        told = self.script.seconds(name, subject_id)
+        return float(self.store.setting(name, 0.0) if told is None else told)

@@ -23,7 +23,13 @@ _SECONDS_OF_HISTORY = 92 * 24 * 3600
 
 def runs(context: Context) -> Runs[EltStreamRun]:
     """Give the runs of streams."""
-    return Runs(context.store.elt_stream_runs, "elt_stream_id", "/elt_stream_runs", "ELT stream run")
+    return Runs(
+        context.store.elt_stream_runs,
+        "elt_stream_id",
+        "/elt_stream_runs",
+        "ELT stream run",
+        visible=context.script.visible,
+    )
 
 
 def page(context: Context, *, after: str | None, limit: int, elt_sync_id: str | None = None) -> Page[EltStream]:
@@ -70,7 +76,12 @@ def request_run(context: Context, stream_id: str) -> str:
         _refuse_if_disabled(context, stream)
         jobs.refuse_if_any(context, JobKind.ELT_STREAM_RUN, stream_id, f"the ELT stream {stream_id!r}")
         status_url = runs(context).status_url(stream_id)
-        jobs.add(context, JobKind.ELT_STREAM_RUN, stream_id, later(context.clock.now(), context.scheduling_delay))
+        jobs.add(
+            context,
+            JobKind.ELT_STREAM_RUN,
+            stream_id,
+            later(context.clock.now(), context.scheduling_delay_of(stream_id)),
+        )
     context.wake.set()
     return status_url
 

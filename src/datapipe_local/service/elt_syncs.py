@@ -76,9 +76,14 @@ def stream_states(context: Context, sync_id: str) -> list[StreamState]:
     with context.store.transaction():
         for stream in streams(context, sync_id):
             job = jobs.get(context, JobKind.ELT_STREAM_RUN, stream.id)
-            active = None if job is None or job.run_id is None else context.store.elt_stream_runs.get(job.run_id)
-            latest = context.store.elt_stream_runs.first(
-                "WHERE elt_stream_id = ? AND finished_at IS NOT NULL ORDER BY started_at DESC LIMIT 1", stream.id
+            runs, visible = context.store.elt_stream_runs, context.script.visible
+            active = None
+            if job is not None and job.run_id is not None:
+                active = runs.first(f"WHERE id = ? AND {visible}", job.run_id)
+                job = None if active is None else job
+            latest = runs.first(
+                f"WHERE elt_stream_id = ? AND finished_at IS NOT NULL AND {visible} ORDER BY started_at DESC LIMIT 1",
+                stream.id,
             )
             states.append(StreamState(stream, job, active, latest))
     return states

@@ -74,6 +74,13 @@ def begin(context: Context, job: Job, run_id: str, work_at: Timestamp) -> None:
     )
 
 
+def go_on(context: Context, job: Job) -> None:
+    """Note that a job's run is over and another one is to follow, at once."""
+    context.store.database.run(
+        "UPDATE jobs SET run_id = NULL, begun = 0, due_at = ? WHERE seq = ?", context.clock.now(), job.seq
+    )
+
+
 def end(context: Context, job: Job, *, failed: bool) -> None:
     """Note that a job is done, also with the orchestration run that wanted it."""
     context.store.database.run("DELETE FROM jobs WHERE seq = ?", job.seq)

@@ -44,7 +44,10 @@ def page_of_runs(
     if orchestration_id is not None:
         get(context, orchestration_id)
     return context.store.orchestration_runs.page(
-        Order("due_at", descending=True), after=after, limit=limit, filters={"orchestration_id = ?": orchestration_id}
+        Order("due_at", descending=True),
+        after=after,
+        limit=limit,
+        filters={"orchestration_id = ?": orchestration_id, f"? AND {context.script.visible}": True},
     )
 
 
@@ -54,7 +57,7 @@ def get_run(context: Context, run_id: str) -> OrchestrationRun:
 
     :raises NotFoundError: there is none with this id.
     """
-    run = context.store.orchestration_runs.get(run_id)
+    run = context.store.orchestration_runs.first(f"WHERE id = ? AND {context.script.visible}", run_id)
     if run is None:
         raise NotFoundError("orchestration run", run_id)
     return run
@@ -75,7 +78,7 @@ def request_run(context: Context, orchestration_id: str) -> OrchestrationRun:
             id=new_id(),
             orchestration_id=orchestration_id,
             status=OrchestrationRunStatus.NOT_STARTED,
-            due_at=later(context.clock.now(), context.scheduling_delay),
+            due_at=later(context.clock.now(), context.scheduling_delay_of(orchestration_id)),
         )
         context.store.orchestration_runs.insert(run)
     context.wake.set()

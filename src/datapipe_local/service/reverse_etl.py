@@ -26,7 +26,11 @@ _MODES = frozenset({OperationName.INSERT, OperationName.UPSERT})
 def runs(context: Context) -> Runs[ReverseEtlSyncRun]:
     """Give the runs of reverse ETL syncs."""
     return Runs(
-        context.store.reverse_etl_sync_runs, "reverse_etl_sync_id", "/reverse_etl_sync_runs", "reverse ETL sync run"
+        context.store.reverse_etl_sync_runs,
+        "reverse_etl_sync_id",
+        "/reverse_etl_sync_runs",
+        "reverse ETL sync run",
+        visible=context.script.visible,
     )
 
 
@@ -98,7 +102,8 @@ def request_run(context: Context, sync_id: str) -> str:
             )
         jobs.refuse_if_any(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, f"the reverse ETL sync {sync_id!r}")
         status_url = runs(context).status_url(sync_id)
-        jobs.add(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, later(context.clock.now(), context.scheduling_delay))
+        due_at = later(context.clock.now(), context.scheduling_delay_of(sync_id))
+        jobs.add(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, due_at)
     context.wake.set()
     return status_url
 

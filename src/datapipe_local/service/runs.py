@@ -44,13 +44,15 @@ class Runs(Generic[R]):
     :param subject: The column that says whose run it is; also the list's filter.
     :param path: The list's path.
     :param kind: What they are called.
+    :param visible: What SQL says of those that callers may see.
     """
 
-    def __init__(self, table: Table[R], subject: str, path: str, kind: str) -> None:
+    def __init__(self, table: Table[R], subject: str, path: str, kind: str, *, visible: str = "TRUE") -> None:
         self._table = table
         self._subject = subject
         self._path = path
         self._kind = kind
+        self._visible = visible
 
     def get(self, run_id: str) -> R:
         """
@@ -62,6 +64,18 @@ class Runs(Generic[R]):
         RunId.parse(run_id)
         run = self._table.get(run_id)
         if run is None:
+            raise NotFoundError(self._kind, run_id)
+        return run
+
+    def shown(self, run_id: str) -> R:
+        """
+        Give a run to a caller.
+
+        :raises BadRequestError: that is no id of a run.
+        :raises NotFoundError: there is no such run, or callers may not see it.
+        """
+        run = self.get(run_id)
+        if self._table.first(f"WHERE id = ? AND {self._visible}", run_id) is None:
             raise NotFoundError(self._kind, run_id)
         return run
 
@@ -100,7 +114,8 @@ class Runs(Generic[R]):
         if after is not None:
             condition, parameters = f"AND started_at {compare} ?", [*parameters, self._start(after, subject_id)]
         runs = self._table.all(
-            f"WHERE {self._subject} = ? AND started_at >= ? {condition} ORDER BY started_at {direction} LIMIT ?",
+            f"WHERE {self._subject} = ? AND started_at >= ? {condition} AND {self._visible}"
+            f" ORDER BY started_at {direction} LIMIT ?",
             *parameters,
             limit + 1,
         )

@@ -277,7 +277,7 @@ def _publish(
         else:
             context.store.transforms.update(transform.id, materialization_status=MaterializationStatus.RUNNING)
             if jobs.get(context, JobKind.MATERIALIZATION, transform.id) is None:
-                due_at = later(now, context.minimum_duration)
+                due_at = later(now, context.minimum_duration_of(transform.id))
                 jobs.add(context, JobKind.MATERIALIZATION, transform.id, due_at, begun=True)
         published = get(context, transform.id)
     context.wake.set()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from datapipe_local.errors import SetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 #: Which :file:`schema.sql` a file was made with; another number is another, incompatible layout.
@@ -92,6 +92,16 @@ class Database:
         """Execute a statement once for each of the parameters, in one transaction."""
         with self.transaction():
             self._connection.executemany(sql, parameters)
+
+    def define(self, name: str, arguments: int, function: Callable[..., Any]) -> None:
+        """Let SQL call a function. It must not use this database."""
+        with self._turn:
+            self._connection.create_function(name, arguments, function)
+
+    def script(self, sql: str) -> None:
+        """Execute several statements, outside of any transaction."""
+        with self._turn:
+            self._connection.executescript(sql)
 
     def _prepare(self, path: Path) -> None:
         version = self.value("PRAGMA user_version")

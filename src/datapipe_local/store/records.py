@@ -218,3 +218,8 @@ class Job:
     begun: bool = False
     orchestration_run_id: str | None = None
     orchestration_position: int | None = None
+
+    @property
+    def key(self) -> str:
+        """What tells its run apart from all others of the subject, the same after a restart."""
+        return self.run_id or f"{self.seq} {self.due_at}"

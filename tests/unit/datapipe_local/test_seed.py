@@ -72,7 +72,7 @@ def dump(context: Context) -> list[list[tuple[Any, ...]]]:
 def test_everything_is_there(context: Context, seed_file: Path) -> None:
     applied = apply(context, seed_file)
     assert applied == {"connection": 2, "orchestration": 1, "elt_sync": 1, "elt_stream": 2, "transform": 2}
-    assert (context.scheduling_delay, context.minimum_duration) == (0.5, 1.0)
+    assert (context.scheduling_delay_of("any"), context.minimum_duration_of("any")) == (0.5, 1.0)
     settings = [connection.settings for connection in context.store.connections.all("ORDER BY seq")]
     assert settings == [{"path": str(seed_file.parent / "data")}, {"path": "/exports"}]
     orders, items = elt_syncs.streams(context, "shop")

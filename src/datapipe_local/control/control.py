@@ -1,0 +1,130 @@
+"""The control plane of one service: its parts together, and what concerns all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from datapipe_local.control.faults import Faults
+from datapipe_local.control.journal import Journal
+from datapipe_local.control.script import StoredScript
+from datapipe_local.control.tables import tables
+from datapipe_local.control.traffic import Delays
+from datapipe_local.errors import BadRequestError, ServiceError, SetupError
+from datapipe_local.seed.apply import Seeding, stored_seeds
+from datapipe_local.seed.document import GivenDocument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from datapipe_local.control.faults import Acting
+    from datapipe_local.control.paths import Interface, Target
+    from datapipe_local.engine.engine import Engine
+    from datapipe_local.service.context import Context
+
+
+class BusyError(ServiceError):
+    """503: not now."""
+
+    status = 503
+    default_code = "busy"
+
+
+class Arrival(NamedTuple):
+    """A request that was noted, and the fault that it meets."""
+
+    seq: int
+    acting: Acting | None
+
+
+class Control:
+    """
+    The control plane.
+
+    :param context: The service.
+    :param engine: What works for it.
+    :param interface: Its routes.
+    :param folder: What paths in a seed that is given to it are relative to.
+    """
+
+    def __init__(self, context: Context, engine: Engine, interface: Interface, folder: Path) -> None:
+        self._context = context
+        self._engine = engine
+        self._folder = folder
+        self.interface = interface
+        self.script = StoredScript(context.store)
+        self.journal = Journal(context)
+        self.faults = Faults(context)
+        self.delays = Delays()
+
+    def arrived(self, method: str, path: str, query: str, target: Target) -> Arrival:
+        """Note a request and count it with the fault that it meets, both or, if the process is killed, neither."""
+        with self._context.store.transaction():
+            seq, resource_id = self.journal.arrived(method, path, query, target)
+            acting = self.faults.meet(method, path, resource_id)
+            if acting is not None:
+                self.journal.fault(seq, acting.as_json())
+        return Arrival(seq, acting)
+
+    def nothing_to_do(self, arrival: Arrival) -> None:
+        """Take back that a fault has acted on a request."""
+        if arrival.acting is not None:
+            with self._context.store.transaction():
+                self.faults.give_back(arrival.acting)
+                self.journal.fault(arrival.seq, None)
+
+    def seed(self, content: Mapping[str, Any]) -> dict[str, int]:
+        """
+        Apply a seed while the service is running.
+
+        :param content: What would stand in the seed's file.
+        :return: How many entries of each kind were created or changed.
+        :raises BadRequestError: something in it is wrong; then nothing of it is applied.
+        """
+        seeding = self._seeding(GivenDocument(content, self._folder))
+        try:
+            seeding.apply()
+        except SetupError as error:
+            raise BadRequestError(str(error), error_code="invalid_seed") from error
+        self._context.wake.set()
+        return dict(seeding.applied)
+
+    def reset(self, *, keep_seed: bool) -> None:
+        """
+        Put the service where it was after its seed was applied: no run, no row, no trace of a test.
+
+        Work that is going on is broken off. A process that is killed in here may have emptied the warehouse and
+        not yet the store; then it is reset again.
+
+        :param keep_seed: Apply again what was applied; else nothing is left at all.
+        :raises BusyError: something could not be broken off, because a destination does not answer.
+        """
+        stopped = self._engine.stop()
+        self._context.warehouse.resume()
+        try:
+            if not stopped:
+                raise BusyError("Some work could not be broken off in time: try again in some seconds.")
+            with self._context.publishing, self._context.store.transaction():
+                seeds = stored_seeds(self._context.store) if keep_seed else []
+                self._clear()
+                for seed in seeds:
+                    Seeding(self._context, seed).apply()
+                self.journal.clear()
+        finally:
+            self._engine.start()
+            self._context.wake.set()
+
+    def _seeding(self, document: GivenDocument) -> Seeding:
+        try:
+            return Seeding(self._context, document)
+        except SetupError as error:
+            raise BadRequestError(str(error), error_code="invalid_seed") from error
+
+    def _clear(self) -> None:
+        database = self._context.store.database
+        # The order in which tables are emptied does not matter then.
+        database.run("PRAGMA defer_foreign_keys = ON")
+        for table in tables(database):
+            if not table.startswith("sqlite_"):
+                database.run(f"DELETE FROM {table}")  # noqa: S608 - the schema's own names
+        self._context.warehouse.clear()

@@ -1,0 +1,98 @@
+"""The rules of what goes wrong, and which of them a request meets."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from datapipe_local.control.models import Fault
+from datapipe_local.control.paths import matches
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from datapipe_local.control.paths import Interface
+    from datapipe_local.service.context import Context
+    from datapipe_local.store.records import Json
+
+
+class Acting(NamedTuple):
+    """A rule that acts on a request, and where it stands among the rules."""
+
+    position: int
+    rule: Fault
+
+    def as_json(self) -> Json:
+        """Give it as the journal has it."""
+        return {"rule": self.position, "effect": self.rule.effect, "when": self.rule.moment, "delay": self.rule.delay}
+
+
+class Faults:
+    """
+    The rules. They and their counts are in the store: after a restart they go on where they were.
+
+    :param context: The service.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._database = context.store.database
+
+    def replace(self, rules: Sequence[Fault], interface: Interface) -> None:
+        """
+        Have these rules, instead of all others.
+
+        :raises BadRequestError: one can never act.
+        """
+        for rule in rules:
+            interface.check(rule.method, rule.path)
+        with self._context.store.transaction():
+            self._database.run("DELETE FROM control_faults")
+            self._database.run_many(
+                "INSERT INTO control_faults (position, rule) VALUES (?, ?)",
+                [(position, rule.model_dump_json(exclude_unset=True)) for position, rule in enumerate(rules)],
+            )
+
+    def as_json(self) -> list[Json]:
+        """Give the rules, with how often each let a request pass and acted."""
+        return [
+            {**_rule(row["rule"]).model_dump(exclude_unset=True), "passed": row["passed"], "acted": row["acted"]}
+            for row in self._database.rows("SELECT rule, passed, acted FROM control_faults ORDER BY position")
+        ]
+
+    def meet(self, method: str, path: str, resource_id: str | None) -> Acting | None:
+        """
+        Give the first rule that acts on a request, and count it. The caller is in a transaction.
+
+        A rule that lets the request pass because of ``skip`` leaves it to those after it.
+        """
+        for row in self._database.rows("SELECT position, rule, passed, acted FROM control_faults ORDER BY position"):
+            rule = _rule(row["rule"])
+            if (
+                rule.method not in {"*", method}
+                or rule.resource_id not in {None, resource_id}
+                or not matches(rule.path, path)
+            ):
+                continue
+            if row["passed"] < rule.skip:
+                self._count("passed", row["position"], 1)
+            elif rule.times == "always" or row["acted"] < rule.times:
+                self._count("acted", row["position"], 1)
+                return Acting(row["position"], rule)
+        return None
+
+    def give_back(self, acting: Acting) -> None:
+        """Count a rule as not having acted: there was nothing for it to act on."""
+        self._count("acted", acting.position, -1)
+
+    def _count(self, column: str, position: int, by: int) -> None:
+        self._database.run(
+            f"UPDATE control_faults SET {column} = {column} + ? WHERE position = ?",  # noqa: S608 - one of two words
+            by,
+            position,
+        )
+
+
+@lru_cache(maxsize=256)
+def _rule(text: str) -> Fault:
+    return Fault.model_validate_json(text)

@@ -1,0 +1,124 @@
+"""What the control plane is told."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from datapipe_local.seed.models import Seconds
+from datapipe_local.strict import Strict
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+_OUR_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
+_LONGEST_DELAY = 600
+
+When = Literal["before", "after"]
+
+
+class Fault(Strict):
+    """What goes wrong with which requests."""
+
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "*"] = "*"
+    path: str
+    resource_id: str | None = None
+    times: int | Literal["always"] = 1
+    skip: int = Field(default=0, ge=0)
+    when: When | None = None
+    delay: Seconds = Field(default=0, ge=0, le=_LONGEST_DELAY)
+    status: int | None = Field(default=None, ge=200, le=599)
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: Any = None
+    drop: bool = False
+    reset: bool = False
+    malformed: Literal["truncated", "html", "empty", "other"] | None = None
+    rewrite: dict[str, Any] = Field(default_factory=dict)
+    remove: list[str] = Field(default_factory=list)
+
+    @field_validator("times")
+    @classmethod
+    def _check_times(cls, times: int | str) -> int | str:
+        if isinstance(times, int) and times < 1:
+            raise ValueError('give a number from 1, or "always"')
+        return times
+
+    @field_validator("headers")
+    @classmethod
+    def _check_headers(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+                raise ValueError(f"{name[:100]!r} or its value cannot stand in a header")
+            if name.lower() in _OUR_HEADERS:
+                raise ValueError(f"{name} is the service's own")
+        return headers
+
+    @model_validator(mode="after")
+    def _check_effects(self) -> Self:
+        if len(self._effects()) > 1:
+            raise ValueError(f"give one of {', '.join(self._effects())}, besides delay")
+        if not self._effects() and not self.delay:
+            raise ValueError("give an effect: delay, status, drop, reset, malformed, rewrite or remove")
+        if self.status is None and self.model_fields_set & {"headers", "body"}:
+            raise ValueError("headers and body go with status")
+        if self.effect == "rewrite" and self.when == "before":
+            raise ValueError("rewrite and remove change the service's own answer: leave out `when`")
+        return self
+
+    @property
+    def effect(self) -> str:
+        """What it does in the end."""
+        return next(iter(self._effects()), "delay")
+
+    @property
+    def moment(self) -> When:
+        """Whether it acts before the request is carried out or after it is committed."""
+        return self.when or ("after" if self.effect in {"reset", "malformed", "rewrite"} else "before")
+
+    def _effects(self) -> list[str]:
+        given = {
+            "status": self.status is not None,
+            "drop": self.drop,
+            "reset": self.reset,
+            "malformed": self.malformed is not None,
+            "rewrite": bool(self.rewrite or self.remove),
+        }
+        return [name for name, is_given in given.items() if is_given]
+
+
+class ForcedOutcome(Strict):
+    """How the next runs of a resource end; without a field, as they would have ended anyway."""
+
+    fail: str | None = Field(default=None, min_length=1)
+    chunks: int | None = Field(default=None, ge=1, le=1_000)
+    times: int = Field(default=1, ge=1, le=10_000)
+
+    @model_validator(mode="after")
+    def _check_one(self) -> Self:
+        if self.fail is not None and self.chunks is not None:
+            raise ValueError("give fail or chunks")
+        return self
+
+
+class ResourceRuns(Strict):
+    """How the runs of one resource behave."""
+
+    scheduling_delay: Seconds | None = Field(default=None, ge=0, le=3600)
+    minimum_duration: Seconds | None = Field(default=None, ge=0, le=3600)
+    outcomes: list[ForcedOutcome] = Field(default_factory=list)
+    vanish: bool = False
+
+
+class RunBehaviour(Strict):
+    """How runs behave, over what the seed says."""
+
+    scheduling_delay: Seconds | None = Field(default=None, ge=0, le=3600)
+    minimum_duration: Seconds | None = Field(default=None, ge=0, le=3600)
+    resources: dict[str, ResourceRuns] = Field(default_factory=dict)
+
+
+class Reset(Strict):
+    """What of the seed stays."""
+
+    seed: Literal["keep", "drop"] = "keep"

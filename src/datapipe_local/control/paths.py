@@ -1,0 +1,108 @@
+"""Patterns of paths, and which requests are the interface's."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from starlette.routing import Match, Route
+
+from datapipe_local.errors import BadRequestError
+from datapipe_local.ids import RunId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from starlette.routing import BaseRoute
+    from starlette.types import Scope
+
+_PARAMETER = re.compile(r"\{[^/{}]*\}")
+_REST = "**"
+#: Where a list says of whom it is, nearest first.
+_OWNERS = ("elt_stream_id", "reverse_etl_sync_id", "orchestration_id", "elt_sync_id")
+
+
+def matches(pattern: str, path: str) -> bool:
+    """
+    Tell whether a path is meant.
+
+    :param pattern: A path in which ``*`` stands for anything but a slash, ``{id}`` for the same, ``**`` for anything.
+    :param path: The path.
+    """
+    return bool(_compiled(pattern).fullmatch(path))
+
+
+def could_match(pattern: str, template: str) -> bool:
+    """Tell whether a pattern means any path of a route."""
+    wanted, segments = _segments(pattern), template.split("/")
+    if _REST in wanted:
+        return all(map(_meets, wanted[: wanted.index(_REST)], segments))
+    return len(wanted) == len(segments) and all(map(_meets, wanted, segments))
+
+
+class Target(NamedTuple):
+    """What a request of the interface is about: a resource, or a run whose resource only the store knows."""
+
+    resource_id: str | None
+    run_id: str | None = None
+
+
+class Interface:
+    """
+    The routes of the interface.
+
+    :param routes: All of them.
+    """
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        self._routes = [route for route in routes if isinstance(route, Route)]
+
+    def target(self, scope: Scope, query: Mapping[str, str]) -> Target | None:
+        """Tell what a request is about; ``None`` if its path is none of the interface."""
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match != Match.NONE:
+                return _target(route.path, list(found["path_params"].values()), query)
+        return None
+
+    def check(self, method: str, pattern: str) -> None:
+        """
+        See to it that a pattern can mean a request.
+
+        :raises BadRequestError: it cannot: it is misspelt.
+        """
+        near = [route for route in self._routes if could_match(pattern, route.path)]
+        if not near:
+            raise BadRequestError(f"path: {pattern[:200]!r} matches no path of the interface.")
+        methods = set().union(*(route.methods or () for route in near))
+        if method != "*" and method not in methods:
+            raise BadRequestError(f"method: {pattern[:200]!r} takes {', '.join(sorted(methods))}, not {method}.")
+
+
+def _target(template: str, parameters: Sequence[str], query: Mapping[str, str]) -> Target:
+    if not parameters:
+        return Target(next((query[name] for name in _OWNERS if name in query), None))
+    if template.startswith("/orchestration_runs/"):
+        return Target(None, parameters[0])
+    if template.startswith(("/elt_stream_runs/", "/reverse_etl_sync_runs/")):
+        try:
+            return Target(RunId.parse(parameters[0]).subject_id)
+        except BadRequestError:
+            return Target(None)
+    return Target(parameters[0])
+
+
+def _segments(pattern: str) -> list[str]:
+    return _PARAMETER.sub("*", pattern).split("/")
+
+
+def _meets(wanted: str, segment: str) -> bool:
+    return bool(_PARAMETER.fullmatch(segment)) or matches(wanted, segment)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"(\*\*|\*)", _PARAMETER.sub("*", pattern))
+    wild = {"*": "[^/]*", _REST: ".*"}
+    return re.compile("".join(wild.get(part) or re.escape(part) for part in parts), re.DOTALL)

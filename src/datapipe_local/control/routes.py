@@ -1,0 +1,99 @@
+"""The control plane over HTTP."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from datapipe_local.control.control import Control
+from datapipe_local.control.journal import Kind
+from datapipe_local.control.models import Fault, Reset, RunBehaviour
+from datapipe_local.routes.common import NO_CONTENT, no_content
+
+router = APIRouter(prefix="/_local", tags=["control plane"])
+
+_LARGEST = 2**63 - 1
+_DEFAULT_LIMIT = 1_000
+
+
+def _control(request: Request) -> Control:
+    control: Control = request.app.state.control
+    return control
+
+
+CurrentControl = Annotated[Control, Depends(_control)]
+
+
+@router.get("/journal")
+def read_journal(  # noqa: PLR0917 - FastAPI passes them by name
+    control: CurrentControl,
+    kind: Kind,
+    resource_id: str | None = None,
+    path: str | None = None,
+    after: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = _DEFAULT_LIMIT,
+) -> dict[str, Any]:
+    """Give the journal, oldest first; ``total`` counts all entries after ``after``, not only those given."""
+    return control.journal.read(kind, resource_id=resource_id, path=path, after=after, limit=limit)
+
+
+@router.delete("/journal", status_code=NO_CONTENT)
+def clear_journal(control: CurrentControl) -> Response:
+    """Forget the journal."""
+    control.journal.clear()
+    return no_content()
+
+
+@router.get("/faults")
+def get_faults(control: CurrentControl) -> dict[str, Any]:
+    """Give the rules and how often they acted."""
+    return {"data": control.faults.as_json()}
+
+
+@router.put("/faults")
+def put_faults(control: CurrentControl, rules: list[Fault]) -> dict[str, Any]:
+    """Have these rules instead of all others."""
+    control.faults.replace(rules, control.interface)
+    return get_faults(control)
+
+
+@router.delete("/faults", status_code=NO_CONTENT)
+def delete_faults(control: CurrentControl) -> Response:
+    """Have no rules. Requests that are being delayed go on waiting."""
+    control.faults.replace([], control.interface)
+    return no_content()
+
+
+@router.get("/runs")
+def get_runs(control: CurrentControl) -> dict[str, Any]:
+    """Give how runs behave."""
+    return control.script.as_json()
+
+
+@router.put("/runs")
+def put_runs(control: CurrentControl, behaviour: RunBehaviour) -> dict[str, Any]:
+    """Have runs behave so."""
+    control.script.replace(behaviour)
+    return get_runs(control)
+
+
+@router.delete("/runs", status_code=NO_CONTENT)
+def delete_runs(control: CurrentControl) -> Response:
+    """Have runs behave as the seed says."""
+    control.script.replace(RunBehaviour())
+    return no_content()
+
+
+@router.post("/reset", status_code=NO_CONTENT)
+async def reset(control: CurrentControl, body: Reset | None = None) -> Response:
+    """Put the service where it was after its seed was applied."""
+    # Those that are still kept waiting belong to what is over.
+    control.delays.break_off()
+    await run_in_threadpool(control.reset, keep_seed=body is None or body.seed == "keep")
+    return no_content()
+
+
+@router.post("/seed")
+def seed(control: CurrentControl, document: dict[str, Any]) -> dict[str, Any]:
+    """Apply a seed."""
+    return {"applied": control.seed(document)}

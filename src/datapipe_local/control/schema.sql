@@ -1,0 +1,56 @@
+-- What the control plane keeps, beside the state that it watches, so that both change in one transaction.
+
+CREATE TABLE IF NOT EXISTS journal_requests (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,    -- the order of arrival; never used twice, whatever is deleted
+    at TEXT NOT NULL,
+    method TEXT NOT NULL,
+    path TEXT NOT NULL,
+    query TEXT NOT NULL,
+    resource_id TEXT,
+    fault TEXT,                               -- JSON: which rule acted, and how
+    committed INTEGER NOT NULL DEFAULT 0,     -- it has changed something, which stays
+    service_status INTEGER,                   -- what the service made of it
+    status INTEGER,                           -- what was answered
+    answered_at TEXT,
+    run_id TEXT,                              -- what the service answered, whether or not it was passed on
+    status_url TEXT
+);
+CREATE INDEX IF NOT EXISTS journal_requests_of_resource ON journal_requests (resource_id);
+
+CREATE TABLE IF NOT EXISTS journal_runs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    resource_id TEXT NOT NULL,
+    run_id TEXT,
+    trigger TEXT NOT NULL,
+    request INTEGER,                          -- journal_requests.seq
+    orchestration_run_id TEXT,
+    requested_at TEXT NOT NULL,
+    started_at TEXT,
+    finished_at TEXT,
+    status TEXT NOT NULL,
+    job INTEGER                               -- jobs.seq, which means this row's job only until finished_at
+);
+CREATE INDEX IF NOT EXISTS journal_runs_of_resource ON journal_runs (resource_id);
+CREATE INDEX IF NOT EXISTS journal_runs_by_run ON journal_runs (run_id);
+CREATE INDEX IF NOT EXISTS journal_runs_of_request ON journal_runs (request);
+CREATE INDEX IF NOT EXISTS journal_runs_unfinished ON journal_runs (job) WHERE finished_at IS NULL;
+
+CREATE TABLE IF NOT EXISTS control_faults (
+    position INTEGER PRIMARY KEY,
+    rule TEXT NOT NULL,                       -- JSON
+    passed INTEGER NOT NULL DEFAULT 0,        -- how many requests were let pass by `skip`
+    acted INTEGER NOT NULL DEFAULT 0
+);
+
+-- What is to become of the next runs, one row each.
+CREATE TABLE IF NOT EXISTS control_outcomes (
+    seq INTEGER PRIMARY KEY,
+    resource_id TEXT NOT NULL,
+    error TEXT,
+    is_slice INTEGER NOT NULL,
+    taken_by TEXT                             -- the run whose outcome it is, also after a restart
+);
+CREATE INDEX IF NOT EXISTS control_outcomes_of_resource ON control_outcomes (resource_id, taken_by);
+
+CREATE TABLE IF NOT EXISTS control_vanished (run_id TEXT PRIMARY KEY) WITHOUT ROWID;

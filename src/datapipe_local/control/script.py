@@ -1,0 +1,98 @@
+"""How runs behave, as a test wants it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.control.models import RunBehaviour
+from datapipe_local.errors import BadRequestError
+from datapipe_local.service.script import NORMAL, Outcome, Script
+
+if TYPE_CHECKING:
+    from datapipe_local.control.models import ForcedOutcome
+    from datapipe_local.store.records import Json
+    from datapipe_local.store.store import Store
+
+_SETTING = "control.runs"
+#: Where resources are, and where their runs.
+_RESOURCES = ("elt_streams", "transforms", "orchestrations", "reverse_etl_syncs")
+_RUNS = {
+    "elt_stream_runs": "elt_stream_id",
+    "reverse_etl_sync_runs": "reverse_etl_sync_id",
+    "orchestration_runs": "orchestration_id",
+}
+
+
+class StoredScript(Script):
+    """
+    A script in the store, so that a restart changes nothing about it.
+
+    :param store: The store.
+    """
+
+    visible = "id NOT IN (SELECT run_id FROM control_vanished)"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._database = store.database
+
+    def seconds(self, name: str, subject_id: str) -> float | None:
+        """Tell a time: of the resource, or of all."""
+        behaviour: Json = self._store.setting(_SETTING, {})
+        own = behaviour.get("resources", {}).get(subject_id, {}).get(name)
+        return behaviour.get(name) if own is None else own
+
+    def outcome(self, subject_id: str, run: str) -> Outcome:
+        """Tell how a run ends; asked again, also after a restart, it tells the same."""
+        find = "SELECT seq, error, is_slice FROM control_outcomes WHERE resource_id = ? AND taken_by"
+        with self._store.transaction():
+            row = self._database.row(f"{find} = ?", subject_id, run)
+            if row is None:
+                row = self._database.row(f"{find} IS NULL ORDER BY seq LIMIT 1", subject_id)
+                if row is not None:
+                    self._database.run("UPDATE control_outcomes SET taken_by = ? WHERE seq = ?", run, row["seq"])
+        return NORMAL if row is None else Outcome(row["error"], is_slice=bool(row["is_slice"]))
+
+    def replace(self, behaviour: RunBehaviour) -> None:
+        """
+        Have this behaviour, instead of all that was said before. Runs that have an outcome keep it.
+
+        :raises BadRequestError: it names a resource that is not there, or slices for what is no stream.
+        """
+        with self._store.transaction():
+            self._database.run("DELETE FROM control_outcomes WHERE taken_by IS NULL")
+            self._database.run("DELETE FROM control_vanished")
+            for resource_id, wanted in behaviour.resources.items():
+                kinds = [kind for kind in _RESOURCES if getattr(self._store, kind).get(resource_id) is not None]
+                if not kinds:
+                    raise BadRequestError(
+                        f"resources: nothing that runs has the id {resource_id[:100]!r}: give that of a stream,"
+                        " a transform, an orchestration or a reverse ETL sync."
+                    )
+                if any(outcome.chunks for outcome in wanted.outcomes) and kinds != ["elt_streams"]:
+                    raise BadRequestError(f"resources.{resource_id}: only ELT streams are loaded in chunks.")
+                self._database.run_many(
+                    "INSERT INTO control_outcomes (resource_id, error, is_slice) VALUES (?, ?, ?)",
+                    [(resource_id, *row) for outcome in wanted.outcomes for row in _rows(outcome)],
+                )
+                if wanted.vanish:
+                    for table, owner in _RUNS.items():
+                        self._database.run(
+                            f"INSERT OR IGNORE INTO control_vanished (run_id) SELECT id FROM {table} WHERE {owner} = ?",  # noqa: S608 - the names above
+                            resource_id,
+                        )
+            self._store.set(_SETTING, behaviour.model_dump(exclude_unset=True))
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the behaviour as it was given, and how many outcomes of each resource are still to come."""
+        left = self._database.rows(
+            "SELECT resource_id, count(*) AS n FROM control_outcomes WHERE taken_by IS NULL GROUP BY resource_id"
+        )
+        behaviour: Json = self._store.setting(_SETTING, {})
+        return {**behaviour, "outcomes_left": {row["resource_id"]: row["n"] for row in left}}
+
+
+def _rows(outcome: ForcedOutcome) -> list[tuple[str | None, bool]]:
+    """Give an outcome as what becomes of each run: a load in slices has a run for each, and one for the rest."""
+    slices: list[tuple[str | None, bool]] = [(None, True)] * (outcome.chunks or 0)
+    return [*slices, (outcome.fail, False)] * outcome.times

@@ -1,0 +1,210 @@
+"""What stands before the routes while the control plane is on: it keeps the journal and makes faults happen."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qsl
+
+from fastapi.concurrency import run_in_threadpool
+
+from datapipe_local.control.answer import Answer, Recorder, made_up, malformed, rewritten, stock, with_body
+from datapipe_local.control.connection import hang_up, is_open
+from datapipe_local.control.tables import REQUEST
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from datapipe_local.control.control import Arrival, Control
+
+_SERVER_ERROR = 500
+
+
+class Request(NamedTuple):
+    """A request as ASGI has it."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+
+
+class Delays:
+    """Requests that are kept waiting, and the way to be rid of them."""
+
+    def __init__(self) -> None:
+        self._over = asyncio.Event()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait; tell whether it was to the end."""
+        if not seconds:
+            return True
+        over = self._over
+        try:
+            await asyncio.wait_for(over.wait(), seconds)
+        except TimeoutError:
+            return True
+        return False
+
+    def break_off(self) -> None:
+        """End all of them."""
+        self._over.set()
+        self._over = asyncio.Event()
+
+
+class Traffic:
+    """
+    Notes each request of the interface, and does with it what the faults say. Nothing else is touched.
+
+    :param app: What answers.
+    :param control: The control plane.
+    """
+
+    def __init__(self, app: ASGIApp, control: Control) -> None:
+        self._app = app
+        self._control = control
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or not."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        query = scope["query_string"].decode("latin-1")
+        target = self._control.interface.target(scope, dict(parse_qsl(query)))
+        if target is None:
+            await self._app(scope, receive, send)
+            return
+        arrival = await run_in_threadpool(self._control.arrived, scope["method"], scope["path"], query, target)
+        exchange = _Exchange(self._app, self._control, arrival, Request(scope, receive, send))
+        token = REQUEST.set(arrival.seq)
+        try:
+            await exchange.run()
+        finally:
+            REQUEST.reset(token)
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, app: ASGIApp, control: Control, arrival: Arrival, request: Request) -> None:
+        self._app = app
+        self._control = control
+        self._arrival = arrival
+        self._scope, self._receive, self._send = request
+        self._is_for_a_run = self._scope["path"].endswith("/request_run")
+
+    async def run(self) -> None:
+        acting = self._arrival.acting
+        if acting is None:
+            await self._pass_on()
+            return
+        # All of it is here before anything goes wrong: who hangs up later has asked all the same.
+        request = await self._whole_request()
+        answer = None
+        if acting.rule.moment == "before":
+            if not await self._control.delays.wait(acting.rule.delay):
+                await self._lose(None)
+                return
+            if acting.rule.effect == "delay":
+                answer = await self._carry_out(request)
+                await self._answer(answer, answer)
+                return
+        else:
+            answer = await self._carry_out(request)
+            if not await self._control.delays.wait(acting.rule.delay):
+                await self._lose(answer)
+                return
+        await self._spoil(answer)
+
+    async def _pass_on(self) -> None:
+        """Have the request answered as ever; note the answer as it begins."""
+        held: list[Message] = []
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                held.append(message)
+                return
+            if held:
+                start = held.pop()
+                body = message.get("body", b"") if self._is_for_a_run else b""
+                await self._note(start["status"], by_service=start["status"], body=body)
+                await self._send(start)
+            await self._send(message)
+
+        try:
+            await self._app(self._scope, self._receive, send)
+        except Exception:
+            await self._note(_SERVER_ERROR, by_service=_SERVER_ERROR)
+            raise
+
+    async def _whole_request(self) -> Message:
+        body = bytearray()
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return message
+            body += message.get("body", b"")
+            if not message.get("more_body", False):
+                return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+    async def _carry_out(self, request: Message) -> Answer:
+        """Do what is asked, and keep the answer back."""
+        pending = [request]
+
+        async def receive() -> Message:
+            return pending.pop() if pending else await self._receive()
+
+        recorder = Recorder()
+        try:
+            await self._app(self._scope, receive, recorder.send)
+        except Exception:
+            await self._note(_SERVER_ERROR, by_service=_SERVER_ERROR)
+            raise
+        return recorder.answer
+
+    async def _spoil(self, answer: Answer | None) -> None:
+        acting = self._arrival.acting
+        assert acting is not None  # noqa: S101 - else there is nothing to spoil
+        rule = acting.rule
+        if rule.drop:
+            await self._lose(answer)
+        elif rule.reset:
+            await self._tear(answer)
+        elif rule.status is not None:
+            await self._answer(made_up(rule), answer)
+        elif rule.malformed is not None:
+            await self._answer(malformed(answer or stock(), rule.malformed), answer)
+        elif rule.effect == "rewrite" and answer is not None:
+            changed = rewritten(answer, rule.rewrite, rule.remove)
+            if changed is None:
+                await run_in_threadpool(self._control.nothing_to_do, self._arrival)
+            await self._answer(changed or answer, answer)
+        else:
+            await self._answer(answer or stock(), answer)
+
+    async def _answer(self, told: Answer, by_service: Answer | None) -> None:
+        """Give an answer, if the caller has waited for it."""
+        await self._note_of(told.status if is_open(self._scope) else None, by_service)
+        await told.send(self._send)
+
+    async def _lose(self, by_service: Answer | None) -> None:
+        """Give none."""
+        await self._note_of(None, by_service)
+        await hang_up(self._scope, self._receive)
+
+    async def _tear(self, by_service: Answer | None) -> None:
+        """Give half of one."""
+        await self._note_of(None, by_service)
+        answer = with_body(by_service or stock())
+        await answer.send_beginning(self._send, len(answer.body) // 2)
+        await hang_up(self._scope, self._receive, reset=True)
+
+    async def _note_of(self, status: int | None, by_service: Answer | None) -> None:
+        if by_service is None:
+            await self._note(status, by_service=None)
+        else:
+            body = by_service.body if self._is_for_a_run else b""
+            await self._note(status, by_service=by_service.status, body=body)
+
+    async def _note(self, status: int | None, *, by_service: int | None, body: bytes = b"") -> None:
+        journal = self._control.journal
+        await run_in_threadpool(journal.answered, self._arrival.seq, status, by_service=by_service, body=body)

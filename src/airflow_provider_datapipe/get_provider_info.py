@@ -23,7 +23,7 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     },
     "max_connections": {
         "label": "Requests at a time",
-        "description": "The most requests that one process has under way at a time.",
+        "description": "The most requests that one client has under way at a time.",
         "schema": {"type": ["integer", "null"], "default": 16, "minimum": 1},
     },
     "proxy": {
@@ -77,7 +77,5 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "sensors": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.sensors.run"]}],
         "triggers": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.triggers.run"]}],
-        "integrations": [
-            {"integration-name": "Datapipe", "external-doc-url": "https://example.com", "tags": ["service"]}
-        ],
+        "integrations": [{"integration-name": "Datapipe", "tags": ["service"]}],
     }

@@ -18,9 +18,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from airflow_provider_datapipe import __version__
 from airflow_provider_datapipe.api import paging, retry
+from airflow_provider_datapipe.api.body import ENCODINGS, BodyReader, TooLarge, Unreadable
+from airflow_provider_datapipe.api.deadline import Deadline, bound
 from airflow_provider_datapipe.api.errors import (
     ConfigurationError,
     DatapipeError,
+    InvalidInputError,
     ProtocolError,
     RequestTimeoutError,
     TransportError,
@@ -30,14 +33,13 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.common import Page, RunConflict
 from airflow_provider_datapipe.api.request import NO_CONTENT, Request
 
+E = TypeVar("E", bound=DatapipeError)
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LOOPBACK_PATTERNS = ("localhost", "127.0.0.1", "[::1]")
-#: What is unpacked while it is read. Others can hold a thousandfold of what a size limit is checked against.
-_ENCODINGS = frozenset({"", "identity", "gzip", "deflate"})
 _REFUSED = 400
 _REDIRECT = 300
 
@@ -65,7 +67,7 @@ class Settings:
     timeout: float = 60.0
     connect_timeout: float = 10.0
     retry: retry.RetryPolicy = field(default_factory=retry.RetryPolicy)
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     ca_bundle: str | None = None
     max_connections: int = 16
     max_answer_bytes: int = 64 * 1024 * 1024
@@ -86,10 +88,31 @@ class Settings:
                 f"Plain http to {url.host} would show the API key to the network: use https, or allow plain http "
                 "in the connection."
             )
+        if self.proxy is not None and not _is_proxy(self.proxy):
+            raise ConfigurationError("The proxy must be a URL such as http://proxy.example.com:3128.")
         if not self.api_key:
             raise ConfigurationError("There is no API key: set it as the connection's password.")
         if not self.api_key.isascii() or not self.api_key.isprintable():
             raise ConfigurationError("The API key has characters that no HTTP header can hold.")
+
+
+def _is_proxy(address: str) -> bool:
+    try:
+        url = httpx.URL(address)
+    except httpx.InvalidURL:
+        return False
+    return url.scheme in ("http", "https") and bool(url.host)
+
+
+@cache
+def _trust(ca_bundle: str | None) -> ssl.SSLContext:
+    """Read the certificates to trust, once: that takes longer than many requests."""
+    if ca_bundle is None:
+        return httpx.create_ssl_context()
+    try:
+        return ssl.create_default_context(cafile=ca_bundle)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"The CA bundle {ca_bundle} can't be read: {error}.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +136,26 @@ class _Exchange(Generic[T]):
         self._request = request
         self._began = time.monotonic()
         self._attempts = 0
-        base = httpx.URL(settings.base_url)
-        self.where = f"{base.scheme}://{base.netloc.decode('ascii')}"
+        self.where = _origin(settings.base_url)
 
     def build(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """Make the HTTP request of one attempt."""
-        if self._request.origin not in (None, self.where):
+        if self._request.origin is not None and _origin(self._request.origin) != self.where:
             raise ProtocolError(
                 f"The service at {self.where} sent its client to {self._request.origin} for "
                 f"{self._request.label}: refused, because the API key is for one origin only."
             )
         self._attempts += 1
         body = self._request.body
-        return http.build_request(
-            self._request.endpoint.method,
-            self._settings.base_url.rstrip("/") + self._request.path,
-            params=self._request.query or None,
-            json=None if body is None else body.as_json(),
-        )
+        try:
+            return http.build_request(
+                self._request.endpoint.method,
+                self._settings.base_url.rstrip("/") + self._request.path,
+                params=self._request.query or None,
+                json=None if body is None else body.as_json(),
+            )
+        except httpx.InvalidURL as error:
+            raise InvalidInputError(f"{self._request.endpoint.name}: {error}. Nothing was sent.") from None
 
     def received(self, response: httpx.Response, body: bytes) -> T | _Again:
         """Take a complete answer."""
@@ -144,51 +169,57 @@ class _Exchange(Generic[T]):
             )
         if self._attempts > 1:
             log.info("%s succeeded at attempt %d.", self._request.label, self._attempts)
-        if self._request.endpoint.answer is NO_CONTENT:
+        if self._request.endpoint.answer is NO_CONTENT and (not body.strip() or _is_json(body)):
             return None  # type: ignore[return-value]  # T is None then
         try:
             reader = _reader(self._request.endpoint.answer)  # type: ignore[arg-type]  # every class is hashable
             answer: T = reader.validate_json(body)
         except ValidationError as error:
-            raise ProtocolError(
+            raise self._safe(
+                ProtocolError,
                 f"{self._request.label} at {self.where} answered {response.status_code} "
                 f"({one_line(response.headers.get('content-type') or 'no content type', longest=80)}) with something "
                 f"that the interface does not say: {_first_problem(error)}. Check that the base address is that of "
-                "the management interface."
+                "the management interface.",
             ) from None
         return answer
 
-    def begun(self, response: httpx.Response) -> None:
+    def begun(self, response: httpx.Response) -> BodyReader:
         """
-        Take the head of an answer, before its body is read.
+        Take the head of an answer, and give what reads its body.
 
         :raises ProtocolError: the body can't be read within bounds.
         """
         encoding = response.headers.get("content-encoding", "").strip().lower()
-        if encoding not in _ENCODINGS:
-            raise ProtocolError(
+        if encoding not in ENCODINGS:
+            raise self._safe(
+                ProtocolError,
                 f"{self._request.label} at {self.where} answered in the encoding {one_line(encoding, longest=40)!r}, "
-                "which was not asked for."
+                "which was not asked for.",
             )
+        return BodyReader(encoding, self._settings.max_answer_bytes)
 
-    def lost(self, error: httpx.HTTPError) -> _Again:
-        """Take the loss of an attempt."""
-        if isinstance(error, httpx.DecodingError):
-            raise ProtocolError(f"{self._request.label} at {self.where} answered what can't be unpacked.") from None
+    def ended(self, error: Exception) -> _Again:
+        """Take the end of an attempt without a complete answer; called where no exception is being handled."""
+        if isinstance(error, TooLarge):
+            raise self.too_large()
+        if isinstance(error, Unreadable):
+            raise self.unreadable()
         if untrusted := _untrusted_certificate(error):
             raise ConfigurationError(
                 f"{self.where} shows a certificate that is not trusted ({untrusted}). If it is the right server, set "
                 "the connection's ca_bundle to the certificate of its authority."
-            ) from None
+            )
         sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        if isinstance(error, TimeoutError | httpx.TimeoutException):
+            within = f"within {self._settings.timeout:g} s" if sent else "in time: there is no connection"
+            return self._failed(RequestTimeoutError(self._no_answer(within), sent=sent))
         reason = one_line(str(error) or type(error).__name__, secret=self._settings.api_key)
-        if isinstance(error, httpx.TimeoutException):
-            return self._failed(RequestTimeoutError(self._no_answer(f"in time ({reason})"), sent=sent))
         return self._failed(TransportError(self._no_answer(f"({reason})"), sent=sent))
 
-    def too_slow(self) -> _Again:
-        """Take an attempt whose answer was not complete in time."""
-        return self._failed(RequestTimeoutError(self._no_answer(f"within {self._settings.timeout:g} s"), sent=True))
+    def unreadable(self) -> ProtocolError:
+        """Make the error of an answer that is not packed as it says."""
+        return ProtocolError(f"{self._request.label} at {self.where} answered what can't be unpacked.")
 
     def too_large(self) -> ProtocolError:
         """Make the error of an answer that does not end."""
@@ -204,7 +235,7 @@ class _Exchange(Generic[T]):
         )
 
     def _failed(self, error: DatapipeError) -> _Again:
-        if retry.may_send_again(error, self._request.endpoint.repeat):
+        if not self._request.once and retry.may_send_again(error, self._request.endpoint.repeat):
             elapsed = time.monotonic() - self._began
             # Jitter is no secret.
             delay = retry.delay_before(
@@ -220,6 +251,10 @@ class _Exchange(Generic[T]):
                 return _Again(delay)
         raise error
 
+    def _safe(self, error_class: type[E], message: str) -> E:
+        """Make an error whose text has parts that the other side wrote."""
+        return error_class(one_line(message, secret=self._settings.api_key, longest=1000))
+
     def _refusal(self, response: httpx.Response, body: bytes) -> DatapipeError:
         status = response.status_code
         error_class = class_of_status(status)
@@ -229,12 +264,26 @@ class _Exchange(Generic[T]):
         )
         message = f"{self._request.label} at {self.where} answered {status}: {text.rstrip('.')}. {error_class.hint}"
         return error_class(
-            message.strip(),
+            one_line(message, secret=self._settings.api_key, longest=1000),
             status=status,
             error_code=one_line(told.error_code, secret=self._settings.api_key) if told else None,
             retry_after=retry.parse_retry_after(response.headers.get("retry-after"), now=time.time()),
             active_run_id=told.active_run_id if told else None,
         )
+
+
+def _origin(url: str) -> str:
+    """Give scheme, host and port in one spelling."""
+    parsed = httpx.URL(url)
+    return f"{parsed.scheme}://{parsed.netloc.decode('ascii')}"
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _untrusted_certificate(error: BaseException | None) -> str | None:
@@ -275,24 +324,19 @@ class _Shell:
 
     def _options(self) -> dict[str, Any]:
         settings = self.settings
-        verify: Any = True
-        if settings.ca_bundle:
-            try:
-                verify = ssl.create_default_context(cafile=settings.ca_bundle)
-            except (OSError, ssl.SSLError) as error:
-                raise ConfigurationError(f"The CA bundle {settings.ca_bundle} can't be read: {error}.") from None
         return {
             "headers": {
                 "x-api-key": settings.api_key,
                 "accept": "application/json",
-                "accept-encoding": "gzip, deflate",
+                "accept-encoding": "gzip",
                 "user-agent": f"airflow-provider-datapipe/{__version__}",
             },
-            "timeout": httpx.Timeout(settings.timeout, connect=settings.connect_timeout),
+            # Less than the whole, so that a connection that is not made is told from an answer that does not come.
+            "timeout": httpx.Timeout(settings.timeout, connect=min(settings.connect_timeout, 0.9 * settings.timeout)),
             "limits": httpx.Limits(max_connections=settings.max_connections),
             "follow_redirects": False,
             "proxy": settings.proxy,
-            "verify": verify,
+            "verify": _trust(settings.ca_bundle),
             # A proxy of the environment is for other machines: the local service is asked directly.
             "mounts": {f"all://{host}": None for host in _LOOPBACK_PATTERNS} if settings.proxy is None else None,
         }
@@ -308,6 +352,8 @@ class Client(_Shell):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._http = httpx.Client(**self._options())
+        self._deadline = Deadline()
+        bound(self._http, self._deadline)
 
     def __enter__(self) -> Self:
         return self
@@ -333,26 +379,25 @@ class Client(_Shell):
             time.sleep(outcome.delay)
 
     def _attempt(self, exchange: _Exchange[T]) -> T | _Again:
-        ends = time.monotonic() + self.settings.timeout
-        body = bytearray()
+        self._deadline.ends = time.monotonic() + self.settings.timeout
         response = None
         try:
             response = self._http.send(exchange.build(self._http), stream=True)
-            exchange.begun(response)
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > self.settings.max_answer_bytes:
-                    raise exchange.too_large()
-                if time.monotonic() > ends:
-                    return exchange.too_slow()
+            reader = exchange.begun(response)
+            for piece in response.iter_raw():
+                reader.feed(piece)
+            body = reader.whole()
         except httpx.HTTPError as error:
-            again = error
+            lost: Exception = error
+        except (TooLarge, Unreadable) as error:
+            lost = error
         else:
-            return exchange.received(response, bytes(body))
+            return exchange.received(response, body)
         finally:
             if response is not None:
                 response.close()
-        return exchange.lost(again)
+            self._deadline.ends = None
+        return exchange.ended(lost)
 
     def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
         """
@@ -361,15 +406,15 @@ class Client(_Shell):
         :param limit: the most items to give; None for all.
         """
         following: Request[Page[T]] | None = paging.first_page(request)
-        given = 0
+        following_pages = paging.Cursors()
         while following is not None:
             page = self.send(following)
-            for item in page.data:
-                if limit is not None and given >= limit:
+            yield from page.data[:limit]
+            if limit is not None:
+                limit -= len(page.data)
+                if limit <= 0:
                     return
-                yield item
-                given += 1
-            following = paging.next_page(following, page)
+            following = following_pages.after(following, page)
 
 
 class AsyncClient(_Shell):
@@ -410,26 +455,22 @@ class AsyncClient(_Shell):
             await asyncio.sleep(outcome.delay)
 
     async def _attempt(self, exchange: _Exchange[T]) -> T | _Again:
-        body = bytearray()
         response = None
         try:
             async with asyncio.timeout(self.settings.timeout):
                 response = await self._http.send(exchange.build(self._http), stream=True)
-                exchange.begun(response)
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if len(body) > self.settings.max_answer_bytes:
-                        raise exchange.too_large()
-        except TimeoutError:
-            return exchange.too_slow()
-        except httpx.HTTPError as error:
-            again = error
+                reader = exchange.begun(response)
+                async for piece in response.aiter_raw():
+                    reader.feed(piece)
+                body = reader.whole()
+        except (httpx.HTTPError, TimeoutError, TooLarge, Unreadable) as error:
+            lost = error
         else:
-            return exchange.received(response, bytes(body))
+            return exchange.received(response, body)
         finally:
             if response is not None:
                 await response.aclose()
-        return exchange.lost(again)
+        return exchange.ended(lost)
 
     async def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> AsyncIterator[T]:
         """
@@ -438,12 +479,13 @@ class AsyncClient(_Shell):
         :param limit: the most items to give; None for all.
         """
         following: Request[Page[T]] | None = paging.first_page(request)
-        given = 0
+        following_pages = paging.Cursors()
         while following is not None:
             page = await self.send(following)
-            for item in page.data:
-                if limit is not None and given >= limit:
-                    return
+            for item in page.data[:limit]:
                 yield item
-                given += 1
-            following = paging.next_page(following, page)
+            if limit is not None:
+                limit -= len(page.data)
+                if limit <= 0:
+                    return
+            following = following_pages.after(following, page)

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x20\x7f\u2028\u2029]+")
+# Control characters of both sets, line ends of Unicode, and what turns the direction of writing.
+_CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _LONGEST_TEXT = 500
 
 

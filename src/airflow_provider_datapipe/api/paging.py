@@ -20,15 +20,25 @@ def first_page(request: Request[Page[T]]) -> Request[Page[T]]:
     return request if chosen or not request.endpoint.takes_limit else request.with_query(limit=LARGEST_PAGE)
 
 
-def next_page(request: Request[Page[T]], page: Page[T]) -> Request[Page[T]] | None:
-    """
-    Give the request for the page after this one, or None at the end of the list.
+class Cursors:
+    """The cursors of one walk through a list: it may be long, and must not go round in circles."""
 
-    :raises ProtocolError: the cursor does not move, so the list would never end.
-    """
-    if not page.has_more or not page.next_cursor:
-        return None
-    following = request.with_query(starting_after=page.next_cursor)
-    if following == request:
-        raise ProtocolError(f"{request.label} answered the cursor that it was asked with: its list would never end.")
-    return following
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def after(self, request: Request[Page[T]], page: Page[T]) -> Request[Page[T]] | None:
+        """
+        Give the request for the page after this one, or None at the end of the list.
+
+        :raises ProtocolError: the cursor was there before, so the list would never end.
+        """
+        cursor = page.next_cursor
+        if not page.has_more or not cursor:
+            return None
+        following = request.with_query(starting_after=cursor)
+        if cursor in self._seen or following == request:
+            raise ProtocolError(
+                f"{request.label} answered a cursor that it has been asked with before: its list would never end."
+            )
+        self._seen.add(cursor)
+        return following

@@ -85,6 +85,7 @@ class Request(Generic[T]):
     :param query: query parameters, in order.
     :param body: JSON body.
     :param origin: the only origin that it may be sent to, None for that of the client.
+    :param once: whether the client leaves it to the caller to send it again, as a wait does that looks again anyway.
     """
 
     endpoint: Endpoint[T]
@@ -92,6 +93,7 @@ class Request(Generic[T]):
     query: tuple[tuple[str, str], ...] = ()
     body: Body | None = None
     origin: str | None = None
+    once: bool = False
 
     @classmethod
     def to(

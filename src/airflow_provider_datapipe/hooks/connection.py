@@ -38,7 +38,7 @@ class ConnectionExtra(BaseModel):
     timeout: float = Field(default=60, gt=0)
     retry_budget: float = Field(default=60, ge=0)
     max_connections: int = Field(default=16, ge=1)
-    proxy: str | None = None
+    proxy: str | None = Field(default=None, repr=False)
     ca_bundle: str | None = None
     allow_plain_http: bool = False
 

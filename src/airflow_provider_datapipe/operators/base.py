@@ -26,6 +26,22 @@ def seconds(value: timedelta | float) -> float:
     return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
 
+def deadline_of(task: Any, context: Context, timeout: float) -> float:
+    """
+    Give the time at which waiting ends, as seconds since the epoch.
+
+    :param task: the operator or sensor.
+    :param context: Airflow's context.
+    :param timeout: how long the task itself waits, in seconds.
+    """
+    deadline = time.time() + timeout
+    started = getattr(context.get("ti"), "start_date", None)
+    # Airflow does not enforce it while a task is deferred, so the wait does.
+    if task.deferrable and task.execution_timeout is not None and started is not None:
+        deadline = min(deadline, (started + task.execution_timeout).timestamp())
+    return deadline
+
+
 class DatapipeRunOperator(BaseOperator):
     """
     Starts runs on the service and waits for their end: in a worker slot, or deferred to the triggerer.
@@ -40,7 +56,7 @@ class DatapipeRunOperator(BaseOperator):
         while the task is deferred.
     :param if_running: what happens when a run is going already that this task did not start: ``attach`` to it, ``wait``
         for its end and then start one, ``fail``, or ``skip`` the task.
-    :param on_kill: what happens when a person stops the task: ``leave`` the run and say where to look, or also
+    :param on_kill: what happens when the task is stopped or times out: ``leave`` the run and say where to look, or also
         ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule.
     :param deferrable: wait in the triggerer, without a worker slot. The default is Airflow's
         ``[operators] default_deferrable``.
@@ -133,13 +149,8 @@ class DatapipeRunOperator(BaseOperator):
     def _policy(self, context: Context, hook: DatapipeHook) -> WaitPolicy:
         from airflow_provider_datapipe.runs.wait import WaitPolicy
 
-        deadline = time.time() + seconds(self.timeout)
-        started = getattr(context.get("ti"), "start_date", None)
-        # Airflow does not enforce it while a task is deferred, so the wait does.
-        if self.deferrable and self.execution_timeout is not None and started is not None:
-            deadline = min(deadline, (started + self.execution_timeout).timestamp())
         interval = hook.extra.poll_interval if self.poll_interval is None else seconds(self.poll_interval)
-        return WaitPolicy(poll_interval=interval, deadline=deadline)
+        return WaitPolicy(poll_interval=interval, deadline=deadline_of(self, context, seconds(self.timeout)))
 
     def on_kill(self) -> None:
         """Say that the run goes on, and where to look; by policy take it off its schedule, too."""
@@ -174,8 +185,9 @@ class DatapipeRunOperator(BaseOperator):
         self._under_way = batch
         records, start_policy = records_of(context), self._start_policy()
         try:
+            known = len(batch.waiting)
             hook.run(start_queued(batch, records, start_policy, alone=self._alone))
-            self._log_waiting(batch)
+            self._log_started(batch, known)
             if self.deferrable and not batch.is_over:
                 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 
@@ -194,6 +206,8 @@ class DatapipeRunOperator(BaseOperator):
         result, error = self._finish(batch)
         failed = [end for end in batch.ended if error_of(end, max_failed_rows=self._failed_rows_allowed)]
         settle_records(batch, records, failed, succeeded=error is None)
+        if self.kill_policy == "disable":
+            self._disable_late(hook, batch)
         if error is not None:
             # What is known of a run is of use downstream, also where it failed.
             if self.do_xcom_push and "ti" in context:
@@ -201,8 +215,18 @@ class DatapipeRunOperator(BaseOperator):
             raise error
         return result
 
-    def _log_waiting(self, batch: Batch) -> None:
-        for reference in batch.waiting:
+    def _disable_late(self, hook: DatapipeHook, batch: Batch) -> None:
+        """Do for runs that were waited for in vain what is done when a person stops the task."""
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.stop import stop
+        from airflow_provider_datapipe.runs.wait import EndReason
+
+        late = [end.reference for end in batch.ended if end.reason is EndReason.TIMEOUT]
+        for line in hook.run(stop(Batch(self.kind, waiting=late), disable=True)):
+            self.log.warning(line)
+
+    def _log_started(self, batch: Batch, known: int) -> None:
+        for reference in batch.waiting[known:]:
             how = "was going already; attached" if reference.attached else "requested"
             self.log.info("Run of %s %s %s.", reference.kind, reference.name, how)
 

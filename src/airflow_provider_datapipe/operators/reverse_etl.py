@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
     :param max_failed_rows: how many rows the destination may refuse before the task fails.
     :param retry_failed_records: have records that failed in earlier runs sent again by this one: True for all, or the
-        ids of some. (templated)
+        ids of some. A template may render to the text of either, such as ``['a', 'b']``. (templated)
 
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/request_run" and "POST /reverse_etl_failed_records/retry".
     """
@@ -55,7 +56,20 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     def _target(self) -> Steps[Target]:
         from airflow_provider_datapipe.runs.targets import by_id
 
-        if isinstance(self.retry_failed_records, str):
-            raise TypeError("retry_failed_records must be True, False or a list of record ids, not a text")
-        options = {"retry_failed_records": self.retry_failed_records}
+        options = {"retry_failed_records": _records(self.retry_failed_records)}
         return by_id("reverse_etl_sync_id", self.reverse_etl_sync_id, options)
+
+
+def _records(value: bool | list[str] | str) -> bool | list[str]:
+    """
+    Read what a template rendered to.
+
+    :raises ValueError: it is neither True or False nor a list of record ids.
+    """
+    try:
+        read = ast.literal_eval(value) if isinstance(value, str) else value
+    except (ValueError, SyntaxError):
+        read = value
+    if isinstance(read, bool) or (isinstance(read, list) and all(isinstance(each, str) for each in read)):
+        return read
+    raise ValueError(f"retry_failed_records must be True, False or a list of record ids, not {value!r}")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
 from airflow_provider_datapipe.runs.errors import RunConflictError
-from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.kinds import KINDS, Kind
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
@@ -117,10 +117,14 @@ def start_queued(
             seen = yield from start(kind, target, records, policy, clock)
         except Blocked as blocked:
             batch.hindered.append(Hindered(blocked.observation.reference, target))
-        except (InvalidRequestError, NotFoundError, RunConflictError) as error:
-            if alone:
+        except DatapipeError as error:
+            about_others = not isinstance(error, InvalidRequestError | NotFoundError | RunConflictError)
+            if alone or (about_others and not batch.waiting and not batch.ended):
                 raise
             batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.FAILED, detail=str(error)))
+            if about_others:
+                # A service that is down, or refuses the key, does so for the rest. What was started is waited for.
+                _give_up_queue(batch, batch.queued[1:], "the one before it could not be started")
         except RunSkipped as skipped:
             if alone:
                 raise
@@ -129,6 +133,14 @@ def start_queued(
             _sort_in(batch, seen)
         # Only now: a failure above leaves the target where a retry finds it.
         batch.queued.pop(0)
+
+
+def _give_up_queue(batch: Batch, targets: list[Target], reason: str) -> None:
+    """End what was not started: nothing was asked of the service for it."""
+    for target in targets:
+        reference = Reference(batch.kind, target.resource_id, target.name)
+        batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.SCHEDULED, detail=f"not asked for: {reason}"))
+    batch.queued = [target for target in batch.queued if target not in targets]
 
 
 def _sort_in(batch: Batch, seen: Observation) -> None:
@@ -154,15 +166,26 @@ def wait_for_some(batch: Batch, policy: WaitPolicy, clock: Callable[[], float] =
         watch = min(watches, key=lambda watch: watch.due)
         if watch.due > clock():
             yield Pause(watch.due - clock())
-        try:
-            answer = yield from ask(kind.look(watch.reference))
-            end = watch.seen(kind.read(watch.reference, answer), clock())
-        except DatapipeError as error:
-            end = watch.failed(error, clock())
+        end = watch.expired(clock()) or (yield from _look(kind, watch, clock))
         if end:
             _take_end(batch, end, watches.pop(watch))
+            if end.reason in (EndReason.TIMEOUT, EndReason.LOST_CONTACT):
+                # Whatever is started now would not be waited for.
+                hindered = [target for target in watches.values() if target]
+                reason = f"another run was waited for in vain ({end.reason})"
+                _give_up_queue(batch, [*batch.queued, *hindered], reason)
+                watches = {watch: None for watch, target in watches.items() if target is None}
         batch.waiting = [watch.reference for watch, target in watches.items() if target is None]
         batch.hindered = [Hindered(watch.reference, target) for watch, target in watches.items() if target]
+
+
+def _look(kind: Kind, watch: Watch, clock: Callable[[], float]) -> Steps[End | None]:
+    try:
+        # The watch looks again by itself: a client that did so, too, would hold up the other watches.
+        answer = yield from ask(replace(kind.look(watch.reference), once=True))
+        return watch.seen(kind.read(watch.reference, answer), clock())
+    except DatapipeError as error:
+        return watch.failed(error, clock())
 
 
 def _take_end(batch: Batch, end: End, hindered: Target | None) -> None:

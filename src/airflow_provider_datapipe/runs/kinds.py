@@ -25,6 +25,7 @@ from airflow_provider_datapipe.api.endpoints import (
 from airflow_provider_datapipe.api.errors import ConflictError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested, format_timestamp
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
+from airflow_provider_datapipe.api.models.elt_syncs import StreamSnapshot
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import Materialization, Transform, TransformStatus
@@ -50,6 +51,10 @@ class Kind(ABC):
     def prepare(self, target: Target) -> Iterator[Request[Any]]:
         """Give the requests that have to be answered before a run is asked for; all may be repeated."""
         return iter(())
+
+    def needs_own_run(self, target: Target) -> bool:
+        """Tell whether a run that began before this task asked for one can't do what is asked for."""
+        return False
 
     @abstractmethod
     def request(self, target: Target) -> Request[Any]:
@@ -85,6 +90,10 @@ class Kind(ABC):
 
         :param answer: the answer to :meth:`after`.
         """
+
+    def awaited(self, target: Target, cursor: str | None) -> Reference | None:
+        """Name the first run after the cursor before it is there; None where no list can say which it is."""
+        return None
 
     @abstractmethod
     def conflict(self, target: Target, error: ConflictError, newest: Any) -> Reference:
@@ -153,8 +162,12 @@ class _ListedKind(Kind):
         if last and not self._judge(last).is_over:
             return replace(reference, run_id=last.id)
         # Scheduled, not begun: it will be the first run after the last one.
-        after = status_url_after(self._listing(target.resource_id), last.id if last else None)
-        return replace(reference, status_url=after)
+        return replace(self.awaited(target, last.id if last else None), attached=True)
+
+    @override
+    def awaited(self, target: Target, cursor: str | None) -> Reference:
+        after = status_url_after(self._listing(target.resource_id), cursor)
+        return Reference(self.name, target.resource_id, target.name, status_url=after)
 
     @override
     def look(self, reference: Reference) -> Request[Any]:
@@ -202,6 +215,10 @@ class EltStreamKind(_ListedKind):
             yield elt_streams.request_full_refresh(target.resource_id)
 
     @override
+    def needs_own_run(self, target: Target) -> bool:
+        return bool(target.options.get("full_refresh"))
+
+    @override
     def request(self, target: Target) -> Request[RunRequested]:
         return elt_streams.request_run(target.resource_id)
 
@@ -226,8 +243,9 @@ class EltStreamKind(_ListedKind):
         stream = yield from ask(elt_streams.get(observation.reference.resource_id))
         status = yield from ask(elt_syncs.status(stream.elt_sync_id))
         for snapshots in status.source_streams:
-            if snapshots.name == stream.name and snapshots.latest_sync:
-                return snapshots.latest_sync.error_message
+            latest = snapshots.latest_sync
+            if snapshots.name == stream.name and latest and _is_of(latest, observation.result):
+                return latest.error_message
         return None
 
     @override
@@ -276,6 +294,10 @@ class ReverseEtlKind(_ListedKind):
             yield reverse_etl_failed_records.retry_all(target.resource_id)
         elif records:
             yield reverse_etl_failed_records.retry(target.resource_id, record_ids=records)
+
+    @override
+    def needs_own_run(self, target: Target) -> bool:
+        return bool(target.options.get("retry_failed_records"))
 
     @override
     def request(self, target: Target) -> Request[RunRequested]:
@@ -436,6 +458,12 @@ class TransformKind(Kind):
         outcome = outcome_of_materialization(answer.materialization_status, is_table=is_table)
         status = answer.materialization_status or answer.status
         return Observation(known, outcome, _result(known, outcome, status=status, error=answer.materialization_error))
+
+
+def _is_of(snapshot: StreamSnapshot, result: RunResult | None) -> bool:
+    """Tell whether a snapshot, which has no run id, may be that of a run: by when it started."""
+    started = result and result["started_at"]
+    return not started or snapshot.started_at is None or format_timestamp(snapshot.started_at) == started
 
 
 def _result(

@@ -35,10 +35,12 @@ def _one(what: str, wanted: str, found: Sequence[T], known: Sequence[T], describ
         return found[0]
     if found:
         listed = ", ".join(sorted(describe(item) for item in found)[:_LISTED])
-        raise NameLookupError(f"There are {len(found)} {what}s named {wanted!r}: {listed}. Say which, or give the id.")
+        raise NameLookupError(f"{wanted!r} is the name of more than one {what}: {listed}. Say which, or give the id.")
     names = sorted({describe(item) for item in known})
-    near = near_matches(wanted, names) or names[:_LISTED]
-    hint = f"Near to it: {', '.join(near)}." if near else "There are none at all."
+    if near := near_matches(wanted, names):
+        hint = f"Near to it: {', '.join(near)}."
+    else:
+        hint = f"There is {', '.join(names[:_LISTED])}." if names else "There are none at all."
     raise NameLookupError(f"There is no {what} named {wanted!r}. {hint}")
 
 

@@ -68,6 +68,7 @@ class Reference:
     :param status_url: where the run will appear, until it is known.
     :param attached: whether the run was not started by this task.
     :param rows_before: rows of the earlier slices of the same load.
+    :param absent_since: since when a run that was asked for has not appeared, as seconds since the epoch.
     """
 
     kind: str
@@ -77,6 +78,7 @@ class Reference:
     status_url: str | None = None
     attached: bool = False
     rows_before: float = 0
+    absent_since: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON."""

@@ -9,15 +9,18 @@ has conflicts; where it has none (orchestrations, transforms), looking goes on f
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from airflow_provider_datapipe.api.errors import (
     ApiError,
     ConflictError,
     NotFoundError,
+    ProtocolError,
     ServerError,
     TransportError,
 )
@@ -27,6 +30,8 @@ from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import Record, Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
+
+log = logging.getLogger(__name__)
 
 
 class IfRunning(StrEnum):
@@ -157,8 +162,12 @@ def _request(
     """
     for attempt in range(1, policy.attempts + 1):
         try:
-            return kind.accepted(target, (yield from ask(kind.request(target))))
+            answer = yield from ask(kind.request(target))
+            return (yield from _accepted(kind, target, record, answer))
         except ConflictError as error:
+            if attempt == 1 and not in_doubt and not error.active_run_id and (yield from _is_idle(kind, target)):
+                # Scheduled, or over by now: only asking again tells, and is turned away if it is scheduled.
+                continue
             return (yield from _conflict(kind, target, record, error, policy, in_doubt=in_doubt))
         except (ServerError, TransportError) as error:
             if isinstance(error, TransportError) and not error.sent:
@@ -170,6 +179,30 @@ def _request(
             if attempt == policy.attempts:
                 raise
     raise AssertionError("the last attempt returns or raises")
+
+
+def _accepted(kind: Kind, target: Target, record: Record, answer: Any) -> Steps[Observation]:
+    """Read the answer to the request; where it says the run will appear is looked at once if that is in doubt."""
+    try:
+        seen = kind.accepted(target, answer)
+        if seen.reference.status_url and "//" in seen.reference.status_url:
+            # A whole URL may lead to another origin, which the client refuses.
+            seen = kind.read(seen.reference, (yield from ask(kind.look(seen.reference))))
+    except ProtocolError as error:
+        # The run was asked for; it is still the first after the cursor.
+        lost = kind.awaited(target, record.cursor)
+        if lost is None:
+            raise
+        log.warning("%s The run is looked for in the list.", error)
+        return Observation(lost, Outcome.SCHEDULED)
+    return seen
+
+
+def _is_idle(kind: Kind, target: Target) -> Steps[bool]:
+    """Tell whether the newest run, if there is one, is over."""
+    newest = yield from ask(kind.newest(target.resource_id))
+    last = kind.first_after(target, None, newest)
+    return last is None or last.outcome.is_over
 
 
 def _look_for_lost(
@@ -216,8 +249,8 @@ def _conflict(
             f"{kind.noun} {target.name} is running already ({_named(reference.run_id)}), and if_running says to fail. "
             "Wait for that run to end, or choose another policy."
         )
-    if policy.if_running is IfRunning.WAIT or target.options.get("full_refresh"):
-        # A run that began before a full refresh was asked for is none.
+    if policy.if_running is IfRunning.WAIT or kind.needs_own_run(target):
+        # A run that began before a full refresh, or a retry of records, was asked for does not do it.
         raise Blocked(other)
     return other
 

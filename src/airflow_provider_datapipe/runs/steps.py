@@ -39,10 +39,11 @@ def ask_all(request: Request[Page[T]]) -> Steps[list[T]]:
     """Read a whole list."""
     items: list[T] = []
     following: Request[Page[T]] | None = paging.first_page(request)
+    cursors = paging.Cursors()
     while following is not None:
         page = yield from ask(following)
         items += page.data
-        following = paging.next_page(following, page)
+        following = cursors.after(following, page)
     return items
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.errors import DatapipeError, one_line
 from airflow_provider_datapipe.runs.errors import (
     LostContactError,
     RunCanceledError,
@@ -44,7 +44,8 @@ def result_of(end: End) -> RunResult:
         attached=reference.attached,
         error=None,
     )
-    return RunResult(**{**known, "error": known["error"] or end.detail})
+    error = known["error"] or end.detail
+    return RunResult(**{**known, "error": None if error is None else one_line(error)})
 
 
 def explain(end: End) -> Steps[End]:

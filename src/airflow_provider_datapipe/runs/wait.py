@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
+from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult
+
+#: Statuses that say that the run is not there; any other refusal says nothing about it.
+_NOT_THERE = frozenset({400, 404, 410})
+#: The most seconds between two looks at a service that fails.
+_LONGEST_BACKOFF = 300.0
+#: Seconds after the deadline in which runs still get their last look.
+_GRACE = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,46 +106,76 @@ class Watch:
     :param reference: which run.
     :param policy: how patient to be.
     :param now: seconds since the epoch.
+    :param jitter: gives a number from 0 to 1, which spreads the looks of many watches at a service that fails.
     """
 
-    def __init__(self, reference: Reference, policy: WaitPolicy, now: float) -> None:
+    def __init__(
+        self, reference: Reference, policy: WaitPolicy, now: float, jitter: Callable[[], float] = random.random
+    ) -> None:
         self.reference = reference
         #: When to look next.
         self.due = now
         self._policy = policy
+        self._jitter = jitter
         self._contact = now
-        #: Since when a run that was asked for has not appeared.
-        self._absent: float | None = None
+        self._failures = 0
         self._last: Observation | None = None
+
+    @property
+    def was_seen(self) -> bool:
+        """Whether the service has answered so far."""
+        return self._last is not None
+
+    @property
+    def outcome(self) -> Outcome:
+        """Where the run stood at the last look."""
+        return self._last.outcome if self._last else Outcome.SCHEDULED
 
     def seen(self, observation: Observation, now: float) -> End | None:
         """Take an answer; give the end, or None when there is more to wait for."""
         self._contact = now
-        self._last = observation
-        self.reference = observation.reference
+        self._failures = 0
+        # A slice of a load that goes on is known, while the run after it is not yet.
+        known = observation.result or (self._last.result if self._last else None)
+        self._last = replace(observation, result=known)
+        absent = observation.result is None
+        since = self.reference.absent_since
+        self.reference = replace(
+            observation.reference, absent_since=None if not absent else now if since is None else since
+        )
         if observation.outcome.is_over:
             return self._end(EndReason.RUN_OVER)
-        if observation.result is not None:
-            self._absent = None
-        elif self._absent is None:
-            self._absent = now
-        elif now >= self._absent + self._policy.schedule_limit:
-            return self._end(EndReason.NOT_SCHEDULED, f"for {now - self._absent:.0f} s")
-        return self._again(now)
+        if absent and since is not None and now >= since + self._policy.schedule_limit:
+            return self._end(EndReason.NOT_SCHEDULED, f"for {now - since:.0f} s")
+        return self._again(now, self._policy.poll_interval)
 
     def failed(self, error: DatapipeError, now: float) -> End | None:
         """Take a look that failed; give the end, or None when it is to be tried again."""
-        if isinstance(error, NotFoundError | InvalidRequestError):
+        if isinstance(error, ApiError) and error.status in _NOT_THERE:
             return self._end(EndReason.VANISHED, str(error))
-        if now >= self._contact + self._policy.contact_limit:
+        lost_at = self._contact + self._policy.contact_limit
+        if now >= lost_at:
             return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s: {error}")
-        return self._again(now)
+        self._failures += 1
+        backoff = min(_LONGEST_BACKOFF, self._policy.poll_interval * 2 ** min(self._failures - 1, 10))
+        delay = max(self._policy.poll_interval, backoff * (0.5 + self._jitter() / 2))
+        if isinstance(error, ApiError) and error.retry_after is not None:
+            # Never earlier than the service asks for.
+            delay = max(delay, error.retry_after)
+        end = self._again(now, delay)
+        self.due = min(self.due, lost_at)
+        return end
 
-    def _again(self, now: float) -> End | None:
+    def expired(self, now: float) -> End | None:
+        """Give the end of a watch that is past its deadline by so much that it gets no last look."""
+        deadline = self._policy.deadline
+        return None if deadline is None or now < deadline + _GRACE else self._end(EndReason.TIMEOUT)
+
+    def _again(self, now: float, delay: float) -> End | None:
         deadline = self._policy.deadline
         if deadline is not None and now >= deadline:
             return self._end(EndReason.TIMEOUT)
-        self.due = now + self._policy.poll_interval
+        self.due = now + delay
         if deadline is not None:
             self.due = min(self.due, deadline)
         return None

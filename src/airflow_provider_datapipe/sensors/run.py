@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue, conf
 
@@ -13,18 +16,21 @@ from airflow_provider_datapipe.operators.base import exactly_one, together
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_provider_datapipe.api.errors import DatapipeError
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-    from airflow_provider_datapipe.runs.reference import Reference, RunResult, Target
+    from airflow_provider_datapipe.runs.reference import RunResult, Target
     from airflow_provider_datapipe.runs.steps import Steps
-    from airflow_provider_datapipe.runs.wait import End
+    from airflow_provider_datapipe.runs.wait import End, Watch
 
 
 class DatapipeRunSensor(BaseSensorOperator):
     """
     Waits for the end of a run, and returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
-    Without ``run_id`` it is the newest run: the one that is going, or, if none is, the one that ended last; with no run
-    so far, the first. A run that did not succeed fails the sensor, or skips it with ``soft_fail``.
+    Without ``run_id`` it is the newest run at the first look: the one that is going, or, if none is, the one that ended
+    last; with no run so far, the first. In mode ``reschedule``, where nothing is kept between two looks, it is the
+    newest run at each look. A run that did not succeed fails the sensor, or skips it with ``soft_fail`` or
+    ``never_fail``. A look that gets no answer is repeated; contact is lost after 30 minutes without any.
 
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
     :param run_id: the run; None for the newest. (templated)
@@ -48,30 +54,40 @@ class DatapipeRunSensor(BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.run_id = run_id
-        # A name is looked up once, and not at each poke.
-        self._found: Reference | None = None
+        # One wait over all pokes: the name is looked up once, the run that was seen is the one that is waited for.
+        self._watch: Watch | None = None
         self.datapipe_conn_id = datapipe_conn_id
         self.deferrable = deferrable
 
     def poke(self, context: Context) -> bool | PokeReturnValue:
         """
-        Look at the run once.
+        Look at the run once. A look that gets no answer is no failure until contact is lost for long.
 
-        :raises DatapipeError: the run did not succeed, or the service could not be asked.
+        :raises DatapipeError: the run did not succeed, or can't be waited for.
         """
+        from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.runs.kinds import KINDS
-        from airflow_provider_datapipe.runs.wait import End, EndReason
+        from airflow_provider_datapipe.runs.verdict import error_of
+        from airflow_provider_datapipe.runs.wait import EndReason
 
         hook = self._hook()
         try:
+            watch = self._watched(hook)
             kind = KINDS[self.kind]
-            reference = self._reference(hook)
-            seen = kind.read(reference, hook.send(kind.look(reference)))
-            if not seen.outcome.is_over:
-                self.log.info("Run %s of %s is %s.", seen.reference.run_id, seen.reference.name, seen.outcome)
+            try:
+                request = replace(kind.look(watch.reference), once=True)
+                end = watch.seen(kind.read(watch.reference, hook.send(request)), time.time())
+            except DatapipeError as error:
+                end = watch.failed(error, time.time())
+                if _is_final(error) and not watch.was_seen:
+                    raise
+                self.log.warning("%s", error)
+            if end is None:
+                self.log.info("Run %s of %s is %s.", watch.reference.run_id, watch.reference.name, watch.outcome)
                 return False
-            end = End(EndReason.RUN_OVER, seen.reference, seen.outcome, seen.result)
-            return PokeReturnValue(is_done=True, xcom_value=self._judged(hook, end))
+            if end.reason is EndReason.RUN_OVER:
+                return PokeReturnValue(is_done=True, xcom_value=self._judged(hook, end))
+            raise error_of(end) or AssertionError("no such end is a success")
         finally:
             hook.close()
 
@@ -79,20 +95,23 @@ class DatapipeRunSensor(BaseSensorOperator):
         """Poke once; then defer, or go on poking."""
         if not self.deferrable:
             return super().execute(context)
-        if done := self.poke(context):
-            return done.xcom_value if isinstance(done, PokeReturnValue) else None
+        from airflow_provider_datapipe.operators.base import deadline_of
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.wait import WaitPolicy
         from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 
+        with self._never_failing():
+            done = self.poke(context)
+        if done:
+            return done.xcom_value if isinstance(done, PokeReturnValue) else None
         hook = self._hook()
         try:
-            batch = Batch(self.kind, waiting=[self._reference(hook)])
+            batch = Batch(self.kind, waiting=[self._watched(hook).reference])
         finally:
             hook.close()
         policy = WaitPolicy(
             poll_interval=max(self.poke_interval, 0.1),
-            deadline=time.time() + self.timeout,
+            deadline=deadline_of(self, context, self.timeout),
             # A run that nobody asked for may be hours away: only the sensor's own time-out counts.
             schedule_limit=self.timeout,
         )
@@ -107,24 +126,49 @@ class DatapipeRunSensor(BaseSensorOperator):
 
         :param event: the event of :class:`~airflow_provider_datapipe.triggers.run.DatapipeRunTrigger`.
         :raises AirflowSensorTimeout: the run did not end in time.
+        :raises AirflowTaskTimeout: the run did not end within ``execution_timeout``.
         :raises DatapipeError: the run did not succeed, or could not be waited for.
         """
-        from airflow.providers.common.compat.sdk import AirflowSensorTimeout
-
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.verdict import error_of
         from airflow_provider_datapipe.runs.wait import EndReason
         from airflow_provider_datapipe.triggers.run import check_event
 
-        check_event(event)
-        (end,) = Batch.from_dict(event["batch"]).ended
-        if end.reason in (EndReason.TIMEOUT, EndReason.NOT_SCHEDULED):
-            raise AirflowSensorTimeout(str(error_of(end)))
-        hook = self._hook()
+        with self._never_failing():
+            check_event(event)
+            (end,) = Batch.from_dict(event["batch"]).ended
+            if end.reason in (EndReason.TIMEOUT, EndReason.NOT_SCHEDULED):
+                self._time_out(str(error_of(end)))
+            hook = self._hook()
+            try:
+                return self._judged(hook, end)
+            finally:
+                hook.close()
+
+    @contextlib.contextmanager
+    def _never_failing(self) -> Iterator[None]:
+        """Let ``never_fail`` mean while deferred what it means while poking."""
+        from airflow.providers.common.compat.sdk import AirflowSkipException
+
+        from airflow_provider_datapipe.api.errors import DatapipeError
+
         try:
-            return self._judged(hook, end)
-        finally:
-            hook.close()
+            yield
+        except DatapipeError as error:
+            if self.never_fail:
+                raise AirflowSkipException(str(error)) from None
+            raise
+
+    def _time_out(self, message: str) -> NoReturn:
+        """End as a poking sensor ends: Airflow retries after ``execution_timeout``, and not after ``timeout``."""
+        from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, AirflowTaskTimeout
+
+        if self.soft_fail or self.never_fail:
+            raise AirflowSkipException(message)
+        limit = self.execution_timeout
+        if limit is not None and limit.total_seconds() < self.timeout:
+            raise AirflowTaskTimeout(message)
+        raise AirflowSensorTimeout(message)
 
     def _hook(self) -> DatapipeHook:
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
@@ -135,13 +179,19 @@ class DatapipeRunSensor(BaseSensorOperator):
         """Say what runs."""
         raise NotImplementedError
 
-    def _reference(self, hook: DatapipeHook) -> Reference:
+    def _watched(self, hook: DatapipeHook) -> Watch:
         from airflow_provider_datapipe.runs.reference import Reference
+        from airflow_provider_datapipe.runs.targets import required
+        from airflow_provider_datapipe.runs.wait import WaitPolicy, Watch
 
-        if self._found is None:
+        if self._watch is None:
             target = hook.run(self._target())
-            self._found = Reference(self.kind, target.resource_id, target.name, run_id=self.run_id)
-        return self._found
+            run_id = None if self.run_id is None else required("run_id", self.run_id)
+            reference = Reference(self.kind, target.resource_id, target.name, run_id=run_id)
+            # Airflow's own loop has the sensor's time-out.
+            policy = WaitPolicy(poll_interval=max(self.poke_interval, 0.1), schedule_limit=math.inf)
+            self._watch = Watch(reference, policy, time.time())
+        return self._watch
 
     def _judged(self, hook: DatapipeHook, end: End) -> RunResult:
         """Give the result of a run that succeeded; skip or fail for any other."""
@@ -155,6 +205,28 @@ class DatapipeRunSensor(BaseSensorOperator):
         if self.soft_fail or self.never_fail:
             raise AirflowSkipException(str(error))
         raise error
+
+
+def _is_final(error: DatapipeError) -> bool:
+    """Tell whether looking again would not help a wait that has not begun: something is set wrongly."""
+    from airflow_provider_datapipe.api.errors import (
+        AuthenticationError,
+        ConfigurationError,
+        InvalidInputError,
+        InvalidRequestError,
+        NotFoundError,
+        PermissionDeniedError,
+    )
+
+    return isinstance(
+        error,
+        AuthenticationError
+        | ConfigurationError
+        | InvalidInputError
+        | InvalidRequestError
+        | NotFoundError
+        | PermissionDeniedError,
+    )
 
 
 class EltStreamRunSensor(DatapipeRunSensor):

@@ -158,9 +158,20 @@ def test_an_id_that_renders_to_nothing_is_said(value: str) -> None:
         next(EltStreamRunOperator(task_id="t", stream_id=value)._target())
 
 
-def test_a_text_is_no_list_of_records() -> None:
-    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records="r1")  # type: ignore[arg-type]  # what a template may give
-    with pytest.raises(TypeError, match="retry_failed_records"):
+@pytest.mark.parametrize(
+    ("given", "expected"), [(True, True), ("True", True), ("['a', 'b']", ["a", "b"]), (["a"], ["a"]), ("False", False)]
+)
+def test_records_may_come_from_a_template(given: Any, expected: Any) -> None:
+    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)
+    with pytest.raises(StopIteration) as stopped:
+        next(task._target())
+    assert stopped.value.value.options["retry_failed_records"] == expected
+
+
+@pytest.mark.parametrize("given", ["r1", "", "None", "[1]", "{'a': 1}", "__import__('os')"])
+def test_a_text_is_no_list_of_records(given: str) -> None:
+    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)  # type: ignore[arg-type]  # what a template may give
+    with pytest.raises(ValueError, match="retry_failed_records must be"):
         task._target()
 
 

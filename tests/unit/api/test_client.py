@@ -222,9 +222,23 @@ def test_pages_are_followed_in_both_spellings() -> None:
 
 
 def test_pages_can_be_bounded() -> None:
-    endless = Reply(body={"data": [RUN, RUN], "hasMore": True, "nextCursor": "a"})
-    with ScriptedServer([endless]) as server, Client(settings_for(server)) as client:
+    page = {"data": [RUN, RUN], "hasMore": True}
+    replies = [Reply(body=page | {"nextCursor": cursor}) for cursor in "abc"]
+    with ScriptedServer(replies) as server, Client(settings_for(server)) as client:
         assert len(list(client.pages(elt_stream_runs.list_("s"), limit=2))) == 2
+        assert len(server.seen) == 1
+        assert len(list(client.pages(elt_stream_runs.list_("s"), limit=3))) == 3
+
+
+def test_cursors_that_go_round_in_circles_end_the_list() -> None:
+    page = {"data": [RUN], "hasMore": True}
+    replies = [Reply(body=page | {"nextCursor": cursor}) for cursor in "aba"]
+    with (
+        ScriptedServer(replies) as server,
+        Client(settings_for(server)) as client,
+        pytest.raises(ProtocolError, match="never end"),
+    ):
+        list(client.pages(elt_stream_runs.list_("s")))
 
 
 def test_a_cursor_that_does_not_move_ends_the_list() -> None:
@@ -273,6 +287,26 @@ def test_plain_http_elsewhere_only_where_it_is_allowed() -> None:
 def test_a_ca_bundle_that_is_not_there_is_said() -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere\.pem"):
         Client(Settings(base_url="https://api.example.com", api_key=KEY, ca_bundle="nowhere.pem"))
+
+
+@pytest.mark.parametrize("proxy", ["proxy:3128", "socks5://proxy:1080", "http://", "http://[::1"])
+def test_a_proxy_that_is_none_is_refused_and_its_password_not_shown(proxy: str) -> None:
+    with pytest.raises(ConfigurationError, match="proxy must be a URL"):
+        Settings(base_url="https://api.example.com", api_key=KEY, proxy=proxy)
+    assert "pw" not in repr(Settings(base_url="https://api.example.com", api_key=KEY, proxy="http://u:pw@proxy:3128"))
+
+
+def test_an_id_that_no_url_can_hold_is_refused(send: Send) -> None:
+    with ScriptedServer([Reply()]) as server, pytest.raises(InvalidInputError, match="Nothing was sent"):
+        send(settings_for(server), elt_stream_runs.get("x" * 70_000))
+    assert server.seen == []
+
+
+def test_the_same_origin_in_another_spelling_is_the_same(send: Send) -> None:
+    request = elt_stream_runs.get("r")
+    with ScriptedServer([Reply(body=RUN)]) as server:
+        spelt = Request(request.endpoint, request.path, origin=server.url.replace("http:", "HTTP:"))
+        assert send(settings_for(server), spelt).id == "r1"
 
 
 def test_a_path_below_the_base_address_is_kept(send: Send) -> None:

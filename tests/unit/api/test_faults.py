@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from airflow_provider_datapipe.api.client import Settings
-from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams
+from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
 from airflow_provider_datapipe.api.errors import (
     ConfigurationError,
     DatapipeError,
@@ -91,11 +91,24 @@ def silent(connection: socket.socket, stopping: threading.Event) -> None:
     stopping.wait(30)
 
 
+#: A gzip header whose file name has no end.
+GZIP_WITH_NAME = b"b\r\n\x1f\x8b\x08\x08\x00\x00\x00\x00\x00\x03n\r\n"
 CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
 BOMB = bomb(256 * 1024 * 1024)
 
 FAULTS: dict[str, tuple[Answer, type[DatapipeError], str]] = {
     "slow headers": (silent, RequestTimeoutError, "got no answer"),
+    "headers that trickle": (trickles(b"HTTP/1.1 200 OK\r\nx: ", b"y"), RequestTimeoutError, "within 0.5 s"),
+    "a packed body that unpacks to nothing": (
+        trickles(head("content-encoding: gzip", "transfer-encoding: chunked") + GZIP_WITH_NAME, b"1\r\nn\r\n"),
+        RequestTimeoutError,
+        "within 0.5 s",
+    ),
+    "a packed body that ends early": (
+        writes(head("content-encoding: gzip", "content-length: 20"), gzip.compress(b"{}" * 99)[:20]),
+        ProtocolError,
+        "can't be unpacked",
+    ),
     "slow body": (trickles(head("content-length: 100000"), b" "), RequestTimeoutError, "within 0.5 s"),
     "endless body": (floods(head("transfer-encoding: chunked"), CHUNK), ProtocolError, "more than 1,000,000 bytes"),
     "endless headers": (floods(b"HTTP/1.1 200 OK\r\nx: ", b"y" * 65536), TransportError, "got no answer"),
@@ -145,10 +158,14 @@ def test_a_fault_has_one_defined_end(send: Send, fault: str) -> None:
     assert "GET /elt_stream_runs/r" in str(error)
     assert server.url in str(error)
     assert len(str(error)) < 600
+    # No other library's traceback on top.
     assert error.__cause__ is None
+    assert error.__context__ is None or error.__suppress_context__
 
 
-@pytest.mark.parametrize("fault", ["slow headers", "reset in the body", "body shorter than said", "closed at once"])
+@pytest.mark.parametrize(
+    "fault", ["slow headers", "headers that trickle", "reset in the body", "body shorter than said", "closed at once"]
+)
 def test_a_request_for_a_run_that_is_lost_may_have_been_carried_out(send: Send, fault: str) -> None:
     with RawServer(FAULTS[fault][0]) as server:
         settings = Settings(server.url, KEY, timeout=0.5, retry=RetryPolicy(budget=5, first_delay=0.01))
@@ -185,3 +202,50 @@ def test_a_certificate_of_an_unknown_authority_is_refused_at_once_and_said(send:
         assert server.requests == 0
         settings = Settings(server.url, KEY, ca_bundle=str(bundle))
         assert send(settings, elt_stream_runs.get("r")).id == "r1"
+
+
+@pytest.mark.parametrize("body", [b"<html>Log in", b"\xff"])
+def test_a_page_in_place_of_no_content_is_no_success(send: Send, body: bytes) -> None:
+    with (
+        RawServer(writes(head(f"content-length: {len(body)}"), body)) as server,
+        pytest.raises(ProtocolError, match="does not say"),
+    ):
+        send(Settings(server.url, KEY, retry=ONCE), elt_syncs.enable("y"))
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"null", b"  "])
+def test_no_content_may_come_as_an_empty_answer(send: Send, body: bytes) -> None:
+    with RawServer(writes(head(f"content-length: {len(body)}"), body)) as server:
+        assert send(Settings(server.url, KEY, retry=ONCE), elt_syncs.enable("y")) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        head("content-length: 0", status=f"401 bad key {KEY}"),
+        head("content-length: 2", f"x: {KEY}", status=f"404 {KEY}") + b"{}",
+        f"HTTP/1.1 200 OK\r\ncontent-type: {KEY}\r\ncontent-length: 2\r\n\r\n[]".encode(),
+        head("content-length: 2", f"content-encoding: {KEY}") + b"{}",
+    ],
+)
+def test_a_key_that_comes_back_is_not_shown(send: Send, answer: bytes) -> None:
+    with RawServer(writes(answer)) as server, pytest.raises(DatapipeError) as caught:
+        send(Settings(server.url, KEY, retry=ONCE), elt_stream_runs.get("r"))
+    assert KEY not in str(caught.value)
+
+
+def test_a_connection_that_is_not_made_was_not_sent(send: Send) -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        # The queue of connections is full from now on: nobody takes them out.
+        waiting = [socket.socket() for _ in range(4)]
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        settings = Settings(f"http://127.0.0.1:{full.getsockname()[1]}", KEY, timeout=0.5, retry=ONCE)
+        with pytest.raises(RequestTimeoutError, match="no connection") as caught:
+            send(settings, elt_streams.request_run("s"))
+        for each in waiting:
+            each.close()
+    assert not caught.value.sent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from airflow_provider_datapipe.api.errors import (
     ConflictError,
     InvalidRequestError,
     NotFoundError,
+    RateLimitError,
     ServerError,
     TransportError,
 )
@@ -146,7 +148,8 @@ def test_a_run_that_is_going_already_is_attached_to(
     )
     (reference,) = begin(service, streams(ONE)).waiting
     assert reference.attached
-    assert service.asked.count("elt_streams.request_run") == 1
+    # Without an id and with nothing going, only asking again tells "scheduled" from "over by now".
+    assert service.asked.count("elt_streams.request_run") == (1 if "run_id" in found else 2)
     if "run_id" in found:
         assert reference.run_id == found["run_id"]
     else:
@@ -216,7 +219,7 @@ def waiting(service: ModelService, policy: WaitPolicy, **reference: Any) -> Any:
 
 
 def test_contact_that_comes_back_is_not_lost() -> None:
-    down = [ServerError("", status=502)] * 9
+    down = [ServerError("", status=502)] * 4
     service = ModelService(elt_stream_runs__get=[*down, stream_run("RUNNING"), *down, stream_run("COMPLETED")])
     assert waiting(service, POLICY, run_id="r1").outcome is Outcome.SUCCEEDED
 
@@ -226,6 +229,41 @@ def test_contact_that_stays_away_is_lost_and_the_run_is_not_said_to_have_failed(
     end = waiting(service, POLICY, run_id="r1")
     assert (end.reason, end.outcome) == (EndReason.LOST_CONTACT, Outcome.RUNNING)
     assert service.now == 1_000_100
+
+
+@pytest.mark.parametrize("status", [402, 405, 407, 408, 412, 413, 418, 421, 422, 425, 431, 451])
+def test_a_refusal_that_says_nothing_about_the_run_is_no_end(status: int) -> None:
+    error = InvalidRequestError("odd", status=status)
+    service = ModelService(elt_stream_runs__get=[error, stream_run("COMPLETED")])
+    assert waiting(service, POLICY, run_id="r1").outcome is Outcome.SUCCEEDED
+
+
+def test_a_service_that_says_when_to_come_back_is_not_asked_before() -> None:
+    limited = RateLimitError("", status=429, retry_after=70)
+    service = ModelService(elt_stream_runs__get=[limited, stream_run("COMPLETED")])
+    waiting(service, POLICY, run_id="r1")
+    assert service.now == 1_000_070
+
+
+def test_looks_at_a_service_that_fails_become_rarer() -> None:
+    at: list[float] = []
+
+    def fail(_: Any) -> Any:
+        at.append(service.now)
+        raise ServerError("", status=500)
+
+    service = ModelService(elt_stream_runs__get=[fail])
+    waiting(service, replace(POLICY, contact_limit=10_000), run_id="r1")
+    delays = [later - earlier for earlier, later in itertools.pairwise(at)]
+    assert min(delays[:-1]) >= 10
+    assert max(delays) <= 300
+    assert len(at) < 60
+
+
+def test_looks_are_not_repeated_by_the_client() -> None:
+    service = ModelService(elt_stream_runs__get=[stream_run("COMPLETED")])
+    waiting(service, POLICY, run_id="r1")
+    assert service.requests[0].once
 
 
 def test_a_run_that_was_there_and_is_not_has_vanished() -> None:
@@ -247,6 +285,52 @@ def test_the_deadline_is_absolute_and_there_is_a_last_look_at_it(offset: float) 
     assert end.reason is EndReason.TIMEOUT
     assert end.result["run_id"] == "r1"
     assert service.now == 1_000_000 + offset
+
+
+def test_how_long_a_run_is_absent_is_remembered_over_resumes() -> None:
+    service = ModelService(elt_stream_runs__list=[page()])
+    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", status_url=REQUESTED.status_url)])
+    early = replace(POLICY, deadline=1_000_700)
+    (end,) = run(service, batch, early).ended
+    assert end.reason is EndReason.TIMEOUT
+    stored = Batch.from_dict(Batch("elt_stream", waiting=[end.reference]).as_dict())
+    (end,) = run(service, stored).ended
+    assert end.reason is EndReason.NOT_SCHEDULED
+    assert service.now == 1_001_000
+
+
+def test_after_the_deadline_nothing_more_is_started_and_the_rest_is_not_looked_at_for_long() -> None:
+    def look(request: Any) -> Any:
+        if dict(request.query).get("sort_direction") == "desc":
+            return BEFORE
+        # A service so slow that thirty looks would take half an hour.
+        service.now += 60 if service.now > 1_000_050 else 0
+        return page(stream_run("RUNNING"))
+
+    service = ModelService(
+        elt_stream_runs__list=[look], elt_stream_runs__get=[look], elt_streams__request_run=[REQUESTED]
+    )
+    service._answers["elt_stream_runs.get"] = [lambda request: look(request).data[0]]
+    batch = streams(*(Target(str(number), str(number)) for number in range(30)), at_a_time=10)
+    run(service, batch, replace(POLICY, deadline=1_000_060), alone=False)
+    assert service.asked.count("elt_streams.request_run") == 10
+    assert [end.reason for end in batch.ended].count(EndReason.TIMEOUT) == 10
+    late = [end for end in batch.ended if end.reason is EndReason.NOT_STARTED]
+    assert len(late) == 20
+    assert all("not asked for" in (end.detail or "") for end in late)
+    assert service.now < 1_000_060 + 200
+
+
+def test_a_service_that_goes_down_amid_a_batch_ends_the_rest_and_what_was_started_is_waited_for() -> None:
+    service = ModelService(
+        elt_streams__request_run=[REQUESTED, AuthenticationError("no", status=401)],
+        elt_stream_runs__list=[BEFORE, BEFORE, page(stream_run("COMPLETED"))],
+    )
+    batch = run(service, streams(*(Target(name, name) for name in "abcd")), alone=False)
+    ends = {end.reference.name: (end.reason, end.outcome) for end in batch.ended}
+    assert ends["a"] == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
+    assert {ends[name][0] for name in "bcd"} == {EndReason.NOT_STARTED}
+    assert service.asked.count("elt_streams.request_run") == 2
 
 
 def test_an_orchestration_is_followed_by_the_id_that_the_request_gave() -> None:

@@ -89,10 +89,10 @@ def test_an_exact_name_is_found(steps: Steps[Any], expected: str) -> None:
     ("steps", "says"),
     [
         (find_stream("y", "order"), r"no stream of ELT sync y named 'order'. Near to it: .*[oO]rders"),
-        (find_stream("y", "zzz"), r"Near to it: Orders, customers, orders"),
+        (find_stream("y", "zzz"), r"There is Orders, customers, orders\."),
         (find_orchestration("nightly"), r"no orchestration named 'nightly'. Near to it: Nightly"),
-        (find_orchestration("Twin"), r"2 orchestrations named 'Twin': 3, 4\. Say which, or give the id"),
-        (find_transform("daily"), r"2 transforms named 'daily': ops/daily, sales/daily"),
+        (find_orchestration("Twin"), r"'Twin' is the name of more than one orchestration: 3, 4\. Say which, or"),
+        (find_transform("daily"), r"more than one transform: ops/daily, sales/daily"),
         (find_transform("dayly", "sales"), r"no transform named 'sales/dayly'. Near to it: sales/daily"),
     ],
 )

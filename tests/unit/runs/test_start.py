@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.api.errors import ConflictError, NotFoundError, ServerError, TransportError
+from airflow_provider_datapipe.api.errors import (
+    ConflictError,
+    NotFoundError,
+    ProtocolError,
+    ServerError,
+    TransportError,
+)
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
@@ -133,6 +139,8 @@ class Service:
             raise TransportError("no answer", sent=True)
         if fate == "404":
             raise NotFoundError("gone", status=404)
+        if fate == "conflict":
+            raise ConflictError("running", status=409)
         if fate == "502":
             raise ServerError("bad gateway", status=502)
         if fate.startswith("late"):
@@ -422,6 +430,46 @@ def shows_at_second_look(service: Service) -> Callable[[Request[Any]], Page[EltS
         return answer
 
     return looked
+
+
+def test_what_needs_a_run_of_its_own() -> None:
+    options = {"elt_stream": "full_refresh", "reverse_etl": "retry_failed_records"}
+    for name, kind in KINDS.items():
+        assert not kind.needs_own_run(TARGET)
+        for option in set(options.values()):
+            wants = replace(TARGET, options={option: True})
+            assert kind.needs_own_run(wants) == (options.get(name) == option)
+
+
+def test_a_conflict_with_a_run_that_is_over_by_now_leads_to_a_run_of_ones_own() -> None:
+    service = Service()
+    service.begin_others()
+    service.sleep(1000)
+    service.fates = ["conflict"]
+    seen = begin(service)
+    assert not seen.reference.attached
+    assert (service.posts, len(service.ours)) == (2, 1)
+
+
+@pytest.mark.parametrize("status_url", ["/elsewhere", "https://evil.example/elt_stream_runs?x=1", "//["])
+def test_a_status_url_that_leads_elsewhere_is_not_followed_and_the_run_is_not_lost(status_url: str) -> None:
+    service = Service(invisible=10)
+    service.begin_others()
+    service.sleep(1000)
+    refused: list[str] = []
+
+    def send(request: Request[Any]) -> Any:
+        if request.origin is not None:
+            refused.append(request.origin)
+            raise ProtocolError("refused: one origin only")
+        answer = service.send(request)
+        return RunRequested(status_url=status_url) if isinstance(answer, RunRequested) else answer
+
+    steps = start(KINDS["elt_stream"], TARGET, MemoryRecords(), POLICY, service.clock)
+    seen = drive(steps, send, service.sleep)
+    assert seen.reference.status_url is not None
+    assert "starting_after=r1" in seen.reference.status_url
+    assert len(refused) == ("evil" in status_url)
 
 
 FATES = st.sampled_from(["ok", "lost", "unheard", "502", "502 done"])

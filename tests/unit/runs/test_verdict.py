@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -98,6 +99,25 @@ def test_a_failed_stream_is_explained_by_the_status_of_its_sync() -> None:
     )
     end = drive(explain(ended(Outcome.FAILED)), service.send, service.sleep)
     assert result_of(end)["error"] == "no file"
+
+
+def test_the_reason_of_another_run_is_not_taken() -> None:
+    stream = SimpleNamespace(elt_sync_id="y", name="orders")
+    latest = {"bytes_synced": 0, "error_message": "of June", "started_at": "2026-06-01T00:00:00.000Z"}
+    status = {"elt_sync_id": "y", "source_streams": [{"name": "orders", "latest_sync": latest}]}
+    service = ModelService(elt_streams__get=[stream], elt_syncs__status=[EltSyncStatus.model_validate(status)])
+    january = ended(Outcome.FAILED, started_at="2026-01-01T00:00:00.000Z")
+    assert result_of(drive(explain(january), service.send, service.sleep))["error"] is None
+    june = ended(Outcome.FAILED, started_at="2026-06-01T00:00:00.000Z")
+    assert result_of(drive(explain(june), service.send, service.sleep))["error"] == "of June"
+
+
+def test_whatever_the_service_writes_is_one_short_line() -> None:
+    end = ended(Outcome.FAILED, error="line one\nline two\x85\u2028" + "x" * 100_000)
+    message = str(error_of(end))
+    assert len(message.splitlines()) == 1
+    assert len(message) < 700
+    assert len(result_of(end)["error"] or "") <= 500
 
 
 def test_failed_rows_are_explained_by_some_of_their_records() -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.datapipe_local.controlled import seed
 from tests.contract.datapipe_local.partner import Partner
+from tests.support.local_service import LocalService
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +23,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def partner() -> Iterator[Partner]:
     with Partner() as partner:
         yield partner
+
+
+@pytest.fixture(scope="module")
+def controlled(data: Path) -> Iterator[LocalService]:
+    """A service with a control plane, shared by the tests of a module."""
+    with LocalService(seed(data), control=True) as service:
+        yield service
+        # Whatever was broken: it was broken as wanted.
+        assert "Traceback" not in service.log
+        assert service.api_key not in service.log
+
+
+@pytest.fixture
+def service(controlled: LocalService) -> LocalService:
+    """The same, as it is after its seed."""
+    controlled.reset()
+    return controlled

@@ -147,6 +147,12 @@ def test_options_that_are_none(tmp_path: Path, option: list[str]) -> None:
     assert run("serve", "--home", tmp_path, *option).returncode == 2
 
 
+def test_the_control_plane_is_asked_for_in_so_many_words(home: Path) -> None:
+    refused = run("serve", "--home", home, DATAPIPE_LOCAL_CONTROL="maybe")
+    assert refused.returncode == 1
+    assert refused.stderr == "datapipe-local: DATAPIPE_LOCAL_CONTROL is 'maybe': set it to 1 or 0.\n"
+
+
 def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     refused = run("init", "--home", tmp_path / "file" / "home")

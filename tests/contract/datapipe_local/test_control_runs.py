@@ -1,0 +1,310 @@
+"""Runs that behave as a test says; reset and seed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.controlled import ANY_STREAM, ORDERS, journalled, seed
+from tests.contract.datapipe_local.partner import Partner
+from tests.support.local_service import LocalService
+
+
+@pytest.fixture
+def api(service: LocalService) -> Api:
+    return Api(service)
+
+
+def snapshot(api: Api, stream: str) -> dict[str, Any]:
+    streams = api.get("/elt_syncs/shop/status")["source_streams"]
+    return {entry["name"]: entry for entry in streams}[stream]  # type: ignore[no-any-return]
+
+
+def test_times_of_all_and_of_one(service: LocalService, api: Api) -> None:
+    service.runs({"scheduling_delay": 0.4, "resources": {"people": {"scheduling_delay": 0, "minimum_duration": 0.4}}})
+    orders, people = api.post(ORDERS)["status_url"], api.post("/elt_streams/people/request_run")["status_url"]
+    assert api.until(people, lambda _: True)["status"] == "RUNNING"
+    assert api.first(orders) is None
+    assert api.ended(orders)["status"] == api.ended(people)["status"] == "COMPLETED"
+    assert api.client.delete("/_local/runs").status_code == 204
+    begin = time.monotonic()
+    api.run_stream("orders")
+    assert time.monotonic() - begin < 0.35
+
+
+def test_the_next_runs_fail(service: LocalService, api: Api) -> None:
+    service.runs(
+        {"resources": {"orders": {"outcomes": [{"fail": "The source is on fire.", "times": 2}, {}, {"fail": "x"}]}}}
+    )
+    assert [api.run_stream("orders").status for _ in range(5)] == [
+        "FAILED", "FAILED", "COMPLETED", "FAILED", "COMPLETED",
+    ]  # fmt: skip
+    assert api.run_stream("people").status == "COMPLETED"
+    service.runs({"resources": {"orders": {"outcomes": [{"fail": "The source is on fire."}]}}})
+    api.run_stream("orders")
+    assert snapshot(api, "orders")["latest_sync"]["error_message"] == "The source is on fire."
+
+
+def test_every_kind_can_be_told_to_fail(service: LocalService, api: Api) -> None:
+    fail = {"outcomes": [{"fail": "Told to."}]}
+    service.runs({"resources": dict.fromkeys(("nightly", "table", "export"), fail)})
+    assert api.get("/_local/runs")["outcomes_left"] == {"nightly": 1, "table": 1, "export": 1}
+    assert api.run_orchestration("nightly").status == "FAILED"
+    run = api.run_reverse("export")
+    assert (run.status, run.error) == ("FAILED", "Told to.")
+    transform = api.post("/transforms/table/publish", {"wait_for_completion": True})
+    assert (transform["materialization_status"], transform["materialization_error"]) == ("failed", "Told to.")
+    ends = {entry["resource_id"]: entry["status"] for entry in service.journal_runs()}
+    assert ends == {
+        "nightly": "FAILED",
+        "orders": "COMPLETED",
+        "people": "COMPLETED",
+        "export": "FAILED",
+        "table": "failed",
+    }
+    assert api.get("/_local/runs")["outcomes_left"] == {}
+    assert api.run_orchestration("nightly").status == "COMPLETED"
+    assert api.run_reverse("export").status == "COMPLETED"
+    again = api.post("/transforms/table/publish", {"wait_for_completion": True})
+    assert again["materialization_status"] == "completed"
+
+
+def test_a_load_in_chunks(service: LocalService, api: Api) -> None:
+    service.runs({"resources": {"orders": {"minimum_duration": 0.1, "outcomes": [{"chunks": 2}]}}})
+    url = api.post(ORDERS)["status_url"]
+    first = api.ended(url)
+    assert first["status"] == "CHUNK_COMPLETED"
+    runs = journalled(service, "orders", 3)
+    assert [run["status"] for run in runs] == ["CHUNK_COMPLETED", "CHUNK_COMPLETED", "COMPLETED"]
+    assert [run["trigger"] for run in runs] == ["request", "continuation", "continuation"]
+    assert len({run["run_id"] for run in runs}) == 3
+    listed = api.all_pages("/elt_stream_runs", elt_stream_id="orders", sort_direction="asc")
+    assert [run["id"] for run in listed] == [run["run_id"] for run in runs]
+    # The last one has loaded all of it.
+    assert listed[-1]["rows_synced"] == 2
+    assert api.run_stream("orders").status == "COMPLETED"
+
+
+def test_chunks_within_an_orchestration(service: LocalService, api: Api) -> None:
+    service.runs({"resources": {"orders": {"outcomes": [{"chunks": 1}]}}})
+    run = api.run_orchestration("nightly")
+    assert run.status == "COMPLETED"
+    entries = journalled(service, "orders", 2)
+    assert {entry["orchestration_run_id"] for entry in entries} == {run.id}
+
+
+def test_an_outcome_survives_a_kill(data: Path) -> None:
+    with LocalService(seed(data), control=True) as service:
+        service.runs({"resources": {"orders": {"minimum_duration": 0.4, "outcomes": [{"fail": "Told to."}, {}]}}})
+        api = Api(service)
+        url = api.post(ORDERS)["status_url"]
+        run = api.until(url, lambda _: True)
+        service.kill()
+        service.start()
+        ended = api.ended(url)
+        assert (ended["id"], ended["status"]) == (run["id"], "FAILED")
+        assert [entry["run_id"] for entry in service.journal_runs("orders")] == [run["id"]]
+
+
+def test_runs_that_vanish(service: LocalService, api: Api) -> None:
+    run = api.run_stream("orders")
+    reverse = api.run_reverse("export")
+    orchestration = api.run_orchestration("nightly")
+    vanish = {"vanish": True}
+    service.runs({"resources": dict.fromkeys(("orders", "export", "nightly"), vanish)})
+    for path in (
+        f"/elt_stream_runs/{run.id}",
+        f"/reverse_etl_sync_runs/{reverse.id}",
+        f"/orchestration_runs/{orchestration.id}",
+    ):
+        api.refused("GET", path, 404)
+    for path in (
+        "/elt_stream_runs?elt_stream_id=orders",
+        "/reverse_etl_sync_runs?reverse_etl_sync_id=export",
+        "/orchestration_runs?orchestration_id=nightly",
+        "/orchestration_runs",
+    ):
+        assert api.get(path)["data"] == [], path
+    assert set(snapshot(api, "orders")) == {"name"}
+    # Others, and what comes later, are to be seen; the journal has all.
+    assert len(api.get("/elt_stream_runs?elt_stream_id=people")["data"]) == 1
+    later = api.run_stream("orders")
+    assert [entry["id"] for entry in api.get("/elt_stream_runs?elt_stream_id=orders")["data"]] == [later.id]
+    assert len(service.journal_runs("orders")) == 3
+    service.runs({})
+    assert len(api.get("/elt_stream_runs?elt_stream_id=orders")["data"]) == 3
+
+
+def test_a_run_that_vanishes_while_it_is_going_ends_all_the_same(service: LocalService, api: Api) -> None:
+    service.runs({"minimum_duration": 0.4})
+    url = api.post(ORDERS)["status_url"]
+    run = api.until(url, lambda _: True)
+    service.runs({"resources": {"orders": {"vanish": True}}})
+    api.refused("GET", f"/elt_stream_runs/{run['id']}", 404)
+    assert api.first(url) is None
+    assert "active_sync" not in snapshot(api, "orders")
+    assert journalled(service, "orders", 1)[0]["status"] == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "said"),
+    [
+        ({"resources": {"nope": {}}}, "'nope'"),
+        ({"resources": {"export": {"outcomes": [{"chunks": 1}]}}}, "only ELT streams"),
+        ({"resources": {"orders": {"outcomes": [{"chunks": 1, "fail": "x"}]}}}, "fail or chunks"),
+        ({"resources": {"orders": {"outcomes": [{"fail": ""}]}}}, "fail"),
+        ({"scheduling_delay": -1}, "scheduling_delay"),
+        ({"surprise": 1}, "surprise"),
+    ],
+)
+def test_behaviour_that_makes_no_sense(service: LocalService, api: Api, behaviour: Any, said: str) -> None:
+    service.runs({"scheduling_delay": 1})
+    assert said in api.refused("PUT", "/_local/runs", 400, json=behaviour)["message"]
+    assert api.get("/_local/runs") == {"scheduling_delay": 1, "outcomes_left": {}}
+
+
+def test_a_reset_leaves_the_seed_and_nothing_else(service: LocalService, api: Api) -> None:
+    begin = {path: api.get(path) for path in ("/transforms/available_references", "/_local/runs", "/_local/faults")}
+    api.run_stream("orders")
+    api.run_reverse("export")
+    api.run_orchestration("nightly")
+    api.post("/transforms/table/publish", {"wait_for_completion": True})
+    api.post("/elt_syncs/shop/disable", status=204)
+    service.faults([{"path": "/connections", "status": 500, "times": "always"}])
+    service.runs({"scheduling_delay": 3, "resources": {"orders": {"outcomes": [{"fail": "x"}]}}})
+    service.reset()
+    assert service.journal_runs() == service.journal_requests() == []
+    assert {path: api.get(path) for path in begin} == begin
+    for path in ("/elt_stream_runs?elt_stream_id=orders", "/orchestration_runs"):
+        assert api.get(path)["data"] == []
+    assert api.get("/connections")["data"]
+    assert api.get("/elt_syncs/shop")["status"] == "NOT_STARTED"
+    assert api.get("/transforms/table")["status"] == "draft"
+    # What was sent is no longer known: all of it is new.
+    assert api.run_reverse("export").synced_rows == 1
+    assert api.run_stream("orders").rows_synced == 2
+
+
+def test_a_reset_breaks_off_what_is_going_on(service: LocalService, api: Api) -> None:
+    service.runs({"minimum_duration": 30})
+    api.until(api.post(ORDERS)["status_url"], lambda _: True)
+    orchestration = api.post("/orchestrations/nightly/request_run")["id"]
+    begin = time.monotonic()
+    service.reset()
+    assert time.monotonic() - begin < 3
+    assert service.journal_runs() == []
+    api.refused("GET", f"/orchestration_runs/{orchestration}", 404)
+    assert api.run_stream("orders").status == "COMPLETED"
+
+
+def test_a_reset_lets_go_of_delayed_requests(service: LocalService, api: Api) -> None:
+    service.faults([{"path": ANY_STREAM, "delay": 600}])
+    seen: list[str] = []
+
+    def ask() -> None:
+        try:
+            api.client.post(ORDERS)
+        except httpx.TransportError as error:
+            seen.append(type(error).__name__)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    deadline = time.monotonic() + 5
+    while not service.journal_requests(ORDERS):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    service.reset()
+    thread.join(5)
+    assert seen == ["RemoteProtocolError"]
+    assert service.journal_runs() == []
+
+
+def test_a_reset_that_cannot_stop_the_work_says_so(data: Path, partner: Partner) -> None:
+    def slow(_: Any) -> tuple[int, dict[str, Any]]:
+        time.sleep(4.5)
+        return 200, {}
+
+    partner.reset()
+    partner.rule = slow
+    wanted = seed(data)
+    wanted["connections"][1] = {"id": "out", "integration_id": "http", "label": "Out", "settings": {"url": partner.url}}
+    with LocalService(wanted, control=True) as service:
+        api = Api(service)
+        url = api.post("/reverse_etl_syncs/export/request_run")["status_url"]
+        deadline = time.monotonic() + 5
+        while not partner.received:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert api.refused("POST", "/_local/reset", 503)["error_code"] == "busy"
+        # It goes on, and is not done twice.
+        assert api.ended(url)["status"] == "COMPLETED"
+        assert len(partner.received) == 1
+        service.reset()
+    partner.reset()
+
+
+def test_many_resets(service: LocalService, api: Api) -> None:
+    for _ in range(10):
+        api.post(ORDERS)
+        api.post("/transforms/table/publish")
+        service.reset()
+    assert api.run_stream("orders").status == "COMPLETED"
+    assert "stumbled" not in service.log
+
+
+def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Path) -> None:
+    more = {
+        "connections": [{"id": "more", "integration_id": "files", "label": "More", "settings": {"path": str(data)}}],
+        "elt_syncs": [
+            {
+                "id": "late",
+                "connection_id": "more",
+                "destination_schema_name": "late",
+                "source_streams": [{"id": "late_orders", "name": "orders", "file": "orders.jsonl"}],
+            }
+        ],
+        "transforms": [
+            {
+                "id": "built",
+                "name": "built",
+                "materialization": "table",
+                "publish": True,
+                "sql_template": "SELECT 7 AS seven",
+            }
+        ],
+    }
+    applied = {"connection": 1, "elt_sync": 1, "elt_stream": 1, "transform": 1}
+    assert api.post("/_local/seed", more) == {"applied": applied}
+    assert api.post("/_local/seed", more) == {"applied": {}}
+    assert api.run_stream("late_orders").rows_synced == 2
+    assert api.until("/transforms/built", lambda body: body["materialization_status"] == "completed")
+    assert [run["trigger"] for run in service.journal_runs("built")] == ["seed"]
+    service.reset()
+    assert api.run_stream("late_orders").rows_synced == 2
+    assert api.client.post("/_local/reset", json={"seed": "drop"}).status_code == 204
+    assert api.get("/connections")["data"] == []
+    assert api.post("/_local/seed", seed(data))["applied"]["elt_stream"] == 2
+    # The service of this module is the others', too: with what it began with.
+    assert api.run_stream("orders").rows_synced == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"surprise": 1}, "surprise: "),
+        ({"connections": [{"id": "x", "integration_id": "odd", "label": "X"}]}, "connections[0].integration_id: "),
+        ({"orchestrations": [{"id": "n", "name": "N", "cron_schedule": "never"}]}, "orchestrations[0].cron_schedule: "),
+    ],
+)
+def test_a_seed_that_is_wrong(api: Api, wrong: Any, said: str) -> None:
+    before = api.get("/orchestrations")
+    refused = api.refused("POST", "/_local/seed", 400, json={"runs": {"minimum_duration": 9}, **wrong})
+    assert refused["message"].startswith(said)
+    assert api.get("/orchestrations") == before
+    assert api.run_stream("orders").status == "COMPLETED"

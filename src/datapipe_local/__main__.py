@@ -4,7 +4,26 @@ from __future__ import annotations
 
 import sys
 
-from datapipe_local.cli import main
+from datapipe_local import cli
+
+
+def main() -> int:
+    """
+    Run the command line.
+
+    :return: The exit status, as :func:`datapipe_local.cli.main` gives it.
+    """
+    try:
+        return cli.main()
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith(__package__):
+            raise
+        print(
+            f"datapipe-local: {error.name} is not installed: pip install 'airflow-provider-datapipe[local]'",
+            file=sys.stderr,
+        )
+        return 1
+
 
 if __name__ == "__main__":
     sys.exit(main())

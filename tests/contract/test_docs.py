@@ -1,0 +1,247 @@
+"""What the README and the docs tell is run, and the tables in them are those of the code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from airflow.sdk import Connection
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+
+from airflow_provider_datapipe.api.endpoints import ENDPOINTS
+from airflow_provider_datapipe.api.endpoints import transforms as transforms_endpoints
+from airflow_provider_datapipe.hooks.connection import base_url, read_extra
+from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+from datapipe_local import app, errors
+from datapipe_local.seed.models import Seed
+from datapipe_local.sources.files import FileOrigin
+from datapipe_local.sources.formats import CsvOptions, JsonLinesOptions, ParquetOptions
+from tests.support.documents import ROOT, Block, blocks, pages
+from tests.support.processes import ReservedPort, Workspace, wait_for
+from tests.support.scripted_server import Reply, ScriptedServer
+
+#: Which test runs a block: by its page and first line, or, for all of one language, by its page and the language.
+RUN_BY = {
+    ("README.md", "make demo"): "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted",
+    ("README.md", "make up"): "tests/system/test_demo.py::test_what_is_kept_running_can_be_logged_in_to",
+    # It can't run itself; .ci/run does, and this looks at what it would do.
+    ("README.md", "make test"): "tests/contract/test_docs.py::test_what_make_runs",
+    ("README.md", "pip install airflow-provider-datapipe"): "tests/contract/test_packaging.py::test_the_provider_alone",
+    ("README.md", "pip install 'airflow-provider-datapipe[local]'"): (
+        "tests/contract/test_packaging.py::test_with_the_local_service"
+    ),
+    ("README.md", "python"): "tests/system/test_examples.py::test_a_dag_of_the_readme_runs",
+    ("docs/local.md", "pip install 'airflow-provider-datapipe[local]'"): (
+        "tests/contract/test_packaging.py::test_with_the_local_service"
+    ),
+    ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
+    ("docs/local.md", "python"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
+}
+EXPORT = "export AIRFLOW_CONN_"
+TO_BE_RUN = [block for block in blocks() if block.language in ("sh", "python")]
+
+
+def is_run_by(block: Block) -> str | None:
+    if block.first_line.startswith(EXPORT) and block.page != "docs/local.md":
+        return "tests/contract/test_docs.py::test_a_connection_that_is_shown_is_one"
+    return RUN_BY.get((block.page, block.first_line)) or RUN_BY.get((block.page, block.language))
+
+
+@pytest.mark.parametrize("block", TO_BE_RUN, ids=lambda block: f"{block.page}: {block.first_line}"[:60])
+def test_every_block_is_run_by_a_test(block: Block) -> None:
+    test = is_run_by(block)
+    assert test, "no test runs this: write one, and name it in RUN_BY"
+    path, _, name = test.partition("::")
+    assert f"def {name}(" in (ROOT / path).read_text()
+
+
+def test_no_block_is_named_that_is_gone() -> None:
+    there = {key for block in TO_BE_RUN for key in ((block.page, block.first_line), (block.page, block.language))}
+    assert RUN_BY.keys() <= there
+
+
+@pytest.mark.parametrize(
+    ("target", "command"),
+    [
+        ("demo", "-m tests.system.demo\n"),
+        ("up", "-m tests.system.demo --keep\n"),
+        ("test", "-m pytest tests/unit tests/contract tests/system\n"),
+    ],
+)
+def test_what_make_runs(target: str, command: str) -> None:
+    done = subprocess.run(  # noqa: S603 - our own Makefile
+        ["make", "--dry-run", target],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith(command)
+
+
+@pytest.mark.parametrize("block", [block for block in TO_BE_RUN if block.first_line.startswith(EXPORT)])
+def test_a_connection_that_is_shown_is_one(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "shop" / "home").mkdir(parents=True)
+    (tmp_path / "shop" / "home" / "api_key").write_text("KEY\n")
+    show = f"{sys.executable} -c 'import os; print(os.environ[\"AIRFLOW_CONN_DATAPIPE_DEFAULT\"])'"
+    said = bash(f"{block.text}\n{show}", tmp_path, os.environ)
+    connection = Connection.from_json(said)
+    assert connection.conn_type == "datapipe"
+    assert base_url(connection) in ("https://api.example.com", "http://127.0.0.1:8484")
+    assert connection.password == "KEY"
+    assert json.loads(said).get("extra", {}).items() <= read_extra(connection).model_dump().items()
+
+
+def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
+    done = subprocess.run(  # noqa: S603 - our own docs
+        ["bash", "-euo", "pipefail", "-c", text],  # noqa: S607
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def test_the_local_service_can_be_tried_as_its_page_says() -> None:
+    page = [block for block in blocks() if block.page == "docs/local.md"]
+    install, folder, init, serve, export, run, look = (block.text.strip() for block in page if block.language == "sh")
+    assert install.startswith("pip install")
+    assert "8484" in export
+    port = ReservedPort()
+    with Workspace("datapipe-docs-") as workspace:
+        here = workspace.path
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
+        env |= {"AIRFLOW_HOME": str(here / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+        # It starts many programs, which start faster compiled.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+
+        bash(folder, here, env)
+        for block in page:
+            if block.file:
+                (here / block.file).write_text(block.text)
+        bash(init, here, env)
+        # The page's port may be busy here.
+        command = f"exec {serve} --port {port.number}"
+        service = workspace.start("serve", ["bash", "-c", command], env=env)
+        ready = f"datapipe-local is ready at http://127.0.0.1:{port.number}"
+        assert f"`{ready}`".replace(str(port.number), "8484") in pages()["docs/local.md"]
+        wait_for("it says so", lambda: ready in service.tail(), limit=30, watch=[service])
+        bash(f"{export.replace('8484', str(port.number))}\n{run}", here, env)
+        service.stop()
+        assert service.exit_status == 0
+        assert json.loads((here / "shop/exports/adults.jsonl").read_text()) == {"id": 1, "name": "Ada"}
+        shown = bash(look, here, env)
+        assert all(name in shown for name in ("Ada", "Bob", "Cyd"))
+    port.release()
+
+
+def test_the_default_port_is_the_one_that_the_page_tells(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        # Taken by us or by somebody else: either way the refusal names it.
+        with suppress(OSError):
+            probe.bind(("127.0.0.1", 8484))
+            probe.listen()
+        command = [sys.executable, "-m", "datapipe_local"]
+        home = ["--home", str(tmp_path / "home")]
+        subprocess.run([*command, "init", *home], check=True, capture_output=True)  # noqa: S603
+        refused = subprocess.run([*command, "serve", *home], check=False, capture_output=True, text=True, timeout=30)  # noqa: S603
+    assert "Port 8484 of 127.0.0.1 is in use" in refused.stderr
+
+
+def test_the_introduction_of_the_endpoints_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", introduction(), re.DOTALL)
+    answer = {
+        "id": "t1",
+        "name": "orders",
+        "status": "draft",
+        "materialization": "view",
+        "sql_template": "SELECT 1",
+        "folder_path": "",
+        "parameters": [],
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "updated_at": "2026-01-01T00:00:00.000Z",
+    }
+    with ScriptedServer([Reply(201, answer)]) as server:
+        connection = {"conn_type": "datapipe", "host": server.url, "password": "KEY"}
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+        names: dict[str, Any] = {}
+        exec(code, names)  # noqa: S102 - our own docs
+        (seen,) = server.seen
+    assert (seen.method, seen.path) == ("POST", "/transforms")
+    assert names["transform"].id == "t1"
+    assert names["DatapipeHook"] is DatapipeHook
+    assert names["transforms"] is transforms_endpoints
+
+
+def introduction() -> str:
+    text = (ROOT / "docs" / "generate_endpoints.py").read_text()
+    return text.partition('_INTRODUCTION = """')[2].partition('"""')[0]
+
+
+def seed_fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        inner = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
+        models = [kind for kind in inner if issubclass(kind, BaseModel)]
+        is_list = str(field.annotation).startswith("list[")
+        yield f"{prefix}{name}"
+        for kind in models:
+            yield from seed_fields(kind, f"{prefix}{name}{'[]' if is_list else ''}.")
+    if model.model_config.get("extra") == "allow":
+        yield f"{prefix}*"
+
+
+def test_the_table_of_the_seed_is_complete() -> None:
+    table = pages()["docs/local.md"].partition("## The seed")[2].partition("### Sources")[0]
+    told = re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)
+    assert sorted(told) == sorted(seed_fields(Seed))
+
+
+@pytest.mark.parametrize("model", [CsvOptions, JsonLinesOptions, ParquetOptions, FileOrigin])
+def test_the_options_of_files_are_complete(model: type[BaseModel]) -> None:
+    sources = pages()["docs/local.md"].partition("### Sources")[2].partition("### Destinations")[0]
+    assert {name for name in model.model_fields if f"`{name}`" not in sources} == set()
+
+
+def test_the_endpoints_that_are_not_there_are_listed() -> None:
+    def shape(method: str, path: str) -> tuple[str, str]:
+        return method, re.sub(r"\{\w+\}", "{}", path)
+
+    routes = [route for route in app.interface_routes() if isinstance(route, APIRoute)]
+    there = {shape(method, route.path) for route in routes for method in route.methods}
+    section = pages()["docs/differences.md"].partition("## Not there yet")[2].partition("| Also")[0]
+    assert set(re.findall(r"`(\w+\.\w+)`", section)) == {
+        name for name, endpoint in ENDPOINTS.items() if shape(endpoint.method, endpoint.path) not in there
+    }
+
+
+def test_the_codes_of_errors_are_listed() -> None:
+    source = Path(errors.__file__).parent
+    code = re.compile(r'(?:error_code|default_code) ?= ?"(\w+)"')
+    # The control plane is not the interface's.
+    files = [file for file in source.rglob("*.py") if file.parent.name != "control"]
+    used = {found for file in files for found in code.findall(file.read_text())}
+    (row,) = re.findall(r"^\| The values of `error_code`: (.*?)\. \|", pages()["docs/differences.md"], re.MULTILINE)
+    # Not raised by us: the framework's answer to a wrong method.
+    assert set(re.findall(r"`(\w+)`", row)) == used | {"method_not_allowed"}
+
+
+def test_every_difference_has_its_source() -> None:
+    rows = re.findall(r"^\| (.*) \|$", pages()["docs/differences.md"].partition("## The seed")[0], re.MULTILINE)
+    told = [row.rsplit(" | ", 1)[-1] for row in rows if not row.startswith(("What |", "Also |"))]
+    assert len(told) > 60
+    assert [source for source in told if not re.search("documented|observed|guessed", source)] == []

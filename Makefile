@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.ready-docs
 
-.PHONY: help demo up test lint docs bench constraints clean
+.PHONY: help demo up test chaos lint docs bench constraints clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         run the example pipeline on real Airflow components, and check the result"
 	@echo "make up           the same, left running until Ctrl-C"
 	@echo "make test         unit, contract and system tests"
+	@echo "make chaos        kill everything at every step, over all kinds of run, and count the runs"
 	@echo "make lint         ruff and mypy"
 	@echo "make docs         build the documentation into docs/_build"
 	@echo "make bench        benchmarks"
@@ -42,6 +43,9 @@ up: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest tests/unit tests/contract tests/system
+
+chaos: $(READY)
+	@exec $(BIN)/python -m tests.system.chaos
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -1,0 +1,133 @@
+"""
+The whole chaos test: ``python -m tests.system.chaos``, or ``make chaos``.
+
+Each thing that can go wrong, for each kind of run in each mode, and combinations of them by chance. Exit status: 0
+only if every resource has had exactly one run, and every task ended as that did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import NoReturn
+
+from tests.support.processes import ProgramError, Workspace
+from tests.system.airflow_api import AirflowApiError
+from tests.system.chaos.cases import KINDS, TRIGGERER, Case, all_single, combined
+from tests.system.chaos.play import Verdict, Wave, connected, service_of
+from tests.system.components import AirflowComponents
+
+#: Seconds that a wave may take for each of its cases, and besides.
+PER_CASE, BESIDES = 10, 180
+
+
+def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
+    """
+    Play cases wave by wave, and tell what became of them.
+
+    :param cases: The cases.
+    :param wave_size: How many are played side by side.
+    """
+    verdicts: list[Verdict] = []
+    with ExitStack() as stack:
+        workspace = stack.enter_context(Workspace("datapipe-chaos-"))
+        dags = workspace.path / "dags"
+        dags.mkdir()
+        service = stack.enter_context(service_of(cases, workspace.path))
+        # Tasks that wait in their slots cost little.
+        airflow = stack.enter_context(AirflowComponents(dags, config={"core.parallelism": "8"}, progress=say))
+        stack.enter_context(connected(airflow, service))
+        for number, begin in enumerate(range(0, len(cases), wave_size), 1):
+            wave = Wave(f"wave_{number}", cases[begin : begin + wave_size], airflow, service, dags)
+            begun = time.monotonic()
+            played = wave.play(limit=BESIDES + PER_CASE * wave_size)
+            verdicts += played
+            wrong = [verdict for verdict in played if verdict.faults]
+            say(
+                f"wave {number}: {len(played)} cases in {time.monotonic() - begun:.0f} s, {len(wrong)} wrong; killed:"
+                f" service {wave.kills['service']}, triggerer {wave.kills['triggerer']}"
+            )
+            for verdict in wrong:
+                say(str(verdict))
+    return verdicts
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """
+    Count the verdicts: by what went wrong, and by kind and mode.
+
+    :param verdicts: The verdicts.
+    """
+    troubles: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        case = verdict.case
+        several = len(case.kills) + (case.fault is not None) - any(kill.startswith("during") for kill in case.kills) > 1
+        trouble = "several of these" if several else case.trouble.split(":")[0]
+        troubles.setdefault(trouble, []).append(verdict)
+    columns = [f"{kind} {mode}" for kind in KINDS for mode in ("deferred", "blocking")]
+    lines = [f"{'':38}{'cases':>6}{'struck':>8}{'resources':>11}{'runs':>6}{'tries':>7}{'wrong':>7}"]
+    groups = {**troubles, **{column: [v for v in verdicts if _column(v) == column] for column in columns}}
+    for name, group in [*groups.items(), ("all", list(verdicts))]:
+        counts = Counter(
+            cases=len(group),
+            struck=sum(verdict.struck for verdict in group),
+            resources=sum(len(verdict.runs) for verdict in group),
+            runs=sum(sum(verdict.runs) for verdict in group),
+            tries=sum(verdict.tries for verdict in group),
+            wrong=sum(bool(verdict.faults) for verdict in group),
+        )
+        lines.append(
+            f"{name:38}{counts['cases']:6}{counts['struck']:8}{counts['resources']:11}{counts['runs']:6}"
+            f"{counts['tries']:7}{counts['wrong']:7}"
+        )
+    return "\n".join(lines)
+
+
+def _column(verdict: Verdict) -> str:
+    return f"{verdict.case.kind} {'deferred' if verdict.case.deferrable else 'blocking'}"
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
+
+
+def terminated(signum: int, frame: object) -> NoReturn:
+    """Turn SIGTERM into an exit that cleans up, as Ctrl-C is one already."""
+    raise SystemExit(128 + signum)
+
+
+def main() -> int:
+    """Run the command, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.system.chaos", description=__doc__)
+    parser.add_argument("--seed", type=int, default=4, help="chooses what is left to chance (default: %(default)s)")
+    parser.add_argument("--combined", type=int, default=50, metavar="N", help="combinations (default: %(default)s)")
+    parser.add_argument("--wave", type=int, default=40, metavar="N", help="cases side by side (default: %(default)s)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose task or trouble contains this")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, terminated)
+    single = all_single(arguments.seed)
+    cases = [*single, *combined(arguments.seed, arguments.combined, len(single))]
+    cases = [case for case in cases if arguments.only in f"{case.task_id} {case.trouble}"]
+    # One wave has all the deaths of the triggerer that a wave can have.
+    cases.sort(key=lambda case: (case.fault == TRIGGERER, case.number % 7))
+    say(f"{len(cases)} cases, seed {arguments.seed}")
+    begun = time.monotonic()
+    try:
+        verdicts = play(cases, arguments.wave)
+    except (ProgramError, AirflowApiError) as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    say(summary(verdicts))
+    wrong = sum(bool(verdict.faults) for verdict in verdicts)
+    say(f"{len(verdicts)} cases in {time.monotonic() - begun:.0f} s: {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

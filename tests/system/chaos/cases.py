@@ -1,0 +1,292 @@
+"""What can go wrong while a run is started and waited for, and the cases that are made of it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Kinds of run: each is an operator of the DAG file.
+KINDS = ("elt_stream", "elt_sync", "orchestration", "transform", "reverse_etl")
+STREAMS_OF_A_SYNC = 3
+
+#: Seconds that a client waits for an answer. What comes later is not heard any more.
+TIMEOUT = 4.0
+#: Seconds by which what is late comes later than that.
+LATE_BY = 2.0
+#: Seconds for which a lost request is looked for: longer than it can be late.
+SETTLE = 8.0
+#: Seconds for which an answer is kept back, in time to be heard, so that something can happen meanwhile.
+HELD_BACK = 3.0
+
+#: Steps at which a task's process is killed, in their order. Those of waiting depend on the mode.
+BEFORE_THE_POST = ("begin", "before_intent", "after_intent", "before_post")
+SINCE_THE_POST = ("after_post", "before_reference", "after_reference")
+WAITING = {True: ("defer", "resume"), False: ("look",)}
+AT_THE_END = ("before_delete", "after_delete")
+
+#: What becomes of the request for a run.
+POST_FAULTS: dict[str, dict[str, Any]] = {
+    "never arrives": {"drop": True, "when": "before"},
+    "answer dropped": {"drop": True, "when": "after"},
+    "answer torn": {"reset": True},
+    "answer garbled": {"malformed": "truncated"},
+    "carried out late": {"delay": TIMEOUT + LATE_BY, "when": "before"},
+    "answered late": {"delay": TIMEOUT + LATE_BY, "when": "after"},
+    "502, not done": {"status": 502, "when": "before"},
+    "502, but done": {"status": 502, "when": "after"},
+}
+#: What becomes of the looks at a run.
+LOOK_FAULTS: dict[str, dict[str, Any]] = {
+    "looks answered 503": {"status": 503, "times": 3, "skip": 1},
+    "looks dropped": {"drop": True, "times": 2, "skip": 1},
+}
+#: Faults during which somebody else is killed: the task's process, or the service.
+HELD_FAULTS: dict[str, dict[str, Any]] = {
+    "task killed, request on its way": {"delay": HELD_BACK, "when": "before"},
+    "task killed, answer on its way": {"delay": HELD_BACK, "when": "after"},
+    "service killed, request on its way": {"delay": HELD_BACK, "when": "before"},
+    "service killed, answer on its way": {"delay": HELD_BACK, "when": "after"},
+}
+TRIGGERER = "triggerer killed"
+FAULTS = {**POST_FAULTS, **LOOK_FAULTS, **HELD_FAULTS}
+
+_STARTERS = {
+    "elt_stream": "/elt_streams/{id}/request_run",
+    "elt_sync": "/elt_streams/{id}/request_run",
+    "orchestration": "/orchestrations/{id}/request_run",
+    "transform": "/transforms/{id}/publish",
+    "reverse_etl": "/reverse_etl_syncs/{id}/request_run",
+}
+_OPTIONS = {
+    "elt_stream": "stream_id",
+    "elt_sync": "sync_id",
+    "orchestration": "orchestration_id",
+    "transform": "transform_id",
+    "reverse_etl": "reverse_etl_sync_id",
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    One task, on resources of its own.
+
+    :param number: Tells it apart.
+    :param kind: What it runs.
+    :param deferrable: Its mode.
+    :param kills: The steps at which its process is killed, as ``step:n``.
+    :param fault: What else goes wrong: one of FAULTS, or TRIGGERER.
+    :param fails: Its run ends badly.
+    :param duration: Seconds that its runs take at the least.
+    """
+
+    number: int
+    kind: str
+    deferrable: bool
+    kills: tuple[str, ...] = ()
+    fault: str | None = None
+    fails: bool = False
+    duration: float = 1.5
+
+    @property
+    def task_id(self) -> str:
+        """Its task; its resources are named after it."""
+        return f"case{self.number:03}_{self.kind}_{'deferred' if self.deferrable else 'blocking'}"
+
+    @property
+    def resources(self) -> list[str]:
+        """The ids of what is run."""
+        if self.kind == "elt_sync":
+            return [f"{self.task_id}_{number}" for number in range(STREAMS_OF_A_SYNC)]
+        return [self.task_id]
+
+    @property
+    def struck(self) -> str:
+        """The resource whose request meets the fault, and whose run ends badly."""
+        return self.resources[len(self.resources) // 2]
+
+    @property
+    def trouble(self) -> str:
+        """What goes wrong, for people."""
+        kills = [f"killed at {kill.removesuffix(':1')}" for kill in self.kills if not kill.startswith("during_post")]
+        return " + ".join([*kills, *([self.fault] if self.fault else [])])
+
+    def task(self) -> dict[str, Any]:
+        """Say it to the DAG file."""
+        return {
+            "task_id": self.task_id,
+            "kind": self.kind,
+            "deferrable": self.deferrable,
+            "strikes": list(self.kills),
+            "arguments": {_OPTIONS[self.kind]: self.task_id},
+        }
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Say its fault to the service."""
+        if self.fault is None or self.fault == TRIGGERER:
+            return []
+        if self.fault in LOOK_FAULTS:
+            return [{"method": "GET", "path": "/**", "resource_id": self.struck, **FAULTS[self.fault]}]
+        return [{"method": "POST", "path": _STARTERS[self.kind], "resource_id": self.struck, **FAULTS[self.fault]}]
+
+    def behaviour(self) -> dict[str, dict[str, Any]]:
+        """Say to the service how its runs go."""
+        runs: dict[str, dict[str, Any]] = {each: {"minimum_duration": self.duration} for each in self.resources}
+        if self.fails:
+            runs[self.struck]["outcomes"] = [{"fail": "as the chaos test wants it", "times": 100}]
+        return runs
+
+
+@dataclass
+class _Maker:
+    """Makes cases out of what goes wrong."""
+
+    rng: random.Random
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def make(self, kind: str, *, deferrable: bool, steps: Sequence[str] = (), fault: str | None = None) -> Case:
+        kills = tuple(f"{step}:{self._time(kind, step)}" for step in steps)
+        if fault is not None and fault.startswith("task killed"):
+            kills += (f"during_post:{2 if kind == 'elt_sync' else 1}",)
+        duration = self.rng.choice((0.0, 1.5, 3.0))
+        if fault in LOOK_FAULTS or not {"look", "defer", "resume"}.isdisjoint(steps):
+            # Else it would be over before it is waited for.
+            duration = 4.0
+        elif fault == TRIGGERER:
+            duration = self.rng.choice((8.0, 16.0))
+        # A run that ended badly is followed by another when its task is tried again, as it should be. So a task may
+        # not be killed once its run may have failed.
+        can_fail = not set(steps).intersection((*SINCE_THE_POST, *AT_THE_END, "defer", "resume", "look"))
+        number = next(self.numbers)
+        fails = can_fail and not (fault or "").startswith("task killed") and number % 4 == 0
+        return Case(number, kind, deferrable, kills, fault, fails, duration)
+
+    def _time(self, kind: str, step: str) -> int:
+        """Choose the n in ``step:n``: each stream of a sync has its own, and looks come before the start, too."""
+        if step == "look":
+            return self.rng.randint(7, 9) if kind == "elt_sync" else self.rng.randint(2, 4)
+        several = kind == "elt_sync" and step not in ("begin", "defer", "resume")
+        return self.rng.randint(1, STREAMS_OF_A_SYNC) if several else 1
+
+
+def troubles(*, deferrable: bool) -> list[tuple[tuple[str, ...], str | None]]:
+    """List each single thing that can go wrong in a mode: steps of a kill, and a fault."""
+    steps = (*BEFORE_THE_POST, *SINCE_THE_POST, *WAITING[deferrable], *AT_THE_END)
+    faults = [*FAULTS, TRIGGERER] if deferrable else [*FAULTS]
+    return [*(((step,), None) for step in steps), *(((), fault) for fault in faults)]
+
+
+def few(seed: int) -> list[Case]:
+    """
+    Make a case of each thing that can go wrong, over all kinds and both modes.
+
+    :param seed: Chooses what is left to chance.
+    """
+    maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
+    kinds = itertools.cycle(KINDS)
+    cases = []
+    # Waiting differs between the modes. All else is one matter, and the modes take turns.
+    for position, (steps, fault) in enumerate(troubles(deferrable=True)):
+        own = {*WAITING[True], TRIGGERER}.intersection((*steps, fault))
+        cases.append(maker.make(next(kinds), deferrable=bool(own) or position % 2 == 0, steps=steps, fault=fault))
+    cases += [maker.make(next(kinds), deferrable=False, steps=(step,)) for step in WAITING[False]]
+    return cases
+
+
+def all_single(seed: int) -> list[Case]:
+    """
+    Make a case of each thing that can go wrong, for each kind in each mode.
+
+    :param seed: Chooses what is left to chance.
+    """
+    maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
+    return [
+        maker.make(kind, deferrable=deferrable, steps=steps, fault=fault)
+        for deferrable in (True, False)
+        for steps, fault in troubles(deferrable=deferrable)
+        for kind in KINDS
+    ]
+
+
+def combined(seed: int, count: int, after: int) -> list[Case]:
+    """
+    Make cases in which several things go wrong.
+
+    :param seed: Chooses them.
+    :param count: How many.
+    :param after: The number of the last case before them.
+    """
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    maker = _Maker(rng, itertools.count(after + 1))
+    cases = []
+    for _ in range(count):
+        deferrable = rng.random() < 0.5
+        steps = [each for each, fault in troubles(deferrable=deferrable) if fault is None]
+        faults = [fault for each, fault in troubles(deferrable=deferrable) if fault is not None]
+        chosen = {step for each in rng.sample(steps, rng.randint(1, 3)) for step in each}
+        fault = rng.choice(faults) if rng.random() < 0.7 else None
+        cases.append(maker.make(rng.choice(KINDS), deferrable=deferrable, steps=sorted(chosen), fault=fault))
+    return cases
+
+
+def seed_of(cases: Sequence[Case], folder: str) -> dict[str, list[dict[str, Any]]]:
+    """
+    Describe the resources of cases to the service.
+
+    :param cases: The cases.
+    :param folder: Where the file ``rows.csv`` is.
+    """
+    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    seed: dict[str, list[dict[str, Any]]] = {
+        "connections": [
+            {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": folder}},
+            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": f"{folder}/out"}},
+        ],
+        "transforms": [
+            {"id": "numbers", "name": "numbers", "publish": True, "sql_template": "SELECT range AS id FROM range(20)"}
+        ],
+        "elt_syncs": [],
+        "orchestrations": [],
+        "reverse_etl_syncs": [],
+    }
+    for case in cases:
+        match case.kind:
+            case "elt_stream" | "elt_sync":
+                seed["elt_syncs"].append(
+                    {
+                        "id": case.task_id if case.kind == "elt_sync" else f"sync_of_{case.task_id}",
+                        "connection_id": "rows",
+                        "destination_schema_name": case.task_id,
+                        "source_streams": [
+                            {"id": resource, "name": f"rows_{number}", "file": "rows.csv"}
+                            for number, resource in enumerate(case.resources)
+                        ],
+                    }
+                )
+            case "orchestration":
+                seed["orchestrations"].append({"id": case.task_id, "name": case.task_id, "cron_schedule": "0 0 1 1 *"})
+            case "transform":
+                seed["transforms"].append(
+                    {
+                        "id": case.task_id,
+                        "name": case.task_id,
+                        "folder_path": "chaos",
+                        "materialization": "table",
+                        "sql_template": "SELECT 1 AS id",
+                    }
+                )
+            case _:
+                seed["reverse_etl_syncs"].append(
+                    {
+                        "id": case.task_id,
+                        "source_id": "numbers",
+                        "destination_connection_id": "exports",
+                        "object_type_id": case.task_id,
+                        "enabled": True,
+                        "operation": {"mode": "upsert", "mappings": [mapping]},
+                    }
+                )
+    return seed

@@ -1,0 +1,252 @@
+"""
+Runs of every kind, by tasks that kill their own process where their plan says so.
+
+There is a DAG for each plan in the folder ``chaos_plans`` beside this file; tests/system/chaos writes them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+
+import pendulum
+from airflow.sdk import DAG, get_parsing_context
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.runs.errors import RunFailedError
+from airflow_provider_datapipe.runs.wait import EndReason
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.api.request import Request
+    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.start import StartPolicy
+
+T = TypeVar("T")
+
+PLANS = Path(__file__).with_name("chaos_plans")
+#: The endpoints that start what the operators start.
+STARTERS = frozenset({"request_run", "publish"})
+#: Seconds after which a request is on its way, and its answer, which the service keeps back, is not.
+ON_THE_WAY = 0.7
+
+
+class Doom:
+    """
+    Ends this process at given steps.
+
+    :param strikes: The steps, as ``step:n``: the n-th time that one process reaches it. Each strikes once, whatever
+        becomes of the process.
+    :param marks: Where it is noted, by name, which have struck; a folder.
+    :param victim: Whose strikes they are.
+    """
+
+    def __init__(self, strikes: Sequence[str], marks: str, victim: str) -> None:
+        self._strikes = frozenset(strikes)
+        self._marks = Path(marks)
+        self._victim = victim
+        self._reached: Counter[str] = Counter()
+
+    def reach(self, step: str, after: float = 0) -> None:
+        """
+        Die, if this is the time.
+
+        :param step: Where this process is.
+        :param after: Seconds to go on before.
+        """
+        self._reached[step] += 1
+        strike = f"{step}:{self._reached[step]}"
+        if strike not in self._strikes:
+            return
+        try:
+            # Before the kill: nothing is noted after it.
+            (self._marks / f"{self._victim}.{strike}").touch(exist_ok=False)
+        except FileExistsError:
+            return
+        if after:
+            threading.Timer(after, die).start()
+        else:
+            die()
+
+
+def die() -> NoReturn:
+    """End this process at this very instant: no handler runs, nothing is flushed."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("a process survived its SIGKILL")
+
+
+class DoomedRecords:
+    """
+    What a task remembers, with a strike around each change.
+
+    :param records: Airflow's task state.
+    :param doom: Strikes.
+    """
+
+    def __init__(self, records: Records, doom: Doom) -> None:
+        self._records = records
+        self._doom = doom
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._records, name)
+
+    def set(self, key: str, value: Any, **options: Any) -> None:
+        what = "reference" if value.get("reference") else "intent"
+        self._doom.reach(f"before_{what}")
+        self._records.set(key, value, **options)
+        self._doom.reach(f"after_{what}")
+
+    def delete(self, key: str) -> None:
+        self._doom.reach("before_delete")
+        self._records.delete(key)
+        self._doom.reach("after_delete")
+
+
+class DoomedHook(DatapipeHook):
+    """
+    The hook, with a strike around each request that starts a run, and before each other one.
+
+    :param datapipe_conn_id: The connection.
+    :param doom: Strikes.
+    """
+
+    def __init__(self, datapipe_conn_id: str, doom: Doom) -> None:
+        super().__init__(datapipe_conn_id)
+        self._doom = doom
+
+    def send(self, request: Request[T]) -> T:
+        if request.endpoint.name.rpartition(".")[2] not in STARTERS:
+            self._doom.reach("look")
+            return super().send(request)
+        self._doom.reach("before_post")
+        self._doom.reach("during_post", ON_THE_WAY)
+        answer = super().send(request)
+        self._doom.reach("after_post")
+        return answer
+
+
+class DoomedOperator(DatapipeRunOperator):
+    """
+    An operator that is killed by plan.
+
+    :param strikes: See :class:`Doom`.
+    :param marks: See :class:`Doom`.
+    :param settle: As in :class:`~airflow_provider_datapipe.runs.start.StartPolicy`, which fits this service.
+    """
+
+    def __init__(self, *, strikes: Sequence[str], marks: str, settle: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.strikes = strikes
+        self.marks = marks
+        self.settle = settle
+
+    def execute(self, context: Context) -> Any:
+        self._doom = Doom(self.strikes, self.marks, self.task_id)
+        self._doom.reach("begin")
+        try:
+            return super().execute(self._doomed(context))
+        except RunFailedError as error:
+            self._end(error)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        self._doom = Doom(self.strikes, self.marks, self.task_id)
+        self._doom.reach("resume")
+        try:
+            return super().execute_complete(self._doomed(context), event)
+        except RunFailedError as error:
+            self._end(error)
+
+    def _end(self, error: RunFailedError) -> NoReturn:
+        """A try after a run that failed starts another one, as it should. Here each task is to end with its first."""
+        ended = self._under_way.ended if self._under_way else []
+        if any(end.reason is not EndReason.RUN_OVER for end in ended):
+            # A stream of a sync has not had its run yet.
+            raise error
+        raise AirflowFailException(str(error)) from error
+
+    def defer(self, **arguments: Any) -> NoReturn:
+        self._doom.reach("defer")
+        super().defer(**arguments)
+        raise AssertionError("deferring raises")
+
+    def _doomed(self, context: Context) -> Context:
+        doomed = cast("dict[str, Any]", context)
+        doomed["task_state_store"] = DoomedRecords(doomed["task_state_store"], self._doom)
+        return context
+
+    def _hook(self) -> DatapipeHook:
+        return DoomedHook(self.datapipe_conn_id, self._doom)
+
+    def _start_policy(self) -> StartPolicy:
+        return replace(super()._start_policy(), settle=self.settle, look_interval=1)
+
+
+class DoomedStream(DoomedOperator, EltStreamRunOperator):
+    """Runs an ELT stream."""
+
+
+class DoomedSync(DoomedOperator, EltSyncRunOperator):
+    """Runs the streams of an ELT sync."""
+
+
+class DoomedOrchestration(DoomedOperator, OrchestrationRunOperator):
+    """Runs an orchestration."""
+
+
+class DoomedTransform(DoomedOperator, TransformPublishOperator):
+    """Publishes a transform."""
+
+
+class DoomedReverseEtl(DoomedOperator, ReverseEtlRunOperator):
+    """Runs a reverse ETL sync."""
+
+
+OPERATORS: dict[str, type[DoomedOperator]] = {
+    "elt_stream": DoomedStream,
+    "elt_sync": DoomedSync,
+    "orchestration": DoomedOrchestration,
+    "transform": DoomedTransform,
+    "reverse_etl": DoomedReverseEtl,
+}
+
+# A task's process needs its own DAG only.
+for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
+    plan = json.loads(file.read_text(encoding="utf-8"))
+    with DAG(
+        dag_id=plan["dag_id"],
+        start_date=pendulum.datetime(2026, 1, 1),
+        schedule=None,
+        catchup=False,
+        max_active_tasks=1000,
+        default_args={
+            "retries": 10,
+            "retry_delay": timedelta(seconds=2),
+            "datapipe_conn_id": plan["conn_id"],
+            "poll_interval": 1,
+            "marks": plan["marks"],
+            "settle": plan["settle"],
+        },
+    ) as dag:
+        for task in plan["tasks"]:
+            OPERATORS[task["kind"]](
+                task_id=task["task_id"],
+                deferrable=task["deferrable"],
+                strikes=task["strikes"],
+                **task["arguments"],
+            )
+    globals()[plan["dag_id"]] = dag

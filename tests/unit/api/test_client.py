@@ -149,6 +149,17 @@ def test_what_the_rate_limit_turned_away_is_sent_again(send: Send) -> None:
     assert len(server.seen) == 2
 
 
+def test_what_is_tried_again_is_logged_once_and_briefly(send: Send, caplog: pytest.LogCaptureFixture) -> None:
+    replies = [Reply(500, {"error_code": "e", "message": f"broken, {KEY}"})] * 4 + [Reply(body=RUN)]
+    with caplog.at_level("INFO", "airflow_provider_datapipe"), ScriptedServer(replies) as server:
+        send(settings_for(server), elt_stream_runs.get("r"))
+    ours = [record for record in caplog.records if record.name.startswith("airflow_provider_datapipe")]
+    assert [record.levelname for record in ours] == ["WARNING", "INFO"]
+    assert "Trying again for up to 5 s" in ours[0].getMessage()
+    assert "succeeded at attempt 5" in ours[1].getMessage()
+    assert KEY not in caplog.text
+
+
 def test_a_wait_longer_than_the_budget_is_not_begun(send: Send) -> None:
     with (
         ScriptedServer([Reply(429, headers={"retry-after": "3600"})]) as server,

@@ -91,7 +91,7 @@ def test_bodies_of_other_statuses(service: LocalService, api: Api, status: int) 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_delay_beyond_what_the_client_waits(service: LocalService, api: Api, when: str) -> None:
-    fault(service, delay=0.6, when=when)
+    fault(service, delay=1.2, when=when)
     with pytest.raises(httpx.ReadTimeout):
         api.client.post(ORDERS, timeout=0.2)
     # Who was gone by then had asked all the same.

@@ -1,0 +1,29 @@
+"""The page about the control plane: its examples run, in their order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.datapipe_local.controlled import seed
+from tests.support.local_service import LocalService
+
+PAGE = Path(__file__).parents[3] / "docs" / "local_control.md"
+
+
+def test_the_examples_do_as_they_say(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 9
+    with LocalService(seed(data), control=True) as service:
+        monkeypatch.setenv("DATAPIPE_LOCAL_URL", service.base_url)
+        monkeypatch.setenv("DATAPIPE_LOCAL_API_KEY", service.api_key)
+        namespace: dict[str, Any] = {}
+        for number, block in enumerate(blocks):
+            # Each starts where the one before it has left nothing undone.
+            while number and any(run["finished_at"] is None for run in service.journal_runs()):
+                pass
+            exec(compile(block, f"{PAGE.name}, example {number}", "exec"), namespace)  # noqa: S102 - our own page
+        namespace["service"].close()

@@ -22,6 +22,13 @@ from tests.system.chaos.cases import KINDS, TRIGGERER, Case, all_single, combine
 from tests.system.chaos.play import Verdict, Wave, connected, service_of
 from tests.system.components import AirflowComponents
 
+CONFIG = {
+    # Tasks that wait in their slots cost little.
+    "core.parallelism": "8",
+    # The end of a worker is noticed by its silence.
+    "scheduler.task_instance_heartbeat_timeout": "20",
+    "scheduler.task_instance_heartbeat_timeout_detection_interval": "3",
+}
 #: Seconds that a wave may take for each of its cases, and besides.
 PER_CASE, BESIDES = 10, 180
 
@@ -39,8 +46,7 @@ def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
         dags = workspace.path / "dags"
         dags.mkdir()
         service = stack.enter_context(service_of(cases, workspace.path))
-        # Tasks that wait in their slots cost little.
-        airflow = stack.enter_context(AirflowComponents(dags, config={"core.parallelism": "8"}, progress=say))
+        airflow = stack.enter_context(AirflowComponents(dags, config=CONFIG, progress=say))
         stack.enter_context(connected(airflow, service))
         for number, begin in enumerate(range(0, len(cases), wave_size), 1):
             wave = Wave(f"wave_{number}", cases[begin : begin + wave_size], airflow, service, dags)
@@ -69,6 +75,8 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         several = len(case.kills) + (case.fault is not None) - any(kill.startswith("during") for kill in case.kills) > 1
         trouble = "several of these" if several else case.trouble.split(":")[0]
         troubles.setdefault(trouble, []).append(verdict)
+    if killed := [verdict for verdict in verdicts if verdict.case.worker and verdict.case.kills]:
+        troubles["of these: with the worker"] = killed
     columns = [f"{kind} {mode}" for kind in KINDS for mode in ("deferred", "blocking")]
     lines = [f"{'':38}{'cases':>6}{'struck':>8}{'resources':>11}{'runs':>6}{'tries':>7}{'wrong':>7}"]
     groups = {**troubles, **{column: [v for v in verdicts if _column(v) == column] for column in columns}}

@@ -53,6 +53,9 @@ HELD_FAULTS: dict[str, dict[str, Any]] = {
 TRIGGERER = "triggerer killed"
 FAULTS = {**POST_FAULTS, **LOOK_FAULTS, **HELD_FAULTS}
 
+#: The share of combinations in which the worker dies with the task's process.
+WORKERS = 0.3
+
 _STARTERS = {
     "elt_stream": "/elt_streams/{id}/request_run",
     "elt_sync": "/elt_streams/{id}/request_run",
@@ -81,6 +84,7 @@ class Case:
     :param fault: What else goes wrong: one of FAULTS, or TRIGGERER.
     :param fails: Its run ends badly.
     :param duration: Seconds that its runs take at the least.
+    :param worker: The worker is killed with the task's process.
     """
 
     number: int
@@ -90,6 +94,7 @@ class Case:
     fault: str | None = None
     fails: bool = False
     duration: float = 1.5
+    worker: bool = False
 
     @property
     def task_id(self) -> str:
@@ -111,7 +116,8 @@ class Case:
     @property
     def trouble(self) -> str:
         """What goes wrong, for people."""
-        kills = [f"killed at {kill.removesuffix(':1')}" for kill in self.kills if not kill.startswith("during_post")]
+        who = "worker killed" if self.worker else "killed"
+        kills = [f"{who} at {kill.removesuffix(':1')}" for kill in self.kills if not kill.startswith("during_post")]
         return " + ".join([*kills, *([self.fault] if self.fault else [])])
 
     def task(self) -> dict[str, Any]:
@@ -121,6 +127,7 @@ class Case:
             "kind": self.kind,
             "deferrable": self.deferrable,
             "strikes": list(self.kills),
+            "worker": self.worker,
             "arguments": {_OPTIONS[self.kind]: self.task_id},
         }
 
@@ -147,7 +154,9 @@ class _Maker:
     rng: random.Random
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def make(self, kind: str, *, deferrable: bool, steps: Sequence[str] = (), fault: str | None = None) -> Case:
+    def make(
+        self, kind: str, *, deferrable: bool, steps: Sequence[str] = (), fault: str | None = None, worker: bool = False
+    ) -> Case:
         kills = tuple(f"{step}:{self._time(kind, step)}" for step in steps)
         if fault is not None and fault.startswith("task killed"):
             kills += (f"during_post:{2 if kind == 'elt_sync' else 1}",)
@@ -155,6 +164,9 @@ class _Maker:
         if fault in LOOK_FAULTS or not {"look", "defer", "resume"}.isdisjoint(steps):
             # Else it would be over before it is waited for.
             duration = 4.0
+        elif fault == "carried out late":
+            # Else it would meet the run of a request that was sent again, and be refused.
+            duration = 0.5
         elif fault == TRIGGERER:
             duration = self.rng.choice((8.0, 16.0))
         # A run that ended badly is followed by another when its task is tried again, as it should be. So a task may
@@ -162,7 +174,7 @@ class _Maker:
         can_fail = not set(steps).intersection((*SINCE_THE_POST, *AT_THE_END, "defer", "resume", "look"))
         number = next(self.numbers)
         fails = can_fail and not (fault or "").startswith("task killed") and number % 4 == 0
-        return Case(number, kind, deferrable, kills, fault, fails, duration)
+        return Case(number, kind, deferrable, kills, fault, fails, duration, worker)
 
     def _time(self, kind: str, step: str) -> int:
         """Choose the n in ``step:n``: each stream of a sync has its own, and looks come before the start, too."""
@@ -228,7 +240,15 @@ def combined(seed: int, count: int, after: int) -> list[Case]:
         faults = [fault for each, fault in troubles(deferrable=deferrable) if fault is not None]
         chosen = {step for each in rng.sample(steps, rng.randint(1, 3)) for step in each}
         fault = rng.choice(faults) if rng.random() < 0.7 else None
-        cases.append(maker.make(rng.choice(KINDS), deferrable=deferrable, steps=sorted(chosen), fault=fault))
+        cases.append(
+            maker.make(
+                rng.choice(KINDS),
+                deferrable=deferrable,
+                steps=sorted(chosen),
+                fault=fault,
+                worker=rng.random() < WORKERS,
+            )
+        )
     return cases
 
 

@@ -54,12 +54,14 @@ class Doom:
         becomes of the process.
     :param marks: Where it is noted, by name, which have struck; a folder.
     :param victim: Whose strikes they are.
+    :param worker: The worker dies, too, so that nobody tells Airflow of the end.
     """
 
-    def __init__(self, strikes: Sequence[str], marks: str, victim: str) -> None:
+    def __init__(self, strikes: Sequence[str], marks: str, victim: str, *, worker: bool) -> None:
         self._strikes = frozenset(strikes)
         self._marks = Path(marks)
         self._victim = victim
+        self._worker = worker
         self._reached: Counter[str] = Counter()
 
     def reach(self, step: str, after: float = 0) -> None:
@@ -79,15 +81,17 @@ class Doom:
         except FileExistsError:
             return
         if after:
-            threading.Timer(after, die).start()
+            threading.Timer(after, self._die).start()
         else:
-            die()
+            self._die()
 
-
-def die() -> NoReturn:
-    """End this process at this very instant: no handler runs, nothing is flushed."""
-    os.kill(os.getpid(), signal.SIGKILL)
-    raise AssertionError("a process survived its SIGKILL")
+    def _die(self) -> NoReturn:
+        """End this process at this very instant: no handler runs, nothing is flushed."""
+        if self._worker:
+            # The LocalExecutor's: it supervises the task itself.
+            os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("a process survived its SIGKILL")
 
 
 class DoomedRecords:
@@ -146,17 +150,19 @@ class DoomedOperator(DatapipeRunOperator):
 
     :param strikes: See :class:`Doom`.
     :param marks: See :class:`Doom`.
+    :param worker: See :class:`Doom`.
     :param settle: As in :class:`~airflow_provider_datapipe.runs.start.StartPolicy`, which fits this service.
     """
 
-    def __init__(self, *, strikes: Sequence[str], marks: str, settle: float, **kwargs: Any) -> None:
+    def __init__(self, *, strikes: Sequence[str], marks: str, worker: bool, settle: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.strikes = strikes
         self.marks = marks
+        self.worker = worker
         self.settle = settle
 
     def execute(self, context: Context) -> Any:
-        self._doom = Doom(self.strikes, self.marks, self.task_id)
+        self._doom = Doom(self.strikes, self.marks, self.task_id, worker=self.worker)
         self._doom.reach("begin")
         try:
             return super().execute(self._doomed(context))
@@ -164,7 +170,7 @@ class DoomedOperator(DatapipeRunOperator):
             self._end(error)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        self._doom = Doom(self.strikes, self.marks, self.task_id)
+        self._doom = Doom(self.strikes, self.marks, self.task_id, worker=self.worker)
         self._doom.reach("resume")
         try:
             return super().execute_complete(self._doomed(context), event)
@@ -247,6 +253,7 @@ for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
                 task_id=task["task_id"],
                 deferrable=task["deferrable"],
                 strikes=task["strikes"],
+                worker=task["worker"],
                 **task["arguments"],
             )
     globals()[plan["dag_id"]] = dag

@@ -45,6 +45,9 @@ RUN_BY = {
         "tests/contract/test_packaging.py::test_with_the_local_service"
     ),
     ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
+    ("docs/local_control.md", "python"): (
+        "tests/contract/datapipe_local/test_control_docs.py::test_the_examples_do_as_they_say"
+    ),
     ("docs/local.md", "python"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
 }
 EXPORT = "export AIRFLOW_CONN_"

@@ -11,6 +11,8 @@ from typing import Any
 #: Kinds of run: each is an operator of the DAG file.
 KINDS = ("elt_stream", "elt_sync", "orchestration", "transform", "reverse_etl")
 STREAMS_OF_A_SYNC = 3
+#: Slices of a load before its last run.
+SLICES = 2
 
 #: Seconds that a client waits for an answer. What comes later is not heard any more.
 TIMEOUT = 4.0
@@ -85,6 +87,7 @@ class Case:
     :param fails: Its run ends badly.
     :param duration: Seconds that its runs take at the least.
     :param worker: The worker is killed with the task's process.
+    :param in_slices: Its run is a load in slices, which has a run for each.
     """
 
     number: int
@@ -95,6 +98,7 @@ class Case:
     fails: bool = False
     duration: float = 1.5
     worker: bool = False
+    in_slices: bool = False
 
     @property
     def task_id(self) -> str:
@@ -144,6 +148,8 @@ class Case:
         runs: dict[str, dict[str, Any]] = {each: {"minimum_duration": self.duration} for each in self.resources}
         if self.fails:
             runs[self.struck]["outcomes"] = [{"fail": "as the chaos test wants it", "times": 100}]
+        if self.in_slices:
+            runs[self.struck]["outcomes"] = [{"chunks": SLICES, "times": 100}]
         return runs
 
 
@@ -169,12 +175,22 @@ class _Maker:
             duration = 0.5
         elif fault == TRIGGERER:
             duration = self.rng.choice((8.0, 16.0))
-        # A run that ended badly is followed by another when its task is tried again, as it should be. So a task may
-        # not be killed once its run may have failed.
-        can_fail = not set(steps).intersection((*SINCE_THE_POST, *AT_THE_END, "defer", "resume", "look"))
         number = next(self.numbers)
-        fails = can_fail and not (fault or "").startswith("task killed") and number % 4 == 0
-        return Case(number, kind, deferrable, kills, fault, fails, duration, worker)
+        fails = number % 4 == 0 and self._can_fail(kind, kills, fault)
+        in_slices = kind == "elt_stream" and not fails and number % 2 == 0
+        return Case(number, kind, deferrable, kills, fault, fails, duration, worker, in_slices)
+
+    @staticmethod
+    def _can_fail(kind: str, kills: Sequence[str], fault: str | None) -> bool:
+        """
+        Tell whether a case can have a run that ends badly.
+
+        Such a run is followed by another when its task is tried again, as it should be. So the task may not be killed
+        once that run may have ended; of a sync's streams that is the second one's.
+        """
+        early = {f"{step}:{n}" for step in BEFORE_THE_POST for n in (1, 2)}
+        several_in_sync = kind == "elt_sync" and len(kills) > 1
+        return early.issuperset(kills) and not several_in_sync and not (fault or "").startswith("task killed")
 
     def _time(self, kind: str, step: str) -> int:
         """Choose the n in ``step:n``: each stream of a sync has its own, and looks come before the start, too."""
@@ -205,6 +221,13 @@ def few(seed: int) -> list[Case]:
         own = {*WAITING[True], TRIGGERER}.intersection((*steps, fault))
         cases.append(maker.make(next(kinds), deferrable=bool(own) or position % 2 == 0, steps=steps, fault=fault))
     cases += [maker.make(next(kinds), deferrable=False, steps=(step,)) for step in WAITING[False]]
+    # What has gone wrong once.
+    cases += [
+        maker.make("elt_sync", deferrable=False, fault="answer garbled"),
+        maker.make("elt_sync", deferrable=True, steps=("after_delete",)),
+        maker.make("orchestration", deferrable=False, steps=("after_delete",)),
+        maker.make("reverse_etl", deferrable=True, fault="carried out late"),
+    ]
     return cases
 
 

@@ -7,10 +7,10 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.concurrency import run_in_threadpool
 
-from airflow_provider_datapipe.api.models.common import Body
 from airflow_provider_datapipe.api.models.transforms import (
     MaterializationStatus,
     PublishRequest,
+    RematerializeRequest,
     TransformStatus,
 )
 from datapipe_local.routes import answers
@@ -23,12 +23,6 @@ router = APIRouter(prefix="/transforms", tags=["transforms"])
 
 _LONGEST_WAIT = 45.0
 _BETWEEN_LOOKS = 0.05
-
-
-class RematerializeRequest(Body):
-    """``TransformRematerializeRequestDto``: no overrides. That it can wait, as publishing can, is a guess."""
-
-    wait_for_completion: bool = False
 
 
 @router.get("")

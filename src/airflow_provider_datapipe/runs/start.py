@@ -105,11 +105,11 @@ def start(
     record = Record.from_dict(kept) if kept else None
     if record is not None:
         seen = yield from _resume(kind, target, record, policy, clock)
-        if seen is not None:
+        if seen is not None and _is_good(seen, policy):
             records.set(key, replace(record, reference=seen.reference).as_dict())
             return seen
-        if record.reference is not None:
-            # That run has ended, and not well: this is a fresh start.
+        if seen is not None or record.reference is not None:
+            # That run has ended, and not well, or is gone: this is a fresh start.
             records.delete(key)
             record = None
     # An intent without a reference: an earlier try may have sent a request that no run shows yet.
@@ -138,18 +138,22 @@ def start(
 def _resume(
     kind: Kind, target: Target, record: Record, policy: StartPolicy, clock: Callable[[], float]
 ) -> Steps[Observation | None]:
-    """Give the run that an earlier try of the task started, if it is worth going on with."""
+    """Give the run that an earlier try of the task started, if there is one."""
     if record.reference is None:
         # The earlier try ended between its intent and the answer: its request may have been carried out, or be yet.
         return (yield from _look_for_lost(kind, target, record, policy, clock))
     try:
-        seen = kind.read(record.reference, (yield from ask(kind.look(record.reference))))
+        return kind.read(record.reference, (yield from ask(kind.look(record.reference))))
     except NotFoundError:
         return None
+
+
+def _is_good(seen: Observation, policy: StartPolicy) -> bool:
+    """Tell whether a run is going, or has ended as well as the task wants it to."""
     if not seen.outcome.is_over or seen.outcome is Outcome.SUCCEEDED:
-        return seen
+        return True
     failed = seen.result["rows_failed"] if seen.result and seen.outcome is Outcome.PARTIAL else None
-    return seen if failed is not None and failed <= policy.max_failed_rows else None
+    return failed is not None and failed <= policy.max_failed_rows
 
 
 def _request(
@@ -169,7 +173,8 @@ def _request(
                 # Scheduled, or over by now: only asking again tells, and is turned away if it is scheduled.
                 continue
             return (yield from _conflict(kind, target, record, error, policy, in_doubt=in_doubt))
-        except (ServerError, TransportError) as error:
+        except (ServerError, TransportError, ProtocolError) as error:
+            # An answer that can't be read says as little as none.
             if isinstance(error, TransportError) and not error.sent:
                 raise
             in_doubt = True

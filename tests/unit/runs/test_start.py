@@ -149,6 +149,8 @@ class Service:
         answer = carry_out()
         if fate == "unheard":
             raise TransportError("no answer", sent=True)
+        if fate == "garbled":
+            raise ProtocolError("not what the interface says")
         if fate == "502 done":
             raise ServerError("bad gateway", status=502)
         return answer
@@ -216,7 +218,7 @@ KINDS_OF_START = ["elt_stream", "orchestration"]
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_START)
-@pytest.mark.parametrize("fate", ["unheard", "502 done"])
+@pytest.mark.parametrize("fate", ["unheard", "502 done", "garbled"])
 def test_a_run_whose_answer_was_lost_is_found_and_not_asked_for_again(kind: str, fate: str) -> None:
     service = Service()
     service.begin_others()
@@ -297,6 +299,18 @@ def test_a_later_try_adopts_a_run_that_has_succeeded_meanwhile(kind: str) -> Non
 def test_a_later_try_starts_afresh_after_a_run_that_has_failed(kind: str) -> None:
     service, records = Service(ends_as=("FAILED", "COMPLETED")), MemoryRecords()
     begin(service, records, kind=kind)
+    service.sleep(1000)
+    assert not begin(service, records, kind=kind).outcome.is_over
+    assert service.posts == 2
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+def test_a_run_that_was_never_heard_of_and_has_failed_is_no_reason_to_fail_again(kind: str) -> None:
+    service, records = Service(ends_as=("FAILED", "COMPLETED")), MemoryRecords()
+    begin(service, records, kind=kind)
+    key = key_of(kind, TARGET)
+    # As it is when the process was killed before the answer.
+    records.set(key, records.get(key) | {"reference": None})
     service.sleep(1000)
     assert not begin(service, records, kind=kind).outcome.is_over
     assert service.posts == 2
@@ -472,7 +486,7 @@ def test_a_status_url_that_leads_elsewhere_is_not_followed_and_the_run_is_not_lo
     assert len(refused) == ("evil" in status_url)
 
 
-FATES = st.sampled_from(["ok", "lost", "unheard", "502", "502 done"])
+FATES = st.sampled_from(["ok", "lost", "unheard", "502", "502 done", "garbled"])
 
 
 @settings(max_examples=400, deadline=None)
@@ -512,7 +526,7 @@ def test_one_run_whatever_is_lost_and_whoever_is_killed(
         try:
             drive(run_batch(batch, records, POLICY, wait, alone=True, clock=service.clock), service.send, service.sleep)
             break
-        except (Killed, ServerError, TransportError):
+        except (Killed, ServerError, TransportError, ProtocolError):
             # Airflow's retry comes later.
             service.sleep(1)
     (end,) = batch.ended

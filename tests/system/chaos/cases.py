@@ -27,7 +27,7 @@ HELD_BACK = 3.0
 BEFORE_THE_POST = ("begin", "before_intent", "after_intent", "before_post")
 SINCE_THE_POST = ("after_post", "before_reference", "after_reference")
 WAITING = {True: ("defer", "resume"), False: ("look",)}
-AT_THE_END = ("before_delete", "after_delete")
+AT_THE_END = ("before_settle", "after_settle", "done")
 
 #: What becomes of the request for a run.
 POST_FAULTS: dict[str, dict[str, Any]] = {
@@ -45,6 +45,8 @@ LOOK_FAULTS: dict[str, dict[str, Any]] = {
     "looks answered 503": {"status": 503, "times": 3, "skip": 1},
     "looks dropped": {"drop": True, "times": 2, "skip": 1},
 }
+#: The answer to the request is lost, and then the look that is to tell what became of it fails as well.
+LOST_TWICE = "answer dropped, look refused"
 #: Faults during which somebody else is killed: the task's process, or the service.
 HELD_FAULTS: dict[str, dict[str, Any]] = {
     "task killed, request on its way": {"delay": HELD_BACK, "when": "before"},
@@ -53,7 +55,7 @@ HELD_FAULTS: dict[str, dict[str, Any]] = {
     "service killed, answer on its way": {"delay": HELD_BACK, "when": "after"},
 }
 TRIGGERER = "triggerer killed"
-FAULTS = {**POST_FAULTS, **LOOK_FAULTS, **HELD_FAULTS}
+FAULTS = {**POST_FAULTS, **LOOK_FAULTS, LOST_TWICE: POST_FAULTS["answer dropped"], **HELD_FAULTS}
 
 #: The share of combinations in which the worker dies with the task's process.
 WORKERS = 0.3
@@ -118,6 +120,11 @@ class Case:
         return self.resources[len(self.resources) // 2]
 
     @property
+    def is_disruptive(self) -> bool:
+        """Whether something is killed that others need, too."""
+        return self.fault == TRIGGERER or (self.fault or "").startswith("service killed")
+
+    @property
     def trouble(self) -> str:
         """What goes wrong, for people."""
         who = "worker killed" if self.worker else "killed"
@@ -139,9 +146,15 @@ class Case:
         """Say its fault to the service."""
         if self.fault is None or self.fault == TRIGGERER:
             return []
+        look = {"method": "GET", "path": "/**", "resource_id": self.struck}
+        post = {"method": "POST", "path": _STARTERS[self.kind], "resource_id": self.struck}
         if self.fault in LOOK_FAULTS:
-            return [{"method": "GET", "path": "/**", "resource_id": self.struck, **FAULTS[self.fault]}]
-        return [{"method": "POST", "path": _STARTERS[self.kind], "resource_id": self.struck, **FAULTS[self.fault]}]
+            return [{**look, **FAULTS[self.fault]}]
+        rules = [{**post, **FAULTS[self.fault]}]
+        if self.fault == LOST_TWICE:
+            # As if the key had just been changed. The look before the request is answered.
+            rules.append({**look, "status": 401, "skip": 1})
+        return rules
 
     def behaviour(self) -> dict[str, dict[str, Any]]:
         """Say to the service how its runs go."""
@@ -174,7 +187,7 @@ class _Maker:
             # Else it would meet the run of a request that was sent again, and be refused.
             duration = 0.5
         elif fault == TRIGGERER:
-            duration = self.rng.choice((8.0, 16.0))
+            duration = self.rng.choice((12.0, 20.0))
         number = next(self.numbers)
         fails = number % 4 == 0 and self._can_fail(kind, kills, fault)
         in_slices = kind == "elt_stream" and not fails and number % 2 == 0
@@ -196,7 +209,7 @@ class _Maker:
         """Choose the n in ``step:n``: each stream of a sync has its own, and looks come before the start, too."""
         if step == "look":
             return self.rng.randint(7, 9) if kind == "elt_sync" else self.rng.randint(2, 4)
-        several = kind == "elt_sync" and step not in ("begin", "defer", "resume")
+        several = kind == "elt_sync" and step not in ("begin", "defer", "resume", "done")
         return self.rng.randint(1, STREAMS_OF_A_SYNC) if several else 1
 
 
@@ -224,9 +237,11 @@ def few(seed: int) -> list[Case]:
     # What has gone wrong once.
     cases += [
         maker.make("elt_sync", deferrable=False, fault="answer garbled"),
-        maker.make("elt_sync", deferrable=True, steps=("after_delete",)),
-        maker.make("orchestration", deferrable=False, steps=("after_delete",)),
+        maker.make("elt_sync", deferrable=True, steps=("after_settle",)),
+        maker.make("orchestration", deferrable=False, steps=("done",)),
         maker.make("reverse_etl", deferrable=True, fault="carried out late"),
+        maker.make("elt_stream", deferrable=True, fault=LOST_TWICE),
+        maker.make("orchestration", deferrable=False, fault=LOST_TWICE),
     ]
     return cases
 

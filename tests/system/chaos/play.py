@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 DAG_FILE = Path(__file__).parents[1] / "dags" / "chaos.py"
 CONNECTION = "datapipe_chaos"
+#: How many looks at a task that waits for the triggerer's death are taken before that is killed without further ado.
+PATIENCE = 6
 #: The trigger of runs that were not asked for, but follow from those that were: the slices of a load.
 _FOLLOWS = "continuation"
 
@@ -90,6 +92,7 @@ class Wave:
         self._deadly: dict[int, Case] = {}
         #: The cases for which something was killed.
         self._done: set[Case] = set()
+        self._looks_at_waiting = 0
         #: Up to where the journal of requests was read.
         self._read = 0
         self.kills = {"service": 0, "triggerer": 0}
@@ -154,9 +157,12 @@ class Wave:
         states = {one.task_id: one.state for one in instances}
         left = [case for case in self._cases if case.fault == TRIGGERER and case not in self._done]
         waiting = {case for case in left if states[case.task_id] == "deferred"}
-        # Once is enough, when all who are to wait do.
-        if waiting and all(states[case.task_id] in ("deferred", *ENDED) for case in left):
+        self._looks_at_waiting += bool(waiting)
+        # One kill for all of them, if they do not keep each other waiting.
+        all_there = all(states[case.task_id] in ("deferred", *ENDED) for case in left)
+        if waiting and (all_there or self._looks_at_waiting > PATIENCE):
             self._done |= waiting
+            self._looks_at_waiting = 0
             self._airflow.kill("triggerer")
             self._airflow.restart("triggerer")
             self.kills["triggerer"] += 1

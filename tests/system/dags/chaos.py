@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.api.request import Request
+    from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.records import Records
     from airflow_provider_datapipe.runs.start import StartPolicy
 
@@ -63,6 +64,8 @@ class Doom:
         self._victim = victim
         self._worker = worker
         self._reached: Counter[str] = Counter()
+        #: Whether all runs are over, and what is left is to note and to tell it.
+        self.is_over = False
 
     def reach(self, step: str, after: float = 0) -> None:
         """
@@ -110,15 +113,16 @@ class DoomedRecords:
         return getattr(self._records, name)
 
     def set(self, key: str, value: Any, **options: Any) -> None:
-        what = "reference" if value.get("reference") else "intent"
+        what = "settle" if self._doom.is_over else "reference" if value.get("reference") else "intent"
         self._doom.reach(f"before_{what}")
         self._records.set(key, value, **options)
         self._doom.reach(f"after_{what}")
 
     def delete(self, key: str) -> None:
-        self._doom.reach("before_delete")
+        what = "settle" if self._doom.is_over else "delete"
+        self._doom.reach(f"before_{what}")
         self._records.delete(key)
-        self._doom.reach("after_delete")
+        self._doom.reach(f"after_{what}")
 
 
 class DoomedHook(DatapipeHook):
@@ -165,17 +169,25 @@ class DoomedOperator(DatapipeRunOperator):
         self._doom = Doom(self.strikes, self.marks, self.task_id, worker=self.worker)
         self._doom.reach("begin")
         try:
-            return super().execute(self._doomed(context))
+            result = super().execute(self._doomed(context))
         except RunFailedError as error:
             self._end(error)
+        self._doom.reach("done")
+        return result
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         self._doom = Doom(self.strikes, self.marks, self.task_id, worker=self.worker)
         self._doom.reach("resume")
         try:
-            return super().execute_complete(self._doomed(context), event)
+            result = super().execute_complete(self._doomed(context), event)
         except RunFailedError as error:
             self._end(error)
+        self._doom.reach("done")
+        return result
+
+    def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
+        self._doom.is_over = True
+        return super()._finish(batch)
 
     def _end(self, error: RunFailedError) -> NoReturn:
         """A try after a run that failed starts another one, as it should. Here each task is to end with its first."""

@@ -203,7 +203,9 @@ class _Maker:
         """
         early = {f"{step}:{n}" for step in BEFORE_THE_POST for n in (1, 2)}
         several_in_sync = kind == "elt_sync" and len(kills) > 1
-        return early.issuperset(kills) and not several_in_sync and not (fault or "").startswith("task killed")
+        # With these, too, the first try does not hear of the run.
+        unheard = fault == LOST_TWICE or (fault or "").startswith("task killed")
+        return early.issuperset(kills) and not several_in_sync and not unheard
 
     def _time(self, kind: str, step: str) -> int:
         """Choose the n in ``step:n``: each stream of a sync has its own, and looks come before the start, too."""

@@ -101,18 +101,20 @@ class Engine:
         """Begin what is due and tell for how many seconds there is nothing more to do."""
         jobs, clock = self._context.store.jobs, self._context.clock
         until = orchestration.advance(self._context)
-        for job in jobs.all("WHERE NOT begun AND due_at <= ? ORDER BY due_at, seq", clock.now()):
+        # One moment for the whole step: what came due between two of them would be neither due nor waited for.
+        now = clock.now()
+        for job in jobs.all("WHERE NOT begun AND due_at <= ? ORDER BY due_at, seq", now):
             self._begin(job)
         # Before the store is asked: what ends in between is still among the due.
         with self._guard:
             going = set(self._going)
         free = _WORKERS - len(going)
-        due = jobs.all("WHERE begun AND due_at <= ? ORDER BY due_at, seq LIMIT ?", clock.now(), 2 * _WORKERS)
+        due = jobs.all("WHERE begun AND due_at <= ? ORDER BY due_at, seq LIMIT ?", now, 2 * _WORKERS)
         for job in due:
             if free > 0 and job.seq not in going:
                 free -= 1
                 self._start(job, stop)
-        next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", clock.now())
+        next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", now)
         waits = [clock.seconds_until(moment) for moment in (until, next_due) if moment is not None]
         return max(0.0, min([*waits, _LONGEST_SLEEP]))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from datapipe_local.clock import later
+from datapipe_local.clock import Clock, Timestamp, later
 from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.stop import Stop
 from datapipe_local.errors import RunError
@@ -185,3 +186,29 @@ def test_a_stop_does_not_wait_for_ever(
     time.sleep(0.05)
     assert not engine.stop()
     released.set()
+
+
+class Jumping(Clock):
+    """A clock that has moved on by a second from its n-th reading on."""
+
+    def __init__(self, reading: int) -> None:
+        self._early = super().now()
+        self._left = reading
+
+    def now(self) -> Timestamp:
+        self._left -= 1
+        return later(self._early, 1) if self._left < 0 else self._early
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("reading", range(1, 9))
+def test_what_comes_due_in_the_middle_of_a_step_is_not_slept_over(context: Context, reading: int, begun: bool) -> None:
+    jumping = replace(context, clock=Jumping(reading))
+    executor = Scripted(jumping, a=lambda stop: None)
+    due_at = later(jumping.clock.now(), 0.5)
+    jobs.add(jumping, KIND, "a", due_at, begun=begun)
+    engine = Engine(jumping, {KIND: executor})
+    seconds = engine._step(Stop())
+    if seconds > 0.5:
+        # It was found at once, and only its end is still to come.
+        until(lambda: executor.ended == [("a", None, None)])

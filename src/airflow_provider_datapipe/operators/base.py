@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.records import Records, Store
     from airflow_provider_datapipe.runs.reference import RunResult, Target
     from airflow_provider_datapipe.runs.start import StartPolicy
     from airflow_provider_datapipe.runs.steps import Steps
@@ -246,10 +246,10 @@ class DatapipeRunOperator(BaseOperator):
 
 def records_of(context: Context) -> Records:
     """Give the place where this task remembers its runs: Airflow's task state, which is there since 3.3."""
-    from airflow_provider_datapipe.runs.records import NoRecords
+    from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
 
-    store: Records | None = context.get("task_state_store")
-    return NoRecords() if store is None else store
+    store: Store | None = context.get("task_state_store")
+    return NoRecords() if store is None else TaskStateRecords(store, context["ti"].max_tries)
 
 
 class DatapipeSingleRunOperator(DatapipeRunOperator):

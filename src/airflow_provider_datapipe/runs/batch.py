@@ -226,15 +226,19 @@ def run_batch(
 
 def settle_records(batch: Batch, records: Records, failed: list[End], *, succeeded: bool) -> None:
     """
-    Forget what a later try of the task must not go on with.
+    Leave what a later try of the task has to go on with, and nothing else.
 
-    A task that succeeded leaves nothing, so that clearing it runs it again. One that failed leaves the runs that may
-    still be going, and those that have succeeded, so that a retry starts only what did not.
+    A task that succeeds closes its records: clearing it runs it again, a retry after a kill at this moment does not.
+    One that fails keeps the runs that may still be going, those that have succeeded, and the intents whose requests may
+    have been carried out, so that a retry starts only what did not.
 
     :param batch: is over.
     :param failed: the ends that the task counts as failures.
     :param succeeded: whether the task succeeds.
     """
     for end in batch.ended:
-        if succeeded or (end in failed and not end.reason.leaves_run_open):
-            records.delete(key_of(batch.kind, Target(end.reference.resource_id, end.reference.name)))
+        key = key_of(batch.kind, Target(end.reference.resource_id, end.reference.name))
+        if succeeded:
+            records.close(key)
+        elif end in failed and end.reason in (EndReason.RUN_OVER, EndReason.VANISHED):
+            records.delete(key)

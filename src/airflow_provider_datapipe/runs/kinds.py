@@ -68,9 +68,6 @@ class Kind(ABC):
     def newest(self, resource_id: str) -> Request[Any]:
         """Give the request that shows the newest run."""
 
-    #: Whether the service refuses a request while a run is going or scheduled, so that a second one does no harm.
-    turns_second_away: ClassVar[bool]
-
     @abstractmethod
     def cursor(self, newest: Any) -> str | None:
         """
@@ -135,8 +132,6 @@ class _ListedKind(Kind):
     @override
     def newest(self, resource_id: str) -> Request[Page[Any]]:
         return self._listing(resource_id).with_query(limit=1, sort_direction="desc")
-
-    turns_second_away = True
 
     @override
     def cursor(self, newest: Page[Any]) -> str | None:
@@ -364,8 +359,6 @@ class OrchestrationKind(Kind):
     def newest(self, resource_id: str) -> Request[Page[OrchestrationRun]]:
         return orchestration_runs.list_(orchestration_id=resource_id, limit=1)
 
-    turns_second_away = False
-
     @override
     def cursor(self, newest: Page[OrchestrationRun]) -> str | None:
         return newest.data[0].id if newest.data else None
@@ -426,8 +419,6 @@ class TransformKind(Kind):
     @override
     def newest(self, resource_id: str) -> Request[Transform]:
         return transforms.get(resource_id)
-
-    turns_second_away = False
 
     @override
     def cursor(self, newest: Transform) -> str | None:

@@ -59,11 +59,6 @@ class EndReason(StrEnum):
     #: Another run was going, and this one was not asked for.
     SKIPPED = "skipped"
 
-    @property
-    def leaves_run_open(self) -> bool:
-        """Whether the run may still be going, so that a later try goes on with it."""
-        return self in (EndReason.TIMEOUT, EndReason.NOT_SCHEDULED, EndReason.LOST_CONTACT)
-
 
 @dataclass(frozen=True, slots=True)
 class End:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_datapipe.api.request import Request
     from airflow_provider_datapipe.runs.batch import Batch
-    from airflow_provider_datapipe.runs.records import Records
+    from airflow_provider_datapipe.runs.records import Store
     from airflow_provider_datapipe.runs.start import StartPolicy
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ class DoomedRecords:
     :param doom: Strikes.
     """
 
-    def __init__(self, records: Records, doom: Doom) -> None:
+    def __init__(self, records: Store, doom: Doom) -> None:
         self._records = records
         self._doom = doom
 
@@ -113,7 +113,7 @@ class DoomedRecords:
         return getattr(self._records, name)
 
     def set(self, key: str, value: Any, **options: Any) -> None:
-        what = "settle" if self._doom.is_over else "reference" if value.get("reference") else "intent"
+        what = "settle" if self._doom.is_over else "reference" if value["record"].get("reference") else "intent"
         self._doom.reach(f"before_{what}")
         self._records.set(key, value, **options)
         self._doom.reach(f"after_{what}")

@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.errors import (
+    AuthenticationError,
     ConflictError,
+    DatapipeError,
     NotFoundError,
     ProtocolError,
+    RateLimitError,
     ServerError,
     TransportError,
 )
@@ -26,7 +29,7 @@ from airflow_provider_datapipe.runs.batch import Batch, run_batch, settle_record
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import NoRecords, Records, key_of
+from airflow_provider_datapipe.runs.records import NoRecords, Records, TaskStateRecords, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Target
 from airflow_provider_datapipe.runs.start import Blocked, IfRunning, RunSkipped, StartPolicy, start
 from airflow_provider_datapipe.runs.steps import drive
@@ -43,7 +46,7 @@ class Killed(BaseException):
 
 @dataclass
 class MemoryRecords:
-    """Records that outlive the process, as Airflow's do; they hold JSON."""
+    """A store that outlives the process, as Airflow's does; it holds JSON."""
 
     kept: dict[str, str] = field(default_factory=dict)
     tick: Callable[[], None] = lambda: None
@@ -61,6 +64,10 @@ class MemoryRecords:
         self.tick()
         self.kept.pop(key, None)
         self.tick()
+
+
+def remembered(store: MemoryRecords, *, life: int = 0) -> TaskStateRecords:
+    return TaskStateRecords(store, life)
 
 
 @dataclass
@@ -204,13 +211,13 @@ class Service:
 
 def begin(
     service: Service,
-    records: Records | None = None,
+    records: MemoryRecords | NoRecords | None = None,
     policy: StartPolicy = POLICY,
     *,
     kind: str = "elt_stream",
     target: Target = TARGET,
 ) -> Observation:
-    kept = MemoryRecords() if records is None else records
+    kept: Records = NoRecords() if isinstance(records, NoRecords) else remembered(records or MemoryRecords())
     return drive(start(KINDS[kind], target, kept, policy, service.clock), service.send, service.sleep)
 
 
@@ -248,11 +255,12 @@ def test_a_run_that_does_not_show_yet_turns_the_second_request_away(fate: str) -
     assert (service.posts, len(service.ours)) == (2, 1)
 
 
+@pytest.mark.parametrize("kind", KINDS_OF_START)
 @pytest.mark.parametrize("late", [1, 30, 110])
-def test_an_orchestration_that_is_carried_out_late_is_waited_for(late: int) -> None:
-    service = Service()
+def test_a_request_that_is_carried_out_late_is_waited_for(kind: str, late: int) -> None:
+    service = Service(duration=5)
     service.fates = [f"late{late}"]
-    assert begin(service, kind="orchestration").reference.run_id == "r1"
+    assert begin(service, kind=kind).reference.run_id == "r1"
     assert (service.posts, len(service.ours)) == (1, 1)
 
 
@@ -263,7 +271,7 @@ def test_a_service_that_never_carries_out_is_given_up_and_the_intent_is_kept(kin
     with pytest.raises(ServerError):
         begin(service, records, kind=kind)
     assert service.posts == POLICY.attempts
-    assert records.get(key_of(kind, TARGET))["reference"] is None
+    assert remembered(records).get(key_of(kind, TARGET))["reference"] is None
 
 
 def test_a_refusal_leaves_no_record() -> None:
@@ -310,37 +318,111 @@ def test_a_run_that_was_never_heard_of_and_has_failed_is_no_reason_to_fail_again
     begin(service, records, kind=kind)
     key = key_of(kind, TARGET)
     # As it is when the process was killed before the answer.
-    records.set(key, records.get(key) | {"reference": None})
+    remembered(records).set(key, remembered(records).get(key) | {"reference": None})
     service.sleep(1000)
     assert not begin(service, records, kind=kind).outcome.is_over
     assert service.posts == 2
 
 
+def finish(service: Service, records: TaskStateRecords, kind: str = "elt_stream") -> Batch:
+    batch = Batch(kind, queued=[TARGET])
+    wait = WaitPolicy(poll_interval=10)
+    drive(run_batch(batch, records, POLICY, wait, alone=True, clock=service.clock), service.send, service.sleep)
+    return batch
+
+
 @pytest.mark.parametrize("kind", KINDS_OF_START)
 def test_a_task_that_succeeded_and_is_cleared_runs_again(kind: str) -> None:
-    service, records = Service(), MemoryRecords()
-    for expected in (1, 2):
-        batch = Batch(kind, queued=[TARGET])
-        wait = WaitPolicy(poll_interval=10)
-        drive(run_batch(batch, records, POLICY, wait, alone=True, clock=service.clock), service.send, service.sleep)
-        settle_records(batch, records, [], succeeded=True)
-        assert records.kept == {}
-        assert len(service.ours) == expected
+    service, store = Service(), MemoryRecords()
+    for life in (1, 3, 4):
+        records = remembered(store, life=life)
+        settle_records(finish(service, records, kind), records, [], succeeded=True)
+    assert len(service.ours) == 3
 
 
-def test_a_failed_sync_keeps_the_streams_that_succeeded_and_those_that_may_be_going() -> None:
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+def test_a_task_that_is_killed_before_airflow_hears_of_its_success_does_not_run_again(kind: str) -> None:
+    service, store = Service(), MemoryRecords()
+    for _ in range(3):
+        records = remembered(store, life=2)
+        settle_records(finish(service, records, kind), records, [], succeeded=True)
+    assert len(service.ours) == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_failure", "stays"),
+    [
+        (EndReason.RUN_OVER, False, True),
+        (EndReason.RUN_OVER, True, False),
+        (EndReason.VANISHED, True, False),
+        # These may still be going, or may have been carried out.
+        (EndReason.LOST_CONTACT, True, True),
+        (EndReason.TIMEOUT, True, True),
+        (EndReason.NOT_SCHEDULED, True, True),
+        (EndReason.NOT_STARTED, True, True),
+    ],
+)
+def test_what_a_failed_sync_leaves_for_its_retry(reason: EndReason, *, is_failure: bool, stays: bool) -> None:
+    service, store = Service(), MemoryRecords()
+    (end,) = finish(service, remembered(store)).ended
+    end = replace(end, reason=reason)
+    settle_records(Batch("elt_stream", ended=[end]), remembered(store), [end] if is_failure else [], succeeded=False)
+    assert bool(store.kept) == stays
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_START)
+@pytest.mark.parametrize(
+    "look",
+    [
+        AuthenticationError("no", status=401),
+        RateLimitError("slow", status=429),
+        TransportError("down", sent=False),
+        ServerError("down", status=503),
+    ],
+)
+def test_a_look_that_fails_after_a_lost_answer_does_not_make_the_task_forget(kind: str, look: DatapipeError) -> None:
     service, records = Service(), MemoryRecords()
-    batch = Batch("elt_stream", queued=[TARGET])
-    wait = WaitPolicy(poll_interval=10)
-    drive(run_batch(batch, records, POLICY, wait, alone=False, clock=service.clock), service.send, service.sleep)
-    (end,) = batch.ended
-    settle_records(batch, records, [], succeeded=False)
-    assert records.kept
-    lost = replace(end, reason=EndReason.LOST_CONTACT)
-    settle_records(Batch("elt_stream", ended=[lost]), records, [lost], succeeded=False)
-    assert records.kept
-    settle_records(Batch("elt_stream", ended=[end]), records, [end], succeeded=False)
-    assert records.kept == {}
+    service.fates = ["unheard"]
+
+    def send(request: Request[Any]) -> Any:
+        if service.posts and request.endpoint.method == "GET":
+            raise look
+        return service.send(request)
+
+    with pytest.raises(type(look)):
+        drive(start(KINDS[kind], TARGET, remembered(records), POLICY, service.clock), send, service.sleep)
+    begin(service, records, kind=kind)
+    assert (service.posts, len(service.ours)) == (1, 1)
+
+
+def test_an_earlier_doubt_outlives_a_request_that_surely_started_nothing() -> None:
+    service, records = Service(), MemoryRecords()
+    service.fates = ["502"] * 3
+    with pytest.raises(ServerError):
+        begin(service, records)
+    service.fates = ["404"]
+    service.sleep(1000)
+    with pytest.raises(NotFoundError):
+        begin(service, records)
+    assert remembered(records).get(key_of("elt_stream", TARGET))["reference"] is None
+
+
+def test_each_request_is_noted_before_it_is_sent() -> None:
+    """A second request that is carried out late is waited for, though the first was noted long ago."""
+    service, records = Service(), MemoryRecords()
+    service.fates = ["lost", "late20"]
+
+    def die() -> None:
+        if service.posts == 2:
+            raise Killed
+
+    service.tick = die
+    with pytest.raises(Killed):
+        begin(service, records, kind="orchestration")
+    service.tick = lambda: None
+    service.sleep(6)
+    begin(service, records, kind="orchestration")
+    assert (service.posts, len(service.ours)) == (2, 1)
 
 
 def others() -> Service:
@@ -395,7 +477,11 @@ def test_policy_wait_and_full_refreshes_let_the_other_run_end_first(policy: Star
     service = others()
     batch = Batch("elt_stream", queued=[target])
     wait = WaitPolicy(poll_interval=10)
-    drive(run_batch(batch, MemoryRecords(), policy, wait, alone=True, clock=service.clock), service.send, service.sleep)
+    drive(
+        run_batch(batch, remembered(MemoryRecords()), policy, wait, alone=True, clock=service.clock),
+        service.send,
+        service.sleep,
+    )
     (end,) = batch.ended
     assert end.result is not None
     assert end.result["run_id"] == "r2"
@@ -426,11 +512,11 @@ def test_no_policy_is_about_ones_own_run(policy: IfRunning) -> None:
 def test_ones_own_run_that_shows_only_after_the_look_is_not_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
     service, records = Service(invisible=5, duration=1000), MemoryRecords()
     begin(service, records)
-    kept = records.get(key_of("elt_stream", TARGET))
-    records.set(key_of("elt_stream", TARGET), kept | {"reference": None})
+    kept = remembered(records).get(key_of("elt_stream", TARGET))
+    remembered(records).set(key_of("elt_stream", TARGET), kept | {"reference": None})
     # Time passes between two looks.
     monkeypatch.setattr(service, "_elt_stream_runs_list", shows_at_second_look(service))
-    seen = begin(service, records, replace(POLICY, if_running=IfRunning.FAIL))
+    seen = begin(service, records, replace(POLICY, if_running=IfRunning.FAIL, settle=0))
     assert (seen.reference.run_id, seen.reference.attached) == ("r1", False)
     assert service.posts == 2
 
@@ -479,7 +565,7 @@ def test_a_status_url_that_leads_elsewhere_is_not_followed_and_the_run_is_not_lo
         answer = service.send(request)
         return RunRequested(status_url=status_url) if isinstance(answer, RunRequested) else answer
 
-    steps = start(KINDS["elt_stream"], TARGET, MemoryRecords(), POLICY, service.clock)
+    steps = start(KINDS["elt_stream"], TARGET, remembered(MemoryRecords()), POLICY, service.clock)
     seen = drive(steps, send, service.sleep)
     assert seen.reference.status_url is not None
     assert "starting_after=r1" in seen.reference.status_url
@@ -524,7 +610,11 @@ def test_one_run_whatever_is_lost_and_whoever_is_killed(
         batch = Batch(kind, queued=[TARGET])
         wait = WaitPolicy(poll_interval=10, schedule_limit=10_000)
         try:
-            drive(run_batch(batch, records, POLICY, wait, alone=True, clock=service.clock), service.send, service.sleep)
+            kept = remembered(records)
+            drive(run_batch(batch, kept, POLICY, wait, alone=True, clock=service.clock), service.send, service.sleep)
+            settle_records(batch, kept, [], succeeded=True)
+            # The last moment at which a kill leads to a retry: Airflow hears of the success after it.
+            tick()
             break
         except (Killed, ServerError, TransportError, ProtocolError):
             # Airflow's retry comes later.

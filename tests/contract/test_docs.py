@@ -85,8 +85,10 @@ def test_no_block_is_named_that_is_gone() -> None:
 )
 def test_what_make_runs(target: str, command: str) -> None:
     done = subprocess.run(  # noqa: S603 - our own Makefile
-        ["make", "--dry-run", target],  # noqa: S607
+        ["make", "--no-print-directory", "--dry-run", target],  # noqa: S607
         cwd=ROOT,
+        # This may be run by make, which would have its options taken over.
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
         capture_output=True,
         text=True,
         check=True,

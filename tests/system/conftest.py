@@ -32,7 +32,11 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
             "enabled": enabled,
             "source_streams": [{"id": f"{sync_id}.{name}", "name": name, "file": f"{name}.csv"} for name in streams],
         }
-        for sync_id, enabled, streams in (("broken", True, ["vanished", "failed_before"]), ("disabled", False, ["any"]))
+        for sync_id, enabled, streams in (
+            # One for each task: the service tells the reason of a stream's newest run only.
+            ("broken", True, ["vanished_deferred", "vanished_blocking", "failed_before"]),
+            ("disabled", False, ["any"]),
+        )
     ],
     "transforms": [
         {

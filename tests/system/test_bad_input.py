@@ -28,7 +28,7 @@ EXPECTED = {
         r"GET /elt_stream_runs at .* answered 404: .*nowhere.*Check",
     ),
     "disabled_sync": ("RunConflictError", r"ELT sync disabled is disabled.*Enable it"),
-    "vanished_file": ("RunFailedError", r"ELT stream broken\.vanished: run \S+ failed: .*vanished\.csv"),
+    "vanished_file": ("RunFailedError", r"ELT stream broken\.vanished_\w+: run \S+ failed: .*vanished_\w+\.csv"),
     "failing_query": ("RunFailedError", r"transform broken/failing_table \(failing_table\).*failed: .*this row is bad"),
     "failing_view": (
         "InvalidRequestError",

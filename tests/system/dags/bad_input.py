@@ -30,7 +30,7 @@ with DAG(
         )
         EltStreamRunOperator(task_id=f"unknown_stream_{how}", stream_id="nowhere", deferrable=deferrable)
         EltSyncRunOperator(task_id=f"disabled_sync_{how}", sync_id="disabled", deferrable=deferrable)
-        EltStreamRunOperator(task_id=f"vanished_file_{how}", stream_id="broken.vanished", deferrable=deferrable)
+        EltStreamRunOperator(task_id=f"vanished_file_{how}", stream_id=f"broken.vanished_{how}", deferrable=deferrable)
         TransformPublishOperator(task_id=f"failing_query_{how}", transform_id="failing_table", deferrable=deferrable)
         TransformPublishOperator(task_id=f"failing_view_{how}", transform_id="failing_view", deferrable=deferrable)
         ReverseEtlRunOperator(

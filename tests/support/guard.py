@@ -55,9 +55,11 @@ class Tree:
     def __init__(self, command: list[str], log: Path) -> None:
         with log.open("ab") as out:
             # start_new_session: a Ctrl-C in a terminal is the starter's to handle, not the command's.
-            self.pid = subprocess.Popen(  # noqa: S603 - the starter's own commands
+            # Kept: when it goes, a Popen collects what has ended already, and the status with it.
+            self._command = subprocess.Popen(  # noqa: S603 - the starter's own commands
                 command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
-            ).pid
+            )
+        self.pid = self._command.pid
         self.status: int | None = None
         self.empty = False
 

@@ -22,6 +22,17 @@ workspace.start("family", ["bash", "-c", sys.argv[1]], env=dict(os.environ), gra
 print(workspace.path, flush=True)
 sys.stdin.read()
 """
+# A guard that is held up while it starts what ends at once.
+HURRIED = """
+import subprocess, sys, time
+from tests.support import guard
+class Slow(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        time.sleep(0.3)
+guard.subprocess.Popen = Slow
+sys.exit(guard.main(*sys.argv[1:]))
+"""
 
 
 def grown(folder: Path) -> bool:
@@ -65,6 +76,16 @@ def test_nothing_survives_the_starter(signum: signal.Signals) -> None:
         wait_for("the family is complete", lambda: grown(folder), limit=10)
         starter.send_signal(signum)
         wait_for("all are gone", lambda: gone(folder), limit=10)
+
+
+def test_a_program_that_ends_before_its_guard_looks_is_not_missed(tmp_path: Path) -> None:
+    guard = [sys.executable, "-c", HURRIED, str(tmp_path / "log"), "1", "bash", "-c", "exit 3"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(guard, stdin=pipe, stdout=pipe) as process:  # noqa: S603 - our own command
+        try:
+            assert process.wait(10) == 3
+        finally:
+            process.kill()
 
 
 def test_the_error_of_a_program_that_fails_quotes_its_log() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -158,6 +160,34 @@ def test_what_is_tried_again_is_logged_once_and_briefly(send: Send, caplog: pyte
     assert "Trying again for up to 5 s" in ours[0].getMessage()
     assert "succeeded at attempt 5" in ours[1].getMessage()
     assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("when", ["seconds", "date", "none", "unreadable"])
+def test_every_form_of_retry_after_is_followed(send: Send, when: str) -> None:
+    in_a_second = format_datetime(datetime.now(UTC) + timedelta(seconds=1), usegmt=True)
+    given = {"seconds": "0", "date": in_a_second, "none": None, "unreadable": "soon"}[when]
+    headers = {} if given is None else {"retry-after": given}
+    with ScriptedServer([Reply(429, b"", headers), Reply(body=RUN)]) as server:
+        assert send(settings_for(server), elt_stream_runs.get("r")).id == "r1"
+    assert len(server.seen) == 2
+
+
+@pytest.mark.parametrize("when", ["seconds", "date", "none"])
+def test_a_rate_limit_that_stays_is_an_error_that_says_when(send: Send, when: str) -> None:
+    in_an_hour = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    headers = {"seconds": {"retry-after": "3600"}, "date": {"retry-after": in_an_hour}, "none": {}}[when]
+    with ScriptedServer([Reply(429, b"", headers)]) as server, pytest.raises(RateLimitError) as caught:
+        send(settings_for(server, retry=RetryPolicy(budget=0)), elt_stream_runs.get("r"))
+    after = caught.value.retry_after
+    assert after is None if when == "none" else after is not None and 3500 < after <= 3600
+
+
+@pytest.mark.parametrize("body", [{"error_code": "e", "message": "m"}, {}, [], "no"])
+def test_a_conflict_that_does_not_name_the_run(send: Send, body: Any) -> None:
+    with ScriptedServer([Reply(409, body)]) as server, pytest.raises(ConflictError) as caught:
+        send(settings_for(server), elt_streams.request_run("s"))
+    assert caught.value.active_run_id is None
+    assert len(server.seen) == 1
 
 
 def test_a_wait_longer_than_the_budget_is_not_begun(send: Send) -> None:

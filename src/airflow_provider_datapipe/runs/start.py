@@ -139,6 +139,7 @@ class _Start:
         try:
             seen = yield from self._request(record)
         except Exception:
+            # Whatever it was: a record without a doubt would make a later try look for nothing.
             if not self._in_doubt:
                 self._records.delete(self._key)
             raise

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.api.endpoints import connections
-from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.api.errors import AuthenticationError, ConfigurationError
 from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS, get_provider_info
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+from airflow_provider_datapipe.runs.names import NameLookupError
 from tests.support.scripted_server import Reply, ScriptedServer
 
 KEY = "key-that-must-not-show"
@@ -187,6 +188,45 @@ def test_awaiting(connect: Connect) -> None:
 
     with ScriptedServer([EMPTY]) as server:
         assert asyncio.run(go(connect(server.url))) == 0
+
+
+def test_awaiting_one_request(connect: Connect) -> None:
+    with ScriptedServer([EMPTY, Reply(401)]) as server:
+        hook = connect(server.url)
+        assert asyncio.run(hook.asend(connections.list_())).data == ()
+        with pytest.raises(AuthenticationError):
+            asyncio.run(hook.asend(connections.list_()))
+
+
+def test_finding_by_name(connect: Connect) -> None:
+    times = {"created_at": "2026-01-01T00:00:00.000Z", "updated_at": "2026-01-01T00:00:00.000Z"}
+    flags = dict.fromkeys(("full_sync_at_midnight", "full_sync_always", "protected_from_full_sync"), False)
+    stream = {
+        "id": "s",
+        "elt_sync_id": "y",
+        "name": "orders",
+        "excluded_substreams": [],
+        "enabled_history_table": False,
+    }
+    transform = {
+        "id": "t",
+        "name": "daily",
+        "folder_path": "sales",
+        "status": "draft",
+        "materialization": "view",
+        "sql_template": "SELECT 1",
+        "parameters": [],
+    }
+    found = [stream | flags | times, {"id": "o", "name": "Nightly"}, transform | times]
+    pages = [Reply(body={"data": [item], "hasMore": False}) for item in found]
+    with ScriptedServer([*pages, pages[1]]) as server:
+        hook = connect(server.url)
+        assert hook.find_stream("y", "orders").id == "s"
+        assert hook.find_orchestration("Nightly").id == "o"
+        assert hook.find_transform("daily", "sales").id == "t"
+        with pytest.raises(NameLookupError, match="Near to it: Nightly"):
+            hook.find_orchestration("nightly")
+        hook.close()
 
 
 def test_the_provider_describes_what_is_there() -> None:

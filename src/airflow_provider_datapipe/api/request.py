@@ -121,6 +121,10 @@ class Request(Generic[T]):
         """Method and path, for messages."""
         return f"{self.endpoint.method} {self.path}"
 
+    def read_as(self, answer: type[Any]) -> Request[Any]:
+        """Give the same request with another reading of its answer, such as one that leaves out what is not needed."""
+        return replace(self, endpoint=replace(self.endpoint, answer=answer))
+
     def with_query(self, **changed: str | int) -> Request[T]:
         """Give the same request with some query parameters set."""
         kept = dict(self.query) | {name: str(value) for name, value in changed.items()}

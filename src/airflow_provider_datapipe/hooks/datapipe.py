@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from airflow.sdk import BaseHook
 
-from airflow_provider_datapipe.api.client import AsyncClient, Client
+from airflow_provider_datapipe.api.client import AsyncClient, Client, Settings
 from airflow_provider_datapipe.api.endpoints import connections
 from airflow_provider_datapipe.api.errors import (
     ApiError,
@@ -145,8 +145,16 @@ class DatapipeHook(BaseHook):
 
         :raises ConfigurationError: the connection can't be used as it is.
         """
+        return AsyncClient(await self.aget_settings())
+
+    async def aget_settings(self) -> Settings:
+        """
+        Read the connection from an event loop, anew each time.
+
+        :raises ConfigurationError: the connection can't be used as it is.
+        """
         connection: Any = await self.aget_connection(self.datapipe_conn_id)
-        return AsyncClient(settings_of(connection, read_extra(connection)))
+        return settings_of(connection, read_extra(connection))
 
     def test_connection(self) -> tuple[bool, str]:
         """Tell a wrong address, a wrong key and a healthy service apart (Airflow's Test Connection)."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
 from airflow_provider_datapipe.runs.errors import RunConflictError
-from airflow_provider_datapipe.runs.kinds import KINDS, Kind
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.looks import Looks
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.start import Blocked, RunSkipped, StartPolicy, start
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+
+#: Seconds that a wait pauses at the least, so that no rounding makes it spin.
+_SHORTEST_PAUSE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +116,7 @@ def start_queued(
     kind = KINDS[batch.kind]
     while batch.has_room:
         target = batch.queued[0]
-        reference = Reference(batch.kind, target.resource_id, target.name)
+        reference = Reference.to(batch.kind, target)
         try:
             seen = yield from start(kind, target, records, policy, clock)
         except Blocked as blocked:
@@ -138,7 +142,7 @@ def start_queued(
 def _give_up_queue(batch: Batch, targets: list[Target], reason: str) -> None:
     """End what was not started: nothing was asked of the service for it."""
     for target in targets:
-        reference = Reference(batch.kind, target.resource_id, target.name)
+        reference = Reference.to(batch.kind, target)
         batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.SCHEDULED, detail=f"not asked for: {reason}"))
     batch.queued = [target for target in batch.queued if target not in targets]
 
@@ -150,6 +154,67 @@ def _sort_in(batch: Batch, seen: Observation) -> None:
         batch.waiting.append(seen.reference)
 
 
+class BatchWait:
+    """
+    The wait for some of the runs of a batch: until more can be started, or, with nothing queued, for all.
+
+    :param batch: is changed in place.
+    :param policy: how patient to be.
+    :param now: seconds since the epoch.
+    """
+
+    __slots__ = ("_batch", "_targets")
+
+    def __init__(self, batch: Batch, policy: WaitPolicy, now: float) -> None:
+        self._batch = batch
+        #: What is started when a run has ended that is in its way; None for the batch's own runs.
+        self._targets: dict[Watch, Target | None] = {
+            Watch(reference, policy, now): None for reference in batch.waiting
+        }
+        self._targets |= {Watch(each.by, policy, now): each.target for each in batch.hindered}
+
+    @property
+    def watches(self) -> list[Watch]:
+        """The runs that are waited for."""
+        return list(self._targets)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is something else to do than to wait."""
+        return not self._targets or self._batch.has_room
+
+    def take(self, watch: Watch, end: End) -> list[Watch]:
+        """Take the end of the wait for one run, and give those that are then waited for no longer."""
+        if watch not in self._targets:
+            return []
+        batch, hindered = self._batch, self._targets.pop(watch)
+        in_vain = end.reason in (EndReason.TIMEOUT, EndReason.LOST_CONTACT)
+        if hindered is None:
+            batch.ended.append(end)
+        elif in_vain:
+            reference = Reference.to(batch.kind, hindered)
+            detail = f"the run before it, {end.reference.run_id}, was waited for in vain ({end.reason})"
+            batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.FAILED, detail=detail))
+        else:
+            # However that run has ended: the way is free.
+            batch.queued.insert(0, hindered)
+        if not in_vain:
+            return []
+        # Whatever is started now would not be waited for.
+        others = {watch: target for watch, target in self._targets.items() if target}
+        reason = f"another run was waited for in vain ({end.reason})"
+        _give_up_queue(batch, [*batch.queued, *others.values()], reason)
+        for other in others:
+            del self._targets[other]
+        return list(others)
+
+    def settle(self) -> None:
+        """Write into the batch what is known of the runs that have not ended."""
+        batch = self._batch
+        batch.waiting = [watch.reference for watch, target in self._targets.items() if target is None]
+        batch.hindered = [Hindered(watch.reference, target) for watch, target in self._targets.items() if target]
+
+
 def wait_for_some(batch: Batch, policy: WaitPolicy, clock: Callable[[], float] = time.time) -> Steps[None]:
     """
     Wait until something more can be started, or, with nothing queued, until every run has ended.
@@ -158,46 +223,26 @@ def wait_for_some(batch: Batch, policy: WaitPolicy, clock: Callable[[], float] =
     :param policy: how patient to be.
     :param clock: gives seconds since the epoch.
     """
-    kind = KINDS[batch.kind]
-    now = clock()
-    watches: dict[Watch, Target | None] = {Watch(reference, policy, now): None for reference in batch.waiting}
-    watches |= {Watch(each.by, policy, now): each.target for each in batch.hindered}
-    while watches and not batch.has_room:
-        watch = min(watches, key=lambda watch: watch.due)
-        if watch.due > clock():
-            yield Pause(watch.due - clock())
-        end = watch.expired(clock()) or (yield from _look(kind, watch, clock))
-        if end:
-            _take_end(batch, end, watches.pop(watch))
-            if end.reason in (EndReason.TIMEOUT, EndReason.LOST_CONTACT):
-                # Whatever is started now would not be waited for.
-                hindered = [target for target in watches.values() if target]
-                reason = f"another run was waited for in vain ({end.reason})"
-                _give_up_queue(batch, [*batch.queued, *hindered], reason)
-                watches = {watch: None for watch, target in watches.items() if target is None}
-        batch.waiting = [watch.reference for watch, target in watches.items() if target is None]
-        batch.hindered = [Hindered(watch.reference, target) for watch, target in watches.items() if target]
-
-
-def _look(kind: Kind, watch: Watch, clock: Callable[[], float]) -> Steps[End | None]:
-    try:
-        # The watch looks again by itself: a client that did so, too, would hold up the other watches.
-        answer = yield from ask(replace(kind.look(watch.reference), once=True))
-        return watch.seen(kind.read(watch.reference, answer), clock())
-    except DatapipeError as error:
-        return watch.failed(error, clock())
-
-
-def _take_end(batch: Batch, end: End, hindered: Target | None) -> None:
-    if hindered is None:
-        batch.ended.append(end)
-    elif end.reason in (EndReason.TIMEOUT, EndReason.LOST_CONTACT):
-        reference = Reference(batch.kind, hindered.resource_id, hindered.name)
-        detail = f"the run before it, {end.reference.run_id}, was waited for in vain ({end.reason})"
-        batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.FAILED, detail=detail))
-    else:
-        # However that run has ended: the way is free.
-        batch.queued.insert(0, hindered)
+    wait = BatchWait(batch, policy, clock())
+    looks = Looks()
+    for watch in wait.watches:
+        looks.add(watch)
+    while not wait.is_over:
+        ends = looks.overdue(clock())
+        look = None if ends else looks.next(clock())
+        if look is not None:
+            try:
+                answer = yield from ask(look.request)
+            except DatapipeError as error:
+                ends = looks.failed(look, error, clock())
+            else:
+                ends = looks.answered(look, answer, clock())
+        elif not ends:
+            yield Pause(max(looks.wake_at(clock()) - clock(), _SHORTEST_PAUSE))
+        for watch, end in ends:
+            for gone in wait.take(watch, end):
+                looks.discard(gone)
+        wait.settle()
 
 
 def run_batch(

@@ -126,7 +126,7 @@ class _ListedKind(Kind):
     def accepted(self, target: Target, answer: RunRequested) -> Observation:
         # Refuses, while the answer is at hand, a place that could not be looked at later.
         status_request(answer.status_url, self._listing(target.resource_id))
-        reference = Reference(self.name, target.resource_id, target.name, status_url=answer.status_url)
+        reference = Reference.to(self.name, target, status_url=answer.status_url)
         return Observation(reference, Outcome.SCHEDULED)
 
     @override
@@ -146,11 +146,11 @@ class _ListedKind(Kind):
     def first_after(self, target: Target, cursor: str | None, answer: Page[Any]) -> Observation | None:
         if not answer.data:
             return None
-        return self.read(Reference(self.name, target.resource_id, target.name), answer)
+        return self.read(Reference.to(self.name, target), answer)
 
     @override
     def conflict(self, target: Target, error: ConflictError, newest: Page[Any] | None) -> Reference:
-        reference = Reference(self.name, target.resource_id, target.name, attached=True)
+        reference = Reference.to(self.name, target, attached=True)
         if error.active_run_id:
             return replace(reference, run_id=error.active_run_id)
         last = newest.data[0] if newest and newest.data else None
@@ -162,7 +162,7 @@ class _ListedKind(Kind):
     @override
     def awaited(self, target: Target, cursor: str | None) -> Reference:
         after = status_url_after(self._listing(target.resource_id), cursor)
-        return Reference(self.name, target.resource_id, target.name, status_url=after)
+        return Reference.to(self.name, target, status_url=after)
 
     @override
     def look(self, reference: Reference) -> Request[Any]:
@@ -353,7 +353,7 @@ class OrchestrationKind(Kind):
 
     @override
     def accepted(self, target: Target, answer: OrchestrationRun) -> Observation:
-        return self.read(Reference(self.name, target.resource_id, target.name), answer)
+        return self.read(Reference.to(self.name, target), answer)
 
     @override
     def newest(self, resource_id: str) -> Request[Page[OrchestrationRun]]:
@@ -377,7 +377,7 @@ class OrchestrationKind(Kind):
     def conflict(self, target: Target, error: ConflictError, newest: Page[OrchestrationRun] | None) -> Reference:
         # The interface declares no conflict; a service that has one is read as the other kinds are.
         run_id = error.active_run_id or (newest.data[0].id if newest and newest.data else None)
-        return Reference(self.name, target.resource_id, target.name, run_id=run_id, attached=True)
+        return Reference.to(self.name, target, run_id=run_id, attached=True)
 
     @override
     def look(self, reference: Reference) -> Request[Any]:
@@ -414,7 +414,7 @@ class TransformKind(Kind):
 
     @override
     def accepted(self, target: Target, answer: Transform) -> Observation:
-        return self.read(Reference(self.name, target.resource_id, target.name), answer)
+        return self.read(Reference.to(self.name, target), answer)
 
     @override
     def newest(self, resource_id: str) -> Request[Transform]:
@@ -436,7 +436,7 @@ class TransformKind(Kind):
 
     @override
     def conflict(self, target: Target, error: ConflictError, newest: Transform | None) -> Reference:
-        return Reference(self.name, target.resource_id, target.name, attached=True)
+        return Reference.to(self.name, target, attached=True)
 
     @override
     def look(self, reference: Reference) -> Request[Transform]:

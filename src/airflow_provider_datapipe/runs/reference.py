@@ -45,11 +45,13 @@ class Target:
     :param resource_id: id of the stream, orchestration, transform or reverse ETL sync.
     :param name: what people call it; the id where there is no name.
     :param options: what the kind of run takes, such as ``full_refresh``.
+    :param sync_id: of a stream, the ELT sync that it belongs to.
     """
 
     resource_id: str
     name: str
     options: dict[str, Any] = field(default_factory=dict)
+    sync_id: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON."""
@@ -69,6 +71,7 @@ class Reference:
     :param attached: whether the run was not started by this task.
     :param rows_before: rows of the earlier slices of the same load.
     :param absent_since: since when a run that was asked for has not appeared, as seconds since the epoch.
+    :param sync_id: of a stream, the ELT sync that it belongs to, whose status shows all its streams at once.
     """
 
     kind: str
@@ -79,6 +82,18 @@ class Reference:
     attached: bool = False
     rows_before: float = 0
     absent_since: float | None = None
+    sync_id: str | None = None
+
+    @classmethod
+    def to(cls, kind: str, target: Target, **known: Any) -> Reference:
+        """
+        Refer to a run of a target.
+
+        :param kind: name of the kind of run.
+        :param target: what runs.
+        :param known: what else is known of the run.
+        """
+        return cls(kind, target.resource_id, target.name, sync_id=target.sync_id, **known)
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON."""

@@ -61,7 +61,7 @@ def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
         streams = list({known[name].id: known[name] for name in chosen}.values())
         if not streams:
             raise RunError(f"No stream of ELT sync {sync_id} was chosen: name some, or leave streams out for all.")
-    return [Target(stream.id, stream.name, options) for stream in streams]
+    return [Target(stream.id, stream.name, options, sync_id) for stream in streams]
 
 
 def result_of_sync(sync_id: str, ends: Sequence[End]) -> SyncResult:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_provider_datapipe.api.endpoints import elt_streams
 from airflow_provider_datapipe.runs.names import find_orchestration, find_stream, find_transform
 from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps
+from airflow_provider_datapipe.runs.steps import Steps, ask
 
 
 def required(name: str, value: str | None) -> str:
@@ -30,11 +31,12 @@ def by_id(field: str, value: str | None, options: dict[str, Any] | None = None) 
 def stream_target(
     stream_id: str | None, sync_id: str | None, stream_name: str | None, options: dict[str, Any] | None = None
 ) -> Steps[Target]:
-    """Find a stream: by its id, or by its sync and name."""
+    """Find a stream: by its id, or by its sync and name. Its sync is what shows its runs beside others."""
     if stream_name is None:
-        return (yield from by_id("stream_id", stream_id, options))
-    found = yield from find_stream(required("sync_id", sync_id), required("stream_name", stream_name))
-    return Target(found.id, found.name, options or {})
+        found = yield from ask(elt_streams.get(required("stream_id", stream_id)))
+    else:
+        found = yield from find_stream(required("sync_id", sync_id), required("stream_name", stream_name))
+    return Target(found.id, found.name, options or {}, found.elt_sync_id)
 
 
 def orchestration_target(orchestration_id: str | None, orchestration_name: str | None) -> Steps[Target]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -98,11 +99,15 @@ class Watch:
     """
     The wait for one run: is told what was seen, and says when to look again.
 
+    One that stays still for long is cheap: thousands of them wait in a triggerer.
+
     :param reference: which run.
     :param policy: how patient to be.
     :param now: seconds since the epoch.
     :param jitter: gives a number from 0 to 1, which spreads the looks of many watches at a service that fails.
     """
+
+    __slots__ = ("_contact", "_failures", "_jitter", "_last", "_policy", "due", "reference")
 
     def __init__(
         self, reference: Reference, policy: WaitPolicy, now: float, jitter: Callable[[], float] = random.random
@@ -120,6 +125,16 @@ class Watch:
     def was_seen(self) -> bool:
         """Whether the service has answered so far."""
         return self._last is not None
+
+    @property
+    def lost_at(self) -> float:
+        """When contact counts as lost, if no look succeeds until then."""
+        return self._contact + self._policy.contact_limit
+
+    @property
+    def expires(self) -> float:
+        """From when on :meth:`expired` gives the end."""
+        return math.inf if self._policy.deadline is None else self._policy.deadline + _GRACE
 
     @property
     def outcome(self) -> Outcome:
@@ -141,16 +156,24 @@ class Watch:
         if observation.outcome.is_over:
             return self._end(EndReason.RUN_OVER)
         if absent and since is not None and now >= since + self._policy.schedule_limit:
-            return self._end(EndReason.NOT_SCHEDULED, f"for {now - since:.0f} s")
+            return self._not_scheduled(now - since)
+        return self._again(now, self._policy.poll_interval)
+
+    def unchanged(self, now: float) -> End | None:
+        """Take word that the run stands where it stood when it was last seen: :meth:`seen`, for less."""
+        self._contact = now
+        self._failures = 0
+        since = self.reference.absent_since
+        if since is not None and now >= since + self._policy.schedule_limit:
+            return self._not_scheduled(now - since)
         return self._again(now, self._policy.poll_interval)
 
     def failed(self, error: DatapipeError, now: float) -> End | None:
         """Take a look that failed; give the end, or None when it is to be tried again."""
         if isinstance(error, ApiError) and error.status in _NOT_THERE:
             return self._end(EndReason.VANISHED, str(error))
-        lost_at = self._contact + self._policy.contact_limit
-        if now >= lost_at:
-            return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s: {error}")
+        if end := self.unreachable(error, now):
+            return end
         self._failures += 1
         backoff = min(_LONGEST_BACKOFF, self._policy.poll_interval * 2 ** min(self._failures - 1, 10))
         delay = max(self._policy.poll_interval, backoff * (0.5 + self._jitter() / 2))
@@ -158,13 +181,18 @@ class Watch:
             # Never earlier than the service asks for.
             delay = max(delay, error.retry_after)
         end = self._again(now, delay)
-        self.due = min(self.due, lost_at)
+        self.due = min(self.due, self.lost_at)
         return end
+
+    def unreachable(self, error: DatapipeError, now: float) -> End | None:
+        """Take word that no run of this connection can be looked at; give the end when that has lasted too long."""
+        if now < self.lost_at:
+            return None
+        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s: {error}")
 
     def expired(self, now: float) -> End | None:
         """Give the end of a watch that is past its deadline by so much that it gets no last look."""
-        deadline = self._policy.deadline
-        return None if deadline is None or now < deadline + _GRACE else self._end(EndReason.TIMEOUT)
+        return None if now < self.expires else self._end(EndReason.TIMEOUT)
 
     def _again(self, now: float, delay: float) -> End | None:
         deadline = self._policy.deadline
@@ -174,6 +202,9 @@ class Watch:
         if deadline is not None:
             self.due = min(self.due, deadline)
         return None
+
+    def _not_scheduled(self, waited: float) -> End:
+        return self._end(EndReason.NOT_SCHEDULED, f"for {waited:.0f} s")
 
     def _end(self, reason: EndReason, detail: str | None = None) -> End:
         last = self._last

@@ -187,7 +187,7 @@ class DatapipeRunSensor(BaseSensorOperator):
         if self._watch is None:
             target = hook.run(self._target())
             run_id = None if self.run_id is None else required("run_id", self.run_id)
-            reference = Reference(self.kind, target.resource_id, target.name, run_id=run_id)
+            reference = Reference.to(self.kind, target, run_id=run_id)
             # Airflow's own loop has the sensor's time-out.
             policy = WaitPolicy(poll_interval=max(self.poke_interval, 0.1), schedule_limit=math.inf)
             self._watch = Watch(reference, policy, time.time())

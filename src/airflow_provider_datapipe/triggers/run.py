@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +13,17 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 #: after the task was queued again takes the one for the other, and fails the task ("executor reported that the task
 #: instance finished with state success, but the task instance's state attribute is queued"): seen with Airflow 3.3.2.
 SETTLE_SECONDS = 5.0
+
+_NEEDED = ("airflow_provider_datapipe.hooks.datapipe", "airflow_provider_datapipe.runs.board")
+_loaded: set[str] = set()
+
+
+async def _load() -> None:
+    """Import what waiting needs, in a thread: it takes too long for an event loop that others use."""
+    for module in _NEEDED:
+        if module not in _loaded:
+            await asyncio.to_thread(importlib.import_module, module)
+            _loaded.add(module)
 
 
 class DatapipeRunTrigger(BaseTrigger):
@@ -92,22 +104,18 @@ class DatapipeRunTrigger(BaseTrigger):
         return "deferred" in {str(state) for tasks in states.values() for state in tasks.values()}
 
     async def _wait(self) -> dict[str, Any]:
-        from airflow_provider_datapipe.api.errors import DatapipeError
+        await _load()
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-        from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
-        from airflow_provider_datapipe.runs.steps import adrive
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.board import wait_on_board
         from airflow_provider_datapipe.runs.wait import WaitPolicy
 
         batch = Batch.from_dict(self.batch)
+        read = DatapipeHook(self.datapipe_conn_id).aget_settings
         try:
-            opened = await DatapipeHook(self.datapipe_conn_id).aget_conn()
+            await wait_on_board(self.datapipe_conn_id, read, batch, WaitPolicy(**self.policy))
         except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the run has not failed
             return {"status": "error", "message": f"connection {self.datapipe_conn_id}: {error}"}
-        try:
-            async with opened as client:
-                await adrive(wait_for_some(batch, WaitPolicy(**self.policy)), client.send, asyncio.sleep)
-        except DatapipeError as error:
-            return {"status": "error", "message": str(error)}
         return {"status": "success", "batch": batch.as_dict(), "policy": self.policy}
 
 

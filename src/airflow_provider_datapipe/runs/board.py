@@ -1,0 +1,250 @@
+"""
+One poller for each event loop and connection: the waits of a triggerer share its requests and its connections.
+
+A trigger says what it waits for, and sleeps until that is over. Nothing of it runs in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from airflow_provider_datapipe.api.client import AsyncClient, Settings
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.batch import Batch, BatchWait
+from airflow_provider_datapipe.runs.looks import Ends, Look, Looks
+from airflow_provider_datapipe.runs.wait import WaitPolicy, Watch
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which the Airflow connection is read again, also while all is well.
+_REREAD = 600.0
+#: Seconds that reading the Airflow connection may take.
+_READ_LIMIT = 30.0
+
+
+#: Reads the Airflow connection.
+Reader = Callable[[], Awaitable[Settings]]
+
+
+class _Clients:
+    """
+    The client of a connection, made anew when the connection has changed.
+
+    :param read: reads the connection.
+    """
+
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+        self._current: AsyncClient | None = None
+        #: How many requests of each client are under way.
+        self._users: dict[AsyncClient, int] = {}
+        self._read_at = 0.0
+        self._opening = asyncio.Lock()
+
+    @property
+    def most(self) -> int:
+        """The most requests at a time."""
+        return 1 if self._current is None else self._current.settings.max_connections
+
+    async def open(self) -> None:
+        """
+        Make a client, if there is none.
+
+        :raises Exception: whatever reading the connection raises.
+        """
+        async with self._opening:
+            if self._current is None:
+                self._take(await self._read())
+
+    async def refresh(self, *, in_doubt: bool) -> None:
+        """
+        Read the connection again, and go over to a new client if it has changed.
+
+        :param in_doubt: the service does not answer as it should: perhaps the key or the address has changed.
+        """
+        before = self._current
+        if before is None or (not in_doubt and time.monotonic() < self._read_at + _REREAD):
+            return
+        self._read_at = time.monotonic()
+        try:
+            async with asyncio.timeout(_READ_LIMIT):
+                settings = await self._read()
+        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the client at hand may do
+            log.warning("The connection can't be read again: %s", error)
+            return
+        if settings != before.settings:
+            log.info("The connection has changed: going on with what it says now.")
+            self._take(settings)
+            await self._close_unused(before)
+
+    async def send(self, request: Request[Any]) -> Any:
+        """Send a request with the newest client."""
+        client = self._current
+        if client is None:
+            raise AssertionError("a board is opened before it asks")
+        self._users[client] += 1
+        try:
+            return await client.send(request)
+        finally:
+            self._users[client] -= 1
+            await self._close_unused(client)
+
+    async def close(self) -> None:
+        """Close all clients; nothing is under way any more."""
+        self._current = None
+        for client in list(self._users):
+            await self._close_unused(client)
+
+    def _take(self, settings: Settings) -> None:
+        self._read_at = time.monotonic()
+        self._current = AsyncClient(settings)
+        self._users[self._current] = 0
+
+    async def _close_unused(self, client: AsyncClient) -> None:
+        if client is not self._current and self._users.get(client) == 0:
+            del self._users[client]
+            await client.close()
+
+
+class Board:
+    """
+    The poller of one connection on one event loop; :func:`wait_on_board` makes and closes it.
+
+    :param read: reads the connection.
+    """
+
+    def __init__(self, read: Reader) -> None:
+        self._clients = _Clients(read)
+        self._looks = Looks()
+        self._waits: dict[Watch, tuple[BatchWait, asyncio.Future[None]]] = {}
+        self._poller: asyncio.Task[None] | None = None
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        #: How many wait on it.
+        self.waiters = 0
+
+    async def wait(self, batch: Batch, policy: WaitPolicy) -> None:
+        """
+        Wait as :func:`~airflow_provider_datapipe.runs.batch.wait_for_some` does.
+
+        :param batch: is changed in place.
+        :param policy: how patient to be.
+        :raises Exception: whatever reading the connection raises.
+        """
+        await self._clients.open()
+        self._looks.contact.widen(self._clients.most)
+        wait = BatchWait(batch, policy, time.time())
+        watches = wait.watches
+        over = asyncio.get_running_loop().create_future()
+        try:
+            for watch in watches:
+                self._waits[watch] = (wait, over)
+                self._looks.add(watch)
+            if self._poller is None:
+                # In a context of its own: what it logs belongs to no trigger.
+                self._poller = asyncio.create_task(self._poll(), context=contextvars.Context())
+            self._wake.set()
+            if not wait.is_over:
+                await over
+        finally:
+            self._let_go(watches)
+            wait.settle()
+
+    async def close(self) -> None:
+        """Stop what is under way, and close the connections."""
+        tasks = [*self._under_way, *([self._poller] if self._poller else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._clients.close()
+
+    def _let_go(self, watches: list[Watch]) -> None:
+        for watch in watches:
+            self._looks.discard(watch)
+            self._waits.pop(watch, None)
+
+    async def _poll(self) -> None:
+        try:
+            while True:
+                await self._step()
+        except Exception as error:  # noqa: BLE001 - a defect: whoever waits hears of it, instead of waiting for ever
+            self._fail(error)
+
+    async def _step(self) -> None:
+        """Send what is due, then sleep until there is something to do."""
+        self._wake.clear()
+        self._take(self._looks.overdue(time.time()))
+        if self._looks.is_due(time.time()):
+            await self._clients.refresh(in_doubt=self._looks.contact.error is not None)
+            self._looks.contact.widen(self._clients.most)
+        while (look := self._looks.next(time.time())) is not None:
+            task = asyncio.create_task(self._look(look))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+        now = time.time()
+        alarm = asyncio.get_running_loop().call_later(max(self._looks.wake_at(now) - now, 0), self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            alarm.cancel()
+
+    async def _look(self, look: Look) -> None:
+        try:
+            try:
+                answer = await self._clients.send(look.request)
+            except DatapipeError as error:
+                ends = self._looks.failed(look, error, time.time())
+            else:
+                ends = self._looks.answered(look, answer, time.time())
+        except Exception as error:  # noqa: BLE001 - as in _poll
+            self._fail(error)
+        else:
+            self._take(ends)
+        self._wake.set()
+
+    def _take(self, ends: Ends) -> None:
+        for watch, end in ends:
+            wait, over = self._waits.pop(watch)
+            self._let_go(wait.take(watch, end))
+            if wait.is_over and not over.done():
+                over.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        for _, over in self._waits.values():
+            if not over.done():
+                over.set_exception(error)
+
+
+_BOARDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Board]] = WeakKeyDictionary()
+
+
+async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy) -> None:
+    """
+    Wait on the board of a connection and the running event loop, which is there while anybody uses it.
+
+    :param conn_id: the connection.
+    :param read: reads it.
+    :param batch: is changed in place.
+    :param policy: how patient to be.
+    :raises Exception: whatever reading the connection raises.
+    """
+    boards = _BOARDS.setdefault(asyncio.get_running_loop(), {})
+    board = boards.get(conn_id)
+    if board is None:
+        board = boards[conn_id] = Board(read)
+    board.waiters += 1
+    try:
+        await board.wait(batch, policy)
+    finally:
+        board.waiters -= 1
+        if not board.waiters:
+            # Before anything is awaited: whoever comes now makes a new one.
+            del boards[conn_id]
+            await board.close()

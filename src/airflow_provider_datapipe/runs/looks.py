@@ -1,0 +1,316 @@
+"""What to ask next, so that many runs are looked at with few requests. Pure: no I/O, and no clock of its own."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.sharing import Mark, Shared, Unclear, shared_by
+from airflow_provider_datapipe.runs.wait import End, Watch
+
+Ends: TypeAlias = list[tuple[Watch, End]]
+
+#: Seconds between two looks at the same shared answer, also where waits are added all the time.
+_SHARED_PAUSE = 0.25
+#: Seconds after which a run is looked at itself, even if what shows it beside others shows no change.
+_CONFIRM = 300.0
+#: How often in a row a shared answer may not tell where a run stands, before the run is only looked at itself.
+_STRIKES = 3
+#: Seconds between two searches for waits that are over although nothing was answered.
+_SWEEP = 5.0
+#: The longest that a shared request which fails by itself is left alone, in seconds.
+_LONGEST_HOLD = 60.0
+
+
+@dataclass(slots=True, eq=False)
+class _Source:
+    """One thing that is asked for again and again, for those who wait for what it shows."""
+
+    key: Shared | Request[Any]
+    watches: dict[Watch, None] = field(default_factory=dict)
+    due: float = math.inf
+    busy: bool = False
+    not_before: float = 0.0
+    failures: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """How one run is looked at."""
+
+    source: _Source
+    mark: Mark | None = None
+    confirm_at: float = math.inf
+    strikes: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Look:
+    """
+    One request.
+
+    :param request: what to ask; the client does not repeat it.
+    :param watches: who is told of the answer.
+    """
+
+    request: Request[Any]
+    watches: list[Watch]
+    source: _Source
+    pages: int = 1
+
+
+class Looks:
+    """
+    The looks at all runs that are waited for over one connection.
+
+    Equal requests are asked once. Runs that one request shows are looked at together (:mod:`.sharing`). A service that
+    fails or asks for patience is left alone by all (:class:`.contact.Contact`). Whoever drives it asks for what is
+    :meth:`next`, tells what became of it, and is told which waits that has ended.
+
+    :param most: the most requests at a time.
+    :param jitter: gives a number from 0 to 1.
+    """
+
+    def __init__(self, most: int = 1, jitter: Callable[[], float] = random.random) -> None:
+        self.contact = Contact(most, jitter)
+        self._jitter = jitter
+        self._sources: dict[Shared | Request[Any], _Source] = {}
+        self._places: dict[Watch, _Place] = {}
+        self._queue: list[tuple[float, int, _Source]] = []
+        self._numbers = itertools.count()
+        self._more: deque[Look] = deque()
+        self._under_way = 0
+        self._swept = 0.0
+
+    def __len__(self) -> int:
+        """Count the runs that are waited for."""
+        return len(self._places)
+
+    def add(self, watch: Watch) -> None:
+        """Wait for a run."""
+        source = self._source(shared_by(watch.reference) or _direct(watch))
+        self._places[watch] = _Place(source)
+        self._join(source, watch)
+
+    def discard(self, watch: Watch) -> None:
+        """Wait for it no longer; an answer that is under way is not told to it."""
+        place = self._places.pop(watch, None)
+        if place is not None:
+            self._leave(place.source, watch)
+
+    def next(self, now: float) -> Look | None:
+        """Give the request that is to be sent now, if there is one. Each one is followed by what became of it."""
+        if self._under_way >= self.contact.allowed or now < self.contact.paused_until:
+            return None
+        look = self._more.popleft() if self._more else self._next_due(now)
+        if look is not None:
+            self._under_way += 1
+        return look
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether :meth:`next` has something to send."""
+        return self._under_way < self.contact.allowed and self.wake_at(now) <= now
+
+    def wake_at(self, now: float) -> float:
+        """Tell when to call :meth:`next` and :meth:`overdue` again, if nothing is answered until then."""
+        sweep = now + _SWEEP
+        if self._under_way >= self.contact.allowed:
+            return sweep
+        self._drop_stale()
+        due = now if self._more else self._queue[0][0] if self._queue else math.inf
+        return min(sweep, max(due, self.contact.paused_until))
+
+    def answered(self, look: Look, answer: Any, now: float) -> Ends:
+        """Take the answer to a look, and give the waits that have ended."""
+        self.contact.answered()
+        source = look.source
+        source.failures, source.not_before = 0, 0.0
+        if isinstance(source.key, Shared):
+            ends = self._read_shared(source.key, look, answer, now)
+        else:
+            ends = self._read_direct(look, answer, now)
+        self._finish(look, now)
+        return ends
+
+    def failed(self, look: Look, error: DatapipeError, now: float) -> Ends:
+        """Take the failure of a look, and give the waits that have ended."""
+        if is_of_connection(error):
+            self.contact.failed(error, now)
+        else:
+            # Whatever is wrong, the service is there.
+            self.contact.answered()
+        source = look.source
+        watches = self._present(look)
+        if not isinstance(source.key, Shared):
+            ends = self._gather((watch, watch.failed(error, now)) for watch in watches)
+        else:
+            ends = self._gather((watch, watch.unreachable(error, now)) for watch in watches)
+            source.failures += 1
+            source.not_before = now + min(_LONGEST_HOLD, 2.0 ** min(source.failures - 1, 10))
+            if not is_of_connection(error):
+                for watch in self._present(look):
+                    self._look_itself(watch, now)
+        self._finish(look, now)
+        return ends
+
+    def overdue(self, now: float) -> Ends:
+        """Give the waits that are over although nothing was answered: past their deadline, or out of contact."""
+        if now < self._swept + _SWEEP:
+            return []
+        self._swept = now
+        error = self.contact.error
+        return self._gather(
+            (watch, watch.expired(now) or (watch.unreachable(error, now) if error else None)) for watch in self._places
+        )
+
+    def _next_due(self, now: float) -> Look | None:
+        while True:
+            self._drop_stale()
+            if not self._queue or self._queue[0][0] > now:
+                return None
+            source = heapq.heappop(self._queue)[2]
+            source.due = math.inf
+            key = source.key
+            if not isinstance(key, Shared):
+                source.busy = True
+                return Look(key, list(source.watches), source)
+            if len(source.watches) >= key.WORTHWHILE:
+                source.busy = True
+                return Look(key.request(), list(source.watches), source)
+            for watch in list(source.watches):
+                self._move(watch, _direct(watch))
+
+    def _read_direct(self, look: Look, answer: Any, now: float) -> Ends:
+        ends: Ends = []
+        for watch in self._present(look):
+            try:
+                end = watch.seen(KINDS[watch.reference.kind].read(watch.reference, answer), now)
+            except DatapipeError as error:
+                end = watch.failed(error, now)
+            if end:
+                ends.append((watch, end))
+                continue
+            place = self._places[watch]
+            place.confirm_at = now + _CONFIRM * (0.5 + self._jitter() / 2)
+            shared = shared_by(watch.reference) if place.strikes < _STRIKES else None
+            self._move(watch, shared or _direct(watch))
+        return self._gather(ends)
+
+    def _read_shared(self, shared: Shared, look: Look, answer: Any, now: float) -> Ends:
+        shown = shared.index(answer)
+        ends: Ends = []
+        missing: list[Watch] = []
+        for watch in self._present(look):
+            place = self._places[watch]
+            item = shared.find(watch.reference, shown)
+            if item is None:
+                missing.append(watch)
+                continue
+            mark = shared.mark(item)
+            if mark == place.mark and (shared.IS_COMPLETE or now < place.confirm_at):
+                place.strikes = 0
+                end = watch.unchanged(now)
+            else:
+                place.mark = mark
+                seen = shared.read(watch.reference, item)
+                if seen is Unclear.UNCLEAR:
+                    place.strikes += 1
+                    self._look_itself(watch, now)
+                    continue
+                end = watch.seen(seen, now)
+            if end:
+                ends.append((watch, end))
+        self._pursue(shared, look, answer, missing, now)
+        return self._gather(ends)
+
+    def _pursue(self, shared: Shared, look: Look, answer: Any, missing: list[Watch], now: float) -> None:
+        """Look for the runs that an answer did not show: on the next page, or each by itself."""
+        following = shared.following(answer, missing=len(missing), pages=look.pages) if missing else None
+        if following is not None:
+            self._more.append(Look(following, missing, look.source, look.pages + 1))
+            return
+        for watch in missing:
+            self._places[watch].strikes += 1
+            self._look_itself(watch, now)
+
+    def _present(self, look: Look) -> list[Watch]:
+        """Give those of a look's watches that still wait for it."""
+        return [
+            watch
+            for watch in look.watches
+            if (place := self._places.get(watch)) is not None and place.source is look.source
+        ]
+
+    def _look_itself(self, watch: Watch, now: float) -> None:
+        watch.due = now
+        self._move(watch, _direct(watch))
+
+    def _move(self, watch: Watch, key: Shared | Request[Any]) -> None:
+        place = self._places[watch]
+        if place.source.key == key:
+            return
+        self._leave(place.source, watch)
+        place.source = self._source(key)
+        self._join(place.source, watch)
+
+    def _gather(self, judged: Iterable[tuple[Watch, End | None]]) -> Ends:
+        ends = [(watch, end) for watch, end in judged if end is not None]
+        for watch, _ in ends:
+            self.discard(watch)
+        return ends
+
+    def _source(self, key: Shared | Request[Any]) -> _Source:
+        source = self._sources.get(key)
+        if source is None:
+            source = self._sources[key] = _Source(key)
+        return source
+
+    def _join(self, source: _Source, watch: Watch) -> None:
+        source.watches[watch] = None
+        self._schedule(source, watch.due)
+
+    def _leave(self, source: _Source, watch: Watch) -> None:
+        del source.watches[watch]
+        if not source.watches and not source.busy:
+            del self._sources[source.key]
+
+    def _finish(self, look: Look, now: float) -> None:
+        self._under_way -= 1
+        source = look.source
+        if any(more.source is source for more in self._more):
+            return
+        source.busy = False
+        if not source.watches:
+            self._sources.pop(source.key, None)
+            return
+        if isinstance(source.key, Shared):
+            source.not_before = max(source.not_before, now + _SHARED_PAUSE)
+        source.due = math.inf
+        self._schedule(source, min(watch.due for watch in source.watches))
+
+    def _schedule(self, source: _Source, due: float) -> None:
+        due = max(due, source.not_before)
+        if due < source.due and not source.busy:
+            source.due = due
+            heapq.heappush(self._queue, (due, next(self._numbers), source))
+
+    def _drop_stale(self) -> None:
+        queue = self._queue
+        while queue and (queue[0][2].due != queue[0][0] or queue[0][2].busy or not queue[0][2].watches):
+            heapq.heappop(queue)
+
+
+def _direct(watch: Watch) -> Request[Any]:
+    """Give the request that shows a run by itself."""
+    # The watch looks again by itself: a client that did so, too, would hold up the others.
+    return replace(KINDS[watch.reference.kind].look(watch.reference), once=True)

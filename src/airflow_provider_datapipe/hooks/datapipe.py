@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
 
-from airflow_provider_datapipe.api.client import AsyncClient, Client, Settings
+from airflow_provider_datapipe.api.client import Client
 from airflow_provider_datapipe.api.endpoints import connections
 from airflow_provider_datapipe.api.errors import (
     ApiError,
@@ -27,9 +27,13 @@ from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import RetryPolicy
+from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_extra, settings_of
 from airflow_provider_datapipe.runs import names
 from airflow_provider_datapipe.runs.steps import Steps, drive
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.async_client import AsyncClient
 
 T = TypeVar("T")
 
@@ -145,6 +149,9 @@ class DatapipeHook(BaseHook):
 
         :raises ConfigurationError: the connection can't be used as it is.
         """
+        # Tasks that block have no use for its HTTP library.
+        from airflow_provider_datapipe.api.async_client import AsyncClient
+
         return AsyncClient(await self.aget_settings())
 
     async def aget_settings(self) -> Settings:

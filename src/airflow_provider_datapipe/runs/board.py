@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from airflow_provider_datapipe.api.client import AsyncClient, Settings
+from airflow_provider_datapipe.api.async_client import AsyncClient
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.batch import Batch, BatchWait
 from airflow_provider_datapipe.runs.looks import Ends, Look, Looks
 from airflow_provider_datapipe.runs.wait import WaitPolicy, Watch

@@ -57,13 +57,13 @@ class Contact:
             self.allowed = most if self.allowed == self._most else min(self.allowed, most)
             self._most = most
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         """Take word that the service has answered."""
-        if self._failures and not isinstance(self.error, RateLimitError):
-            # What the service asks for itself holds also while others are still answered.
-            self.paused_until = 0.0
         self._failures = 0
-        self.error = None
+        # The patience that a service asks for holds also where some answers still come.
+        if not (isinstance(self.error, RateLimitError) and now < self.paused_until):
+            self.error = None
+            self.paused_until = 0.0
         self.allowed = min(self._most, self.allowed + 1)
 
     def failed(self, error: DatapipeError, now: float) -> None:

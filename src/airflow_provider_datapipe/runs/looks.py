@@ -22,8 +22,8 @@ Ends: TypeAlias = list[tuple[Watch, End]]
 
 #: Seconds between two looks at the same shared answer, also where waits are added all the time.
 _SHARED_PAUSE = 0.25
-#: Seconds after which a run is looked at itself, even if what shows it beside others shows no change.
-_CONFIRM = 300.0
+#: After how many looks without a change, at the least and at the most, a run is looked at itself all the same.
+_CONFIRM = (10, 30)
 #: How often in a row a shared answer may not tell where a run stands, before the run is only looked at itself.
 _STRIKES = 3
 #: Seconds between two searches for waits that are over although nothing was answered.
@@ -50,7 +50,7 @@ class _Place:
 
     source: _Source
     mark: Mark | None = None
-    confirm_at: float = math.inf
+    looks_left: int = 0
     strikes: int = 0
 
 
@@ -61,11 +61,13 @@ class Look:
 
     :param request: what to ask; the client does not repeat it.
     :param watches: who is told of the answer.
+    :param due: when it was to be sent, from which the next look is counted, so that slow answers make none rarer.
     """
 
     request: Request[Any]
     watches: list[Watch]
     source: _Source
+    due: float
     pages: int = 1
 
 
@@ -112,7 +114,7 @@ class Looks:
         """Give the request that is to be sent now, if there is one. Each one is followed by what became of it."""
         if self._under_way >= self.contact.allowed or now < self.contact.paused_until:
             return None
-        look = self._more.popleft() if self._more else self._next_due(now)
+        look = self._next_page(now) or self._next_due(now)
         if look is not None:
             self._under_way += 1
         return look
@@ -132,7 +134,7 @@ class Looks:
 
     def answered(self, look: Look, answer: Any, now: float) -> Ends:
         """Take the answer to a look, and give the waits that have ended."""
-        self.contact.answered()
+        self.contact.answered(now)
         source = look.source
         source.failures, source.not_before = 0, 0.0
         if isinstance(source.key, Shared):
@@ -148,7 +150,7 @@ class Looks:
             self.contact.failed(error, now)
         else:
             # Whatever is wrong, the service is there.
-            self.contact.answered()
+            self.contact.answered(now)
         source = look.source
         watches = self._present(look)
         if not isinstance(source.key, Shared):
@@ -173,20 +175,28 @@ class Looks:
             (watch, watch.expired(now) or (watch.unreachable(error, now) if error else None)) for watch in self._places
         )
 
+    def _next_page(self, now: float) -> Look | None:
+        while self._more:
+            look = self._more.popleft()
+            if self._present(look):
+                return look
+            self._release(look.source, now)
+        return None
+
     def _next_due(self, now: float) -> Look | None:
         while True:
             self._drop_stale()
             if not self._queue or self._queue[0][0] > now:
                 return None
-            source = heapq.heappop(self._queue)[2]
+            due, _, source = heapq.heappop(self._queue)
             source.due = math.inf
             key = source.key
             if not isinstance(key, Shared):
                 source.busy = True
-                return Look(key, list(source.watches), source)
+                return Look(key, list(source.watches), source, due)
             if len(source.watches) >= key.WORTHWHILE:
                 source.busy = True
-                return Look(key.request(), list(source.watches), source)
+                return Look(key.request(), list(source.watches), source, due)
             for watch in list(source.watches):
                 self._move(watch, _direct(watch))
 
@@ -194,14 +204,15 @@ class Looks:
         ends: Ends = []
         for watch in self._present(look):
             try:
-                end = watch.seen(KINDS[watch.reference.kind].read(watch.reference, answer), now)
+                end = watch.seen(KINDS[watch.reference.kind].read(watch.reference, answer), now, look.due)
             except DatapipeError as error:
                 end = watch.failed(error, now)
             if end:
                 ends.append((watch, end))
                 continue
             place = self._places[watch]
-            place.confirm_at = now + _CONFIRM * (0.5 + self._jitter() / 2)
+            fewest, most = _CONFIRM
+            place.looks_left = fewest + int((most - fewest) * self._jitter())
             shared = shared_by(watch.reference) if place.strikes < _STRIKES else None
             self._move(watch, shared or _direct(watch))
         return self._gather(ends)
@@ -217,17 +228,19 @@ class Looks:
                 missing.append(watch)
                 continue
             mark = shared.mark(item)
-            if mark == place.mark and (shared.IS_COMPLETE or now < place.confirm_at):
+            if mark == place.mark and (shared.IS_COMPLETE or place.looks_left > 0):
                 place.strikes = 0
-                end = watch.unchanged(now)
+                place.looks_left -= 1
+                end = watch.unchanged(now, look.due)
             else:
+                # A check without a change says nothing against what is shown.
+                place.strikes += mark != place.mark
                 place.mark = mark
                 seen = shared.read(watch.reference, item)
                 if seen is Unclear.UNCLEAR:
-                    place.strikes += 1
                     self._look_itself(watch, now)
                     continue
-                end = watch.seen(seen, now)
+                end = watch.seen(seen, now, look.due)
             if end:
                 ends.append((watch, end))
         self._pursue(shared, look, answer, missing, now)
@@ -237,7 +250,7 @@ class Looks:
         """Look for the runs that an answer did not show: on the next page, or each by itself."""
         following = shared.following(answer, missing=len(missing), pages=look.pages) if missing else None
         if following is not None:
-            self._more.append(Look(following, missing, look.source, look.pages + 1))
+            self._more.append(Look(following, missing, look.source, look.due, look.pages + 1))
             return
         for watch in missing:
             self._places[watch].strikes += 1
@@ -286,9 +299,11 @@ class Looks:
 
     def _finish(self, look: Look, now: float) -> None:
         self._under_way -= 1
-        source = look.source
-        if any(more.source is source for more in self._more):
-            return
+        if not any(more.source is look.source for more in self._more):
+            self._release(look.source, now)
+
+    def _release(self, source: _Source, now: float) -> None:
+        """Let a source be asked again, when there is one who waits for it."""
         source.busy = False
         if not source.watches:
             self._sources.pop(source.key, None)

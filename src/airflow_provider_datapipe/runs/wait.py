@@ -141,8 +141,14 @@ class Watch:
         """Where the run stood at the last look."""
         return self._last.outcome if self._last else Outcome.SCHEDULED
 
-    def seen(self, observation: Observation, now: float) -> End | None:
-        """Take an answer; give the end, or None when there is more to wait for."""
+    def seen(self, observation: Observation, now: float, was_due: float | None = None) -> End | None:
+        """
+        Take an answer; give the end, or None when there is more to wait for.
+
+        :param observation: what the answer shows.
+        :param now: seconds since the epoch.
+        :param was_due: when the look was to be made, from which the next one is counted; None for now.
+        """
         self._contact = now
         self._failures = 0
         # A slice of a load that goes on is known, while the run after it is not yet.
@@ -157,16 +163,16 @@ class Watch:
             return self._end(EndReason.RUN_OVER)
         if absent and since is not None and now >= since + self._policy.schedule_limit:
             return self._not_scheduled(now - since)
-        return self._again(now, self._policy.poll_interval)
+        return self._again(now, self._next_look(now, was_due))
 
-    def unchanged(self, now: float) -> End | None:
+    def unchanged(self, now: float, was_due: float | None = None) -> End | None:
         """Take word that the run stands where it stood when it was last seen: :meth:`seen`, for less."""
         self._contact = now
         self._failures = 0
         since = self.reference.absent_since
         if since is not None and now >= since + self._policy.schedule_limit:
             return self._not_scheduled(now - since)
-        return self._again(now, self._policy.poll_interval)
+        return self._again(now, self._next_look(now, was_due))
 
     def failed(self, error: DatapipeError, now: float) -> End | None:
         """Take a look that failed; give the end, or None when it is to be tried again."""
@@ -193,6 +199,11 @@ class Watch:
     def expired(self, now: float) -> End | None:
         """Give the end of a watch that is past its deadline by so much that it gets no last look."""
         return None if now < self.expires else self._end(EndReason.TIMEOUT)
+
+    def _next_look(self, now: float, was_due: float | None) -> float:
+        """Give the seconds until the next look."""
+        late = 0.0 if was_due is None else now - was_due
+        return max(self._policy.poll_interval - late, 0.0)
 
     def _again(self, now: float, delay: float) -> End | None:
         deadline = self._policy.deadline

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.api.client import AsyncClient, Client, Settings
+from airflow_provider_datapipe.api.async_client import AsyncClient
+from airflow_provider_datapipe.api.client import Client
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
 from airflow_provider_datapipe.api.errors import (
     AuthenticationError,
@@ -30,6 +31,7 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import RetryPolicy
+from airflow_provider_datapipe.api.settings import Settings
 from tests.support.scripted_server import Reply, ScriptedServer
 
 KEY = "key-that-must-not-show"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from airflow_provider_datapipe.api.client import Settings
+from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
 from airflow_provider_datapipe.api.errors import (
     ConfigurationError,

@@ -64,6 +64,7 @@ def transforms_like_the_service(request: Any) -> Any:
 def run(steps: Steps[Any]) -> Any:
     service = ModelService(
         elt_streams__list=[page(*STREAMS)],
+        elt_streams__get=[STREAMS[0]],
         orchestrations__list=[page(*ORCHESTRATIONS)],
         transforms__list=[transforms_like_the_service],
     )
@@ -107,8 +108,9 @@ def test_an_empty_account_is_said() -> None:
         drive(find_orchestration("x"), service.send, service.sleep)
 
 
-def test_targets_by_id_ask_nothing_and_by_name_look_up() -> None:
-    assert run(stream_target("s", None, None)).resource_id == "s"
+def test_targets_by_id_and_by_name() -> None:
+    by_id = run(stream_target("1", None, None))
+    assert (by_id.resource_id, by_id.name, by_id.sync_id) == ("1", "orders", "y")
     assert run(stream_target(None, "y", "orders", {"full_refresh": True})).options == {"full_refresh": True}
     assert run(orchestration_target(None, "Hourly")).resource_id == "2"
     assert run(transform_target(None, "daily", "sales", {})).name == "daily"

@@ -1,0 +1,145 @@
+"""The client for event loops, on aiohttp, which takes a tenth of the CPU time that httpx takes there."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from collections.abc import AsyncIterator
+from typing import Self, TypeVar
+
+import aiohttp
+import yarl
+
+from airflow_provider_datapipe.api import paging
+from airflow_provider_datapipe.api.body import TooLarge, Unreadable
+from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.settings import LOOPBACK, Settings, trust
+
+T = TypeVar("T")
+
+#: Seconds for which a connection is kept that nobody uses: longer than the time between most looks.
+_KEEP_ALIVE = 60.0
+
+
+class AsyncClient:
+    """
+    A client for one event loop.
+
+    :param settings: how to reach the service.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._trust = trust(settings.ca_bundle)
+        self._proxy = settings.proxy or _proxy_of_environment(settings.base_url)
+        self._http: aiohttp.ClientSession | None = None
+        self._gate = asyncio.Semaphore(settings.max_connections)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    async def send(self, request: Request[T]) -> T:
+        """
+        Send a request and read its answer, trying again where that is safe.
+
+        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
+        """
+        exchange = Exchange(self.settings, request)
+        while True:
+            async with self._gate:
+                outcome = await self._attempt(exchange)
+            if not isinstance(outcome, Again):
+                return outcome
+            await asyncio.sleep(outcome.delay)
+
+    async def _attempt(self, exchange: Exchange[T]) -> T | Again:
+        outgoing = exchange.attempt()
+        try:
+            async with (
+                asyncio.timeout(self.settings.timeout),
+                self._session().request(
+                    outgoing.method,
+                    # Quoted already.
+                    yarl.URL(outgoing.url, encoded=True),
+                    data=outgoing.content,
+                    headers=None if outgoing.content is None else {"content-type": "application/json"},
+                    proxy=self._proxy,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                head = Head(response.status, response.reason or "", response.headers)
+                reader = exchange.begun(head)
+                async for piece in response.content.iter_any():
+                    reader.feed(piece)
+                body = reader.whole()
+        except (aiohttp.ClientError, OSError) as error:
+            lost: Lost | TooLarge | Unreadable = _lost(error)
+        except (TooLarge, Unreadable) as error:
+            lost = error
+        else:
+            return exchange.received(head, body)
+        if isinstance(lost, Lost):
+            return exchange.ended(lost)
+        raise exchange.unfit(lost)
+
+    def _session(self) -> aiohttp.ClientSession:
+        """Give the connections, which belong to the event loop that runs."""
+        if self._http is None:
+            self._http = aiohttp.ClientSession(
+                headers=self.settings.headers,
+                connector=aiohttp.TCPConnector(
+                    ssl=self._trust, limit=self.settings.max_connections, keepalive_timeout=_KEEP_ALIVE
+                ),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect_limit),
+                # The service has no use for cookies, and they would be one more thing to keep.
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # The body is unpacked within bounds by us.
+                auto_decompress=False,
+            )
+        return self._http
+
+    async def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> AsyncIterator[T]:
+        """
+        Iterate the items of a list, page by page.
+
+        :param limit: the most items to give; None for all.
+        """
+        following: Request[Page[T]] | None = paging.first_page(request)
+        following_pages = paging.Cursors()
+        while following is not None:
+            page = await self.send(following)
+            for item in page.data[:limit]:
+                yield item
+            if limit is not None:
+                limit -= len(page.data)
+                if limit <= 0:
+                    return
+            following = following_pages.after(following, page)
+
+
+def _lost(error: Exception) -> Lost:
+    """Tell what became of an attempt by what it raised."""
+    # Whatever is not about connecting may have come after the request had gone out.
+    sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL)
+    return Lost(error, sent=sent, timed_out=isinstance(error, TimeoutError))
+
+
+def _proxy_of_environment(url: str) -> str | None:
+    """Give the proxy that the environment names for an address; the local service is asked directly."""
+    parsed = yarl.URL(url)
+    host = parsed.host or ""
+    if host in LOOPBACK or urllib.request.proxy_bypass(host):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(parsed.scheme) or proxies.get("all")

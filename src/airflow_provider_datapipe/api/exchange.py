@@ -1,0 +1,292 @@
+"""One request with all its attempts, apart from I/O: what both clients share."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+from pydantic import TypeAdapter, ValidationError
+
+from airflow_provider_datapipe.api import retry
+from airflow_provider_datapipe.api.body import ENCODINGS, BodyReader, TooLarge, Unreadable
+from airflow_provider_datapipe.api.errors import (
+    ConfigurationError,
+    DatapipeError,
+    InvalidInputError,
+    ProtocolError,
+    RequestTimeoutError,
+    TransportError,
+    class_of_status,
+    one_line,
+)
+from airflow_provider_datapipe.api.models.common import RunConflict
+from airflow_provider_datapipe.api.request import NO_CONTENT, Request
+from airflow_provider_datapipe.api.settings import Settings, origin_of
+
+E = TypeVar("E", bound=DatapipeError)
+T = TypeVar("T")
+
+# The name that users know from their logs, whichever client it is.
+log = logging.getLogger("airflow_provider_datapipe.api.client")
+
+_REFUSED = 400
+_REDIRECT = 300
+#: Servers refuse longer ones.
+_LONGEST_URL = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """
+    What is sent for one attempt.
+
+    :param method: HTTP method.
+    :param url: the whole address, quoted.
+    :param content: JSON body.
+    """
+
+    method: str
+    url: str
+    content: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """
+    The head of an answer.
+
+    :param status: its status.
+    :param reason: its reason phrase.
+    :param headers: its headers, whose names are found in any spelling.
+    """
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """
+    The end of an attempt without a complete answer.
+
+    :param cause: what the HTTP library raised.
+    :param sent: whether the service may have got the request.
+    :param timed_out: whether time ran out.
+    """
+
+    cause: Exception
+    sent: bool
+    timed_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Another attempt is to be made."""
+
+    delay: float
+
+
+@cache
+def _reader(answer: Any) -> TypeAdapter[Any]:
+    """Give the reader of an answer; building one costs more than using it."""
+    return TypeAdapter(answer)
+
+
+class Exchange(Generic[T]):
+    """One request with all its attempts, apart from I/O: is told what happened, and says what comes next."""
+
+    def __init__(self, settings: Settings, request: Request[T]) -> None:
+        self._settings = settings
+        self._request = request
+        self._began = time.monotonic()
+        self._attempts = 0
+        self.where = origin_of(settings.base_url)
+
+    def attempt(self) -> Outgoing:
+        """
+        Say what to send for one attempt.
+
+        :raises ProtocolError: the service sent its client to another origin.
+        :raises InvalidInputError: no URL can hold what was given.
+        """
+        if self._request.origin is not None and origin_of(self._request.origin) != self.where:
+            raise ProtocolError(
+                f"The service at {self.where} sent its client to {self._request.origin} for "
+                f"{self._request.label}: refused, because the API key is for one origin only."
+            )
+        self._attempts += 1
+        query = urlencode(self._request.query, quote_via=quote)
+        url = self._settings.base_url.rstrip("/") + self._request.path + (f"?{query}" if query else "")
+        if len(url) > _LONGEST_URL:
+            raise InvalidInputError(
+                f"{self._request.endpoint.name}: the address would have {len(url):,} characters. Nothing was sent."
+            )
+        body = self._request.body
+        content = None if body is None else _json_bytes(body.as_json())
+        return Outgoing(self._request.endpoint.method, url, content)
+
+    def received(self, head: Head, body: bytes) -> T | Again:
+        """Take a complete answer."""
+        if head.status >= _REFUSED:
+            return self._failed(self._refusal(head, body))
+        if head.status >= _REDIRECT:
+            # Following would carry the key to wherever the answer points.
+            raise ProtocolError(
+                f"{self._request.label} at {self.where} answered {head.status}, a redirect, which is not "
+                "followed. Check the base address."
+            )
+        if self._attempts > 1:
+            log.info("%s succeeded at attempt %d.", self._request.label, self._attempts)
+        if self._request.endpoint.answer is NO_CONTENT and (not body.strip() or _is_json(body)):
+            return None  # type: ignore[return-value]  # T is None then
+        try:
+            reader = _reader(self._request.endpoint.answer)  # type: ignore[arg-type]  # every class is hashable
+            answer: T = reader.validate_json(body)
+        except ValidationError as error:
+            raise self._safe(
+                ProtocolError,
+                f"{self._request.label} at {self.where} answered {head.status} "
+                f"({one_line(head.headers.get('content-type') or 'no content type', longest=80)}) with something "
+                f"that the interface does not say: {_first_problem(error)}. Check that the base address is that of "
+                "the management interface.",
+            ) from None
+        return answer
+
+    def begun(self, head: Head) -> BodyReader:
+        """
+        Take the head of an answer, and give what reads its body.
+
+        :raises ProtocolError: the body can't be read within bounds.
+        """
+        encoding = head.headers.get("content-encoding", "").strip().lower()
+        if encoding not in ENCODINGS:
+            raise self._safe(
+                ProtocolError,
+                f"{self._request.label} at {self.where} answered in the encoding {one_line(encoding, longest=40)!r}, "
+                "which was not asked for.",
+            )
+        return BodyReader(encoding, self._settings.max_answer_bytes)
+
+    def ended(self, lost: Lost) -> Again:
+        """Take the end of an attempt without a complete answer; called where no exception is being handled."""
+        if untrusted := _untrusted_certificate(lost.cause):
+            raise ConfigurationError(
+                f"{self.where} shows a certificate that is not trusted ({untrusted}). If it is the right server, set "
+                "the connection's ca_bundle to the certificate of its authority."
+            )
+        if lost.timed_out:
+            within = f"within {self._settings.timeout:g} s" if lost.sent else "in time: there is no connection"
+            return self._failed(RequestTimeoutError(self._no_answer(within), sent=lost.sent))
+        cause = lost.cause
+        reason = one_line(str(cause) or type(cause).__name__, secret=self._settings.api_key)
+        return self._failed(TransportError(self._no_answer(f"({reason})"), sent=lost.sent))
+
+    def unfit(self, error: TooLarge | Unreadable) -> ProtocolError:
+        """Make the error of a body that can't be read within bounds."""
+        return self.too_large() if isinstance(error, TooLarge) else self.unreadable()
+
+    def unreadable(self) -> ProtocolError:
+        """Make the error of an answer that is not packed as it says."""
+        return ProtocolError(f"{self._request.label} at {self.where} answered what can't be unpacked.")
+
+    def too_large(self) -> ProtocolError:
+        """Make the error of an answer that does not end."""
+        return ProtocolError(
+            f"{self._request.label} at {self.where} answered more than {self._settings.max_answer_bytes:,} bytes; "
+            "the rest was not read."
+        )
+
+    def _no_answer(self, how: str) -> str:
+        return (
+            f"{self._request.label} got no answer from {self.where} {how}. Check the base address and that the "
+            "service is up."
+        )
+
+    def _failed(self, error: DatapipeError) -> Again:
+        if not self._request.once and retry.may_send_again(error, self._request.endpoint.repeat):
+            elapsed = time.monotonic() - self._began
+            # Jitter is no secret.
+            delay = retry.delay_before(
+                self._attempts,
+                error,
+                elapsed=elapsed,
+                policy=self._settings.retry,
+                jitter=random.random(),  # noqa: S311
+            )
+            if delay is not None:
+                if self._attempts == 1:
+                    log.warning("%s Trying again for up to %g s.", error, self._settings.retry.budget)
+                return Again(delay)
+        raise error
+
+    def _safe(self, error_class: type[E], message: str) -> E:
+        """Make an error whose text has parts that the other side wrote."""
+        return error_class(one_line(message, secret=self._settings.api_key, longest=1000))
+
+    def _refusal(self, head: Head, body: bytes) -> DatapipeError:
+        status = head.status
+        error_class = class_of_status(status)
+        told = _told(body)
+        text = (
+            one_line(told.message, secret=self._settings.api_key) if told else (head.reason or "no reason")
+        )
+        message = f"{self._request.label} at {self.where} answered {status}: {text.rstrip('.')}. {error_class.hint}"
+        return error_class(
+            one_line(message, secret=self._settings.api_key, longest=1000),
+            status=status,
+            error_code=one_line(told.error_code, secret=self._settings.api_key) if told else None,
+            retry_after=retry.parse_retry_after(head.headers.get("retry-after"), now=time.time()),
+            active_run_id=told.active_run_id if told else None,
+        )
+
+
+def _json_bytes(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _untrusted_certificate(error: BaseException | None) -> str | None:
+    """Say what is wrong with a certificate, where that is why there is no connection."""
+    while error is not None:
+        # aiohttp's own error is one, too, and has no message of its own.
+        if message := isinstance(error, ssl.SSLCertVerificationError) and getattr(error, "verify_message", None):
+            return str(message)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _told(body: bytes) -> RunConflict | None:
+    """Read the body of a refusal, which may be anything at all."""
+    try:
+        return RunConflict.model_validate_json(body)
+    except ValidationError:
+        pass
+    try:
+        # A body of another shape may still carry a sentence for people.
+        message = json.loads(body)["message"]
+        return RunConflict(error_code="", message=str(message))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def _first_problem(error: ValidationError) -> str:
+    """Say where an answer differs, without quoting it: it may hold anything."""
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    return one_line(f"{where}: {problem['msg']}" if where else problem["msg"], longest=200)

@@ -1,0 +1,109 @@
+"""How one service is reached."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+
+import httpx
+
+from airflow_provider_datapipe import __version__
+from airflow_provider_datapipe.api import retry
+from airflow_provider_datapipe.api.errors import ConfigurationError
+
+#: Hosts that are this machine.
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """
+    How to reach one service.
+
+    :param base_url: base address of the management interface.
+    :param api_key: sent as ``x-api-key``, to this origin only.
+    :param timeout: seconds that one attempt may take until its answer is complete.
+    :param connect_timeout: seconds that connecting may take.
+    :param retry: how patient the client is.
+    :param proxy: address of an HTTP proxy.
+    :param ca_bundle: path of a file with the certificates to trust, in place of the usual ones.
+    :param max_connections: the most connections, and so requests, at a time.
+    :param max_answer_bytes: the largest answer that is read, unpacked.
+    :param allow_plain_http: allow plain http to hosts other than this machine.
+    :raises ConfigurationError: the address can't be used.
+    """
+
+    base_url: str
+    api_key: str = field(repr=False)
+    timeout: float = 60.0
+    connect_timeout: float = 10.0
+    retry: retry.RetryPolicy = field(default_factory=retry.RetryPolicy)
+    proxy: str | None = field(default=None, repr=False)
+    ca_bundle: str | None = None
+    max_connections: int = 16
+    max_answer_bytes: int = 64 * 1024 * 1024
+    allow_plain_http: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse an address that would lose the key, or that is none."""
+        try:
+            url = httpx.URL(self.base_url)
+        except httpx.InvalidURL as error:
+            raise ConfigurationError(f"The base address is not a URL: {error}.") from None
+        if url.scheme not in ("http", "https") or not url.host:
+            raise ConfigurationError("The base address must be a URL such as https://api.example.com.")
+        if url.userinfo or url.query or url.fragment:
+            raise ConfigurationError("The base address must not hold a user, a query or a fragment.")
+        if url.scheme == "http" and url.host not in LOOPBACK and not self.allow_plain_http:
+            raise ConfigurationError(
+                f"Plain http to {url.host} would show the API key to the network: use https, or allow plain http "
+                "in the connection."
+            )
+        if self.proxy is not None and not _is_proxy(self.proxy):
+            raise ConfigurationError("The proxy must be a URL such as http://proxy.example.com:3128.")
+        if not self.api_key:
+            raise ConfigurationError("There is no API key: set it as the connection's password.")
+        if not self.api_key.isascii() or not self.api_key.isprintable():
+            raise ConfigurationError("The API key has characters that no HTTP header can hold.")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request carries."""
+        return {
+            "x-api-key": self.api_key,
+            "accept": "application/json",
+            "accept-encoding": "gzip",
+            "user-agent": f"airflow-provider-datapipe/{__version__}",
+        }
+
+    @property
+    def connect_limit(self) -> float:
+        """Seconds for connecting: less than the whole, so that no connection is told from no answer."""
+        return min(self.connect_timeout, 0.9 * self.timeout)
+
+
+def _is_proxy(address: str) -> bool:
+    try:
+        url = httpx.URL(address)
+    except httpx.InvalidURL:
+        return False
+    return url.scheme in ("http", "https") and bool(url.host)
+
+
+@cache
+def trust(ca_bundle: str | None) -> ssl.SSLContext:
+    """Read the certificates to trust, once: that takes longer than many requests."""
+    if ca_bundle is None:
+        return httpx.create_ssl_context()
+    try:
+        return ssl.create_default_context(cafile=ca_bundle)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"The CA bundle {ca_bundle} can't be read: {error}.") from None
+
+
+@lru_cache(maxsize=64)
+def origin_of(url: str) -> str:
+    """Give scheme, host and port in one spelling."""
+    parsed = httpx.URL(url)
+    return f"{parsed.scheme}://{parsed.netloc.decode('ascii')}"

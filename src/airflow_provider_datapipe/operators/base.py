@@ -103,9 +103,14 @@ class DatapipeRunOperator(BaseOperator):
 
         :raises DatapipeError: the service refused, could not be reached, or a run did not succeed.
         """
+        from airflow_provider_datapipe.runs.kinds import KINDS
+        from airflow_provider_datapipe.runs.start import going_first
+
         hook = self._hook()
         try:
             batch = hook.run(self._begin())
+            if batch.at_a_time is not None:
+                batch.queued = hook.run(going_first(KINDS[batch.kind], batch.queued, records_of(context)))
             return self._proceed(context, hook, batch, self._policy(context, hook))
         finally:
             hook.close()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -101,6 +101,33 @@ def start(
     :raises DatapipeError: the service refused, or could not be reached.
     """
     return (yield from _Start(kind, target, records, policy, clock).run())
+
+
+def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Steps[list[Target]]:
+    """
+    Order what is to be run so that runs which an earlier try has left going, or may have, come first.
+
+    Whatever is started before they are counted could be one too many, where there is a limit.
+
+    :param kind: the kind of run.
+    :param targets: what is to be run, in order.
+    :param records: what earlier tries of this task have left.
+    :raises DatapipeError: the service refused, or could not be reached.
+    """
+    going: list[Target] = []
+    others: list[Target] = []
+    for target in targets:
+        kept = records.get(key_of(kind.name, target))
+        record = Record.from_dict(kept) if kept else None
+        may_be_going = record is not None
+        if record is not None and record.reference is not None:
+            try:
+                answer = yield from ask(kind.look(record.reference))
+                may_be_going = not kind.read(record.reference, answer).outcome.is_over
+            except NotFoundError:
+                may_be_going = False
+        (going if may_be_going else others).append(target)
+    return going + others
 
 
 class _Start:

@@ -57,7 +57,8 @@ class DatapipeRunOperator(BaseOperator):
     :param if_running: what happens when a run is going already that this task did not start: ``attach`` to it, ``wait``
         for its end and then start one, ``fail``, or ``skip`` the task.
     :param on_kill: what happens when the task is stopped or times out: ``leave`` the run and say where to look, or also
-        ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule.
+        ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule. A task that is cleared,
+        or whose worker is shut down, is not stopped: it goes on with its run.
     :param deferrable: wait in the triggerer, without a worker slot. The default is Airflow's
         ``[operators] default_deferrable``.
     """
@@ -88,6 +89,8 @@ class DatapipeRunOperator(BaseOperator):
         self.kill_policy = on_kill
         self.deferrable = deferrable
         self._under_way: Batch | None = None
+        self._instance: Any = None
+        self._timed_out = False
         if if_running not in ("attach", "wait", "fail", "skip"):
             raise ValueError(f"if_running must be 'attach', 'wait', 'fail' or 'skip', not {if_running!r}")
         if on_kill not in ("leave", "disable"):
@@ -165,10 +168,21 @@ class DatapipeRunOperator(BaseOperator):
             return
         hook = self._hook()
         try:
-            for line in hook.run(stop(self._under_way, disable=self.kill_policy == "disable")):
+            disable = self.kill_policy == "disable" and self._is_stopped_for_good()
+            for line in hook.run(stop(self._under_way, disable=disable)):
                 self.log.warning(line)
         finally:
             hook.close()
+
+    def _is_stopped_for_good(self) -> bool:
+        """Tell whether the task is out of time or was ended by a person, and will not be run again at once."""
+        from airflow_provider_datapipe.triggers.stopped import is_ended
+
+        try:
+            return self._timed_out or is_ended(self._instance)
+        except Exception:
+            self.log.exception("Airflow can't be asked whether this task was ended by a person. It is taken to be.")
+            return True
 
     @property
     def _failed_rows_allowed(self) -> int:
@@ -181,13 +195,13 @@ class DatapipeRunOperator(BaseOperator):
         return StartPolicy(if_running=IfRunning(self.if_running), max_failed_rows=self._failed_rows_allowed)
 
     def _proceed(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> Any:
-        from airflow.providers.common.compat.sdk import AirflowSkipException
+        from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
         from airflow_provider_datapipe.runs.batch import run_batch, settle_records, start_queued
         from airflow_provider_datapipe.runs.start import RunSkipped
         from airflow_provider_datapipe.runs.verdict import error_of, explain
 
-        self._under_way = batch
+        self._under_way, self._instance = batch, context.get("ti")
         records, start_policy = records_of(context), self._start_policy()
         try:
             known = len(batch.waiting)
@@ -205,6 +219,9 @@ class DatapipeRunOperator(BaseOperator):
             hook.run(run_batch(batch, records, start_policy, policy, alone=self._alone))
         except RunSkipped as skipped:
             raise AirflowSkipException(str(skipped)) from None
+        except AirflowTaskTimeout:
+            self._timed_out = True
+            raise
         batch.ended = [hook.run(explain(end)) for end in batch.ended]
         for end in batch.ended:
             self._log_end(end)

@@ -1,5 +1,5 @@
 """
-How long real runs take: ``python -m tests.support.record_durations`` writes ``recorded_durations.csv`` beside this file.
+How long real runs take: ``python -m tests.support.record_durations`` writes ``recorded_durations.csv`` beside itself.
 
 Runs loads and a transform of datapipe-local one after the other, on the flights that the demo loads, and takes their
 durations from the service's journal. What else the machine does at the time is part of what is recorded.

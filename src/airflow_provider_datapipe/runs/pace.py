@@ -23,7 +23,7 @@ KEPT = 20
 #: How many seconds of delay a look is worth. It makes 15 s the best fixed interval for runs of 7.5 minutes.
 _PRICE = 0.25
 #: Seconds that are added to durations before they are compared by their ratio: short ones differ by chance.
-_BLUR = 15.0
+_BLUR = 20.0
 #: The hazard of a run that is like no earlier one, by e-fold of its age.
 _LATE = 0.7
 #: The hazard of ending early, as failures do, in addition, at any age.
@@ -36,7 +36,7 @@ _FADING = 0.85
 #: and how many of them it takes to know better; and the least.
 _SPREAD = 0.25
 _SPREAD_WEIGHT = 2.0
-_LEAST_SPREAD = 0.03
+_LEAST_SPREAD = 0.05
 #: No run takes longer, in seconds: 30 years.
 _LONGEST = 1e9
 

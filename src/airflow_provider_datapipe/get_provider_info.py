@@ -8,8 +8,14 @@ from typing import Any
 CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     "poll_interval": {
         "label": "Poll interval (s)",
-        "description": "Seconds between two looks at a run, where an operator does not say otherwise.",
-        "schema": {"type": ["number", "null"], "default": 15, "exclusiveMinimum": 0},
+        "description": "Seconds between two looks at a run, where an operator does not say otherwise. Empty: as often as "
+        "the earlier runs of the same thing suggest.",
+        "schema": {"type": ["number", "null"], "default": None, "exclusiveMinimum": 0},
+    },
+    "max_poll_interval": {
+        "label": "Longest poll interval (s)",
+        "description": "The most seconds between two looks at a run, where there is no fixed poll interval.",
+        "schema": {"type": ["number", "null"], "default": 60, "minimum": 2},
     },
     "timeout": {
         "label": "Request timeout (s)",

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.system.chaos.cases import KINDS, LATE_BY, SETTLE, few
+from tests.system.chaos.cases import (
+    AT_A_TIME,
+    KINDS,
+    LATE_BY,
+    LIMIT,
+    SETTLE,
+    Case,
+    few,
+    few_of_options,
+    few_of_servers,
+)
 from tests.system.chaos.play import Wave, connected, service_of
 from tests.system.components import AirflowComponents
 
@@ -15,17 +26,35 @@ SEED = 4
 def test_whatever_is_killed_there_is_one_run_and_the_task_ends_as_it_did(
     airflow: AirflowComponents, dags_folder: Path, tmp_path: Path
 ) -> None:
-    cases = few(SEED)
+    cases = [*few(SEED), *few_of_options(SEED)]
     assert len(cases) >= 20
     assert {(case.kind, case.deferrable) for case in cases} == set(itertools.product(KINDS, (True, False)))
     # Else what is late is not looked for long enough to be found.
     assert LATE_BY < SETTLE
-    with service_of(cases, tmp_path) as service, connected(airflow, service):
-        wave = Wave("short", cases, airflow, service, dags_folder)
+    kills = played("short", cases, airflow, dags_folder, tmp_path)
+    assert kills["service"] >= 1
+    assert kills["triggerer"] == 1
+
+
+def test_when_scheduler_and_api_server_are_killed_the_runs_are_gone_on_with(
+    airflow: AirflowComponents, dags_folder: Path, tmp_path: Path
+) -> None:
+    kills = played("servers", few_of_servers(SEED), airflow, dags_folder, tmp_path)
+    assert kills["scheduler"] >= 1
+    assert kills["api-server"] >= 1
+
+
+def played(
+    name: str, cases: Sequence[Case], airflow: AirflowComponents, dags_folder: Path, folder: Path
+) -> dict[str, int]:
+    """Play cases, see to it that all went as it should, and tell how often whom was killed."""
+    with service_of(cases, folder) as service, connected(airflow, service):
+        wave = Wave(name, cases, airflow, service, dags_folder)
         verdicts = wave.play(limit=240)
     wrong = [str(verdict) for verdict in verdicts if verdict.faults]
     assert not wrong, "\n\n".join(wrong)
     # Else it shows nothing.
     assert [verdict.case.task_id for verdict in verdicts if not verdict.struck] == []
-    assert wave.kills["service"] >= 1
-    assert wave.kills["triggerer"] == 1
+    # Runs that could go beside each other do, up to the limit.
+    assert {verdict.at_once for verdict in verdicts if verdict.case.option == LIMIT} <= {AT_A_TIME}
+    return wave.kills

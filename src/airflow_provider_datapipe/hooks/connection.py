@@ -34,7 +34,8 @@ class ConnectionExtra(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    poll_interval: float = Field(default=15, gt=0)
+    poll_interval: float | None = Field(default=None, gt=0)
+    max_poll_interval: float = Field(default=60, ge=2)
     timeout: float = Field(default=60, gt=0)
     retry_budget: float = Field(default=60, ge=0)
     max_connections: int = Field(default=16, ge=1)

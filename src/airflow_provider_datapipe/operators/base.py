@@ -51,13 +51,15 @@ class DatapipeRunOperator(BaseOperator):
     The service has no way to cancel a run: it goes on when the task is stopped.
 
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
-    :param poll_interval: seconds between two looks at a run; None for the connection's.
+    :param poll_interval: seconds between two looks at a run; None for the connection's, or, where that has none, for
+        what the history of the runs says (see "How often it looks" in the documentation).
     :param timeout: how long to wait for the end, from the start of the task; ``execution_timeout`` counts as well, also
         while the task is deferred.
     :param if_running: what happens when a run is going already that this task did not start: ``attach`` to it, ``wait``
         for its end and then start one, ``fail``, or ``skip`` the task.
     :param on_kill: what happens when the task is stopped or times out: ``leave`` the run and say where to look, or also
-        ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule.
+        ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule. A task that is cleared,
+        or whose worker is shut down, is not stopped: it goes on with its run.
     :param deferrable: wait in the triggerer, without a worker slot. The default is Airflow's
         ``[operators] default_deferrable``.
     """
@@ -88,6 +90,8 @@ class DatapipeRunOperator(BaseOperator):
         self.kill_policy = on_kill
         self.deferrable = deferrable
         self._under_way: Batch | None = None
+        self._instance: Any = None
+        self._timed_out = False
         if if_running not in ("attach", "wait", "fail", "skip"):
             raise ValueError(f"if_running must be 'attach', 'wait', 'fail' or 'skip', not {if_running!r}")
         if on_kill not in ("leave", "disable"):
@@ -103,9 +107,14 @@ class DatapipeRunOperator(BaseOperator):
 
         :raises DatapipeError: the service refused, could not be reached, or a run did not succeed.
         """
+        from airflow_provider_datapipe.runs.kinds import KINDS
+        from airflow_provider_datapipe.runs.start import going_first
+
         hook = self._hook()
         try:
             batch = hook.run(self._begin())
+            if batch.at_a_time is not None:
+                batch.queued = hook.run(going_first(KINDS[batch.kind], batch.queued, records_of(context)))
             return self._proceed(context, hook, batch, self._policy(context, hook))
         finally:
             hook.close()
@@ -150,7 +159,11 @@ class DatapipeRunOperator(BaseOperator):
         from airflow_provider_datapipe.runs.wait import WaitPolicy
 
         interval = hook.extra.poll_interval if self.poll_interval is None else seconds(self.poll_interval)
-        return WaitPolicy(poll_interval=interval, deadline=deadline_of(self, context, seconds(self.timeout)))
+        return WaitPolicy(
+            poll_interval=interval,
+            deadline=deadline_of(self, context, seconds(self.timeout)),
+            slowest=hook.extra.max_poll_interval,
+        )
 
     def on_kill(self) -> None:
         """Say that the run goes on, and where to look; by policy take it off its schedule, too."""
@@ -160,10 +173,21 @@ class DatapipeRunOperator(BaseOperator):
             return
         hook = self._hook()
         try:
-            for line in hook.run(stop(self._under_way, disable=self.kill_policy == "disable")):
+            disable = self.kill_policy == "disable" and self._is_stopped_for_good()
+            for line in hook.run(stop(self._under_way, disable=disable)):
                 self.log.warning(line)
         finally:
             hook.close()
+
+    def _is_stopped_for_good(self) -> bool:
+        """Tell whether the task is out of time or was ended by a person, and will not be run again at once."""
+        from airflow_provider_datapipe.triggers.stopped import is_ended
+
+        try:
+            return self._timed_out or is_ended(self._instance)
+        except Exception:
+            self.log.exception("Airflow can't be asked whether this task was ended by a person. It is taken to be.")
+            return True
 
     @property
     def _failed_rows_allowed(self) -> int:
@@ -176,13 +200,13 @@ class DatapipeRunOperator(BaseOperator):
         return StartPolicy(if_running=IfRunning(self.if_running), max_failed_rows=self._failed_rows_allowed)
 
     def _proceed(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> Any:
-        from airflow.providers.common.compat.sdk import AirflowSkipException
+        from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
         from airflow_provider_datapipe.runs.batch import run_batch, settle_records, start_queued
         from airflow_provider_datapipe.runs.start import RunSkipped
         from airflow_provider_datapipe.runs.verdict import error_of, explain
 
-        self._under_way = batch
+        self._under_way, self._instance = batch, context.get("ti")
         records, start_policy = records_of(context), self._start_policy()
         try:
             known = len(batch.waiting)
@@ -200,6 +224,9 @@ class DatapipeRunOperator(BaseOperator):
             hook.run(run_batch(batch, records, start_policy, policy, alone=self._alone))
         except RunSkipped as skipped:
             raise AirflowSkipException(str(skipped)) from None
+        except AirflowTaskTimeout:
+            self._timed_out = True
+            raise
         batch.ended = [hook.run(explain(end)) for end in batch.ended]
         for end in batch.ended:
             self._log_end(end)

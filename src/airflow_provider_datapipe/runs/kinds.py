@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -33,6 +33,7 @@ from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.status_url import status_request, status_url_after
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of, outcome_of_materialization
+from airflow_provider_datapipe.runs.pace import KEPT, History
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 
@@ -66,7 +67,7 @@ class Kind(ABC):
 
     @abstractmethod
     def newest(self, resource_id: str) -> Request[Any]:
-        """Give the request that shows the newest run."""
+        """Give the request that shows the newest run, and with it what is of use of those before it."""
 
     @abstractmethod
     def cursor(self, newest: Any) -> str | None:
@@ -75,6 +76,14 @@ class Kind(ABC):
 
         :param newest: the answer to :meth:`newest`.
         """
+
+    def durations(self, newest: Any) -> tuple[float, ...]:
+        """
+        Tell how long earlier runs took that succeeded, in seconds, newest first.
+
+        :param newest: the answer to :meth:`newest`.
+        """
+        return ()
 
     @abstractmethod
     def after(self, resource_id: str, cursor: str | None) -> Request[Any]:
@@ -131,11 +140,15 @@ class _ListedKind(Kind):
 
     @override
     def newest(self, resource_id: str) -> Request[Page[Any]]:
-        return self._listing(resource_id).with_query(limit=1, sort_direction="desc")
+        return self._listing(resource_id).with_query(limit=KEPT, sort_direction="desc")
 
     @override
     def cursor(self, newest: Page[Any]) -> str | None:
         return newest.data[0].id if newest.data else None
+
+    @override
+    def durations(self, newest: Page[Any]) -> tuple[float, ...]:
+        return _durations(newest.data)
 
     @override
     def after(self, resource_id: str, cursor: str | None) -> Request[Page[Any]]:
@@ -357,11 +370,15 @@ class OrchestrationKind(Kind):
 
     @override
     def newest(self, resource_id: str) -> Request[Page[OrchestrationRun]]:
-        return orchestration_runs.list_(orchestration_id=resource_id, limit=1)
+        return orchestration_runs.list_(orchestration_id=resource_id, limit=KEPT)
 
     @override
     def cursor(self, newest: Page[OrchestrationRun]) -> str | None:
         return newest.data[0].id if newest.data else None
+
+    @override
+    def durations(self, newest: Page[OrchestrationRun]) -> tuple[float, ...]:
+        return _durations(newest.data)
 
     @override
     def after(self, resource_id: str, cursor: str | None) -> Request[Page[OrchestrationRun]]:
@@ -449,6 +466,16 @@ class TransformKind(Kind):
         outcome = outcome_of_materialization(answer.materialization_status, is_table=is_table)
         status = answer.materialization_status or answer.status
         return Observation(known, outcome, _result(known, outcome, status=status, error=answer.materialization_error))
+
+
+def _durations(runs: Sequence[Any]) -> tuple[float, ...]:
+    # Neither those that failed nor the slices of a load say how long a whole one takes.
+    took = [
+        (run.finished_at - run.started_at).total_seconds()
+        for run in runs
+        if run.started_at and run.finished_at and run.status == "COMPLETED"
+    ]
+    return History.of(took).durations
 
 
 def _is_of(snapshot: StreamSnapshot, result: RunResult | None) -> bool:

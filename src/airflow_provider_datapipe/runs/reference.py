@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
@@ -72,6 +73,7 @@ class Reference:
     :param rows_before: rows of the earlier slices of the same load.
     :param absent_since: since when a run that was asked for has not appeared, as seconds since the epoch.
     :param sync_id: of a stream, the ELT sync that it belongs to, whose status shows all its streams at once.
+    :param durations: seconds that earlier runs took, newest first (:class:`~.pace.History`).
     """
 
     kind: str
@@ -83,6 +85,7 @@ class Reference:
     rows_before: float = 0
     absent_since: float | None = None
     sync_id: str | None = None
+    durations: Sequence[float] = ()
 
     @classmethod
     def to(cls, kind: str, target: Target, **known: Any) -> Reference:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -103,6 +103,33 @@ def start(
     return (yield from _Start(kind, target, records, policy, clock).run())
 
 
+def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Steps[list[Target]]:
+    """
+    Order what is to be run so that runs which an earlier try has left going, or may have, come first.
+
+    Whatever is started before they are counted could be one too many, where there is a limit.
+
+    :param kind: the kind of run.
+    :param targets: what is to be run, in order.
+    :param records: what earlier tries of this task have left.
+    :raises DatapipeError: the service refused, or could not be reached.
+    """
+    going: list[Target] = []
+    others: list[Target] = []
+    for target in targets:
+        kept = records.get(key_of(kind.name, target))
+        record = Record.from_dict(kept) if kept else None
+        may_be_going = record is not None
+        if record is not None and record.reference is not None:
+            try:
+                answer = yield from ask(kind.look(record.reference))
+                may_be_going = not kind.read(record.reference, answer).outcome.is_over
+            except NotFoundError:
+                may_be_going = False
+        (going if may_be_going else others).append(target)
+    return going + others
+
+
 class _Start:
     """One start, and what is known of it: whether a request may have been carried out that no run shows yet."""
 
@@ -117,6 +144,8 @@ class _Start:
         self._key = key_of(kind.name, target)
         #: Set before a request is sent, and taken back only when that very request surely started nothing.
         self._in_doubt = False
+        #: How long earlier runs took.
+        self._durations: Sequence[float] = ()
 
     def run(self) -> Steps[Observation]:
         kept = self._records.get(self._key)
@@ -136,6 +165,7 @@ class _Start:
         if record is None:
             newest = yield from ask(self._kind.newest(self._target.resource_id))
             record = Record(self._kind.cursor(newest), self._clock())
+            self._durations = self._kind.durations(newest)
         try:
             seen = yield from self._request(record)
         except Exception:
@@ -146,6 +176,8 @@ class _Start:
         return self._note(record, seen)
 
     def _note(self, record: Record, seen: Observation) -> Observation:
+        if self._durations:
+            seen = replace(seen, reference=replace(seen.reference, durations=self._durations))
         self._records.set(self._key, replace(record, reference=seen.reference).as_dict())
         return seen
 

@@ -6,17 +6,20 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.pace import History, next_look
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult
 
 #: Statuses that say that the run is not there; any other refusal says nothing about it.
 _NOT_THERE = frozenset({400, 404, 410})
 #: The most seconds between two looks at a service that fails.
 _LONGEST_BACKOFF = 300.0
+_NOTHING_KNOWN = History()
 #: Seconds after the deadline in which runs still get their last look.
 _GRACE = 10.0
 
@@ -26,16 +29,20 @@ class WaitPolicy:
     """
     How patient a wait is.
 
-    :param poll_interval: seconds between two looks at a run.
+    :param poll_interval: seconds between two looks at a run; None for what its history says (:mod:`.pace`).
     :param deadline: when waiting ends, as seconds since the epoch; None for never.
     :param contact_limit: seconds without an answer of the service after which contact counts as lost.
     :param schedule_limit: seconds in which a requested run has to appear (interface: up to an hour for some sources).
+    :param fastest: the least seconds between two looks, where there is no fixed interval.
+    :param slowest: the most.
     """
 
-    poll_interval: float = 15.0
+    poll_interval: float | None = None
     deadline: float | None = None
     contact_limit: float = 1800.0
     schedule_limit: float = 7200.0
+    fastest: float = 2.0
+    slowest: float = 60.0
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON."""
@@ -107,7 +114,7 @@ class Watch:
     :param jitter: gives a number from 0 to 1, which spreads the looks of many watches at a service that fails.
     """
 
-    __slots__ = ("_contact", "_failures", "_jitter", "_last", "_policy", "due", "reference")
+    __slots__ = ("_began", "_contact", "_failures", "_history", "_jitter", "_last", "_policy", "due", "reference")
 
     def __init__(
         self, reference: Reference, policy: WaitPolicy, now: float, jitter: Callable[[], float] = random.random
@@ -120,6 +127,9 @@ class Watch:
         self._contact = now
         self._failures = 0
         self._last: Observation | None = None
+        # When the run began, as far as that is known.
+        self._began = now if reference.absent_since is None else reference.absent_since
+        self._history = None if policy.poll_interval is not None else History.from_json(reference.durations)
 
     @property
     def was_seen(self) -> bool:
@@ -159,6 +169,9 @@ class Watch:
         self.reference = replace(
             observation.reference, absent_since=None if not absent else now if since is None else since
         )
+        started = known and known["started_at"]
+        if started:
+            self._began = datetime.fromisoformat(started).timestamp()
         if observation.outcome.is_over:
             return self._end(EndReason.RUN_OVER)
         if absent and since is not None and now >= since + self._policy.schedule_limit:
@@ -181,8 +194,9 @@ class Watch:
         if end := self.unreachable(error, now):
             return end
         self._failures += 1
-        backoff = min(_LONGEST_BACKOFF, self._policy.poll_interval * 2 ** min(self._failures - 1, 10))
-        delay = max(self._policy.poll_interval, backoff * (0.5 + self._jitter() / 2))
+        interval = self._interval(now)
+        backoff = min(_LONGEST_BACKOFF, interval * 2 ** min(self._failures - 1, 10))
+        delay = max(interval, backoff * (0.5 + self._jitter() / 2))
         if isinstance(error, ApiError) and error.retry_after is not None:
             # Never earlier than the service asks for.
             delay = max(delay, error.retry_after)
@@ -203,7 +217,15 @@ class Watch:
     def _next_look(self, now: float, was_due: float | None) -> float:
         """Give the seconds until the next look."""
         late = 0.0 if was_due is None else now - was_due
-        return max(self._policy.poll_interval - late, 0.0)
+        return max(self._interval(now) - late, 0.0)
+
+    def _interval(self, now: float) -> float:
+        policy = self._policy
+        if policy.poll_interval is not None:
+            return policy.poll_interval
+        # What earlier runs took says nothing of how long it takes until a run begins.
+        history = self._history if self._history and self.reference.absent_since is None else _NOTHING_KNOWN
+        return next_look(now - self._began, history, fastest=policy.fastest, slowest=policy.slowest)
 
     def _again(self, now: float, delay: float) -> End | None:
         deadline = self._policy.deadline

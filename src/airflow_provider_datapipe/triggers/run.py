@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import time
 from collections.abc import AsyncIterator
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.async_client import AsyncClient
+    from airflow_provider_datapipe.runs.batch import Batch
 
 #: Seconds from its start in which a trigger keeps its event back. A scheduler that hears of a task's first pass only
 #: after the task was queued again takes the one for the other, and fails the task ("executor reported that the task
 #: instance finished with state success, but the task instance's state attribute is queued"): seen with Airflow 3.3.2.
 SETTLE_SECONDS = 5.0
+#: The most seconds for a last look at the runs of a task that is stopped.
+LAST_LOOK_SECONDS = 10.0
 
-_NEEDED = ("airflow_provider_datapipe.hooks.datapipe", "airflow_provider_datapipe.runs.board")
+_NEEDED = (
+    "airflow_provider_datapipe.hooks.datapipe",
+    "airflow_provider_datapipe.runs.board",
+    "airflow_provider_datapipe.runs.stop",
+)
 _loaded: set[str] = set()
 
 
@@ -70,38 +82,39 @@ class DatapipeRunTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """
-        Say that the runs go on, and by policy take them off their schedule (Airflow 3.3 or later).
+        Say which runs go on, and by policy take them off their schedule (Airflow 3.3 or later).
 
-        Airflow also calls this when a trigger is moved to another triggerer: then the task is still deferred, and
-        nothing is said or done.
+        Airflow also calls this when a task is cleared, and when its trigger is moved to another triggerer, of which
+        this one may hear only after the task has ended there: then nothing is said or done.
         """
-        if await self._is_still_deferred():
-            return
+        await _load()
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-        from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.steps import adrive
         from airflow_provider_datapipe.runs.stop import stop
+        from airflow_provider_datapipe.triggers.stopped import is_ended
 
-        steps = stop(Batch.from_dict(self.batch), disable=self.kill_policy == "disable")
+        task = getattr(self, "task_instance", None)
+        if task is not None and not await asyncio.to_thread(is_ended, task):
+            return
         async with await DatapipeHook(self.datapipe_conn_id).aget_conn() as client:
+            steps = stop(await self._still_going(client), disable=self.kill_policy == "disable")
             for line in await adrive(steps, client.send, asyncio.sleep):
                 self.log.warning(line)
 
-    async def _is_still_deferred(self) -> bool:
-        """Ask Airflow for the state of the task that this trigger belongs to."""
-        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+    async def _still_going(self, client: AsyncClient) -> Batch:
+        """Look at every run once more: one that was asked for may have begun, and have an id, or be over."""
+        from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
+        from airflow_provider_datapipe.runs.steps import adrive
+        from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 
-        task = getattr(self, "task_instance", None)
-        if task is None:
-            return False
-        states = await asyncio.to_thread(
-            RuntimeTaskInstance.get_task_states,
-            dag_id=task.dag_id,
-            map_index=task.map_index,
-            task_ids=[task.task_id],
-            run_ids=[task.run_id],
-        )
-        return "deferred" in {str(state) for tasks in states.values() for state in tasks.values()}
+        batch = Batch.from_dict(self.batch)
+        looked_at = Batch(batch.kind, waiting=batch.waiting)
+        # Airflow gives all of this half a minute: what can't be asked in time is taken to go on.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_LOOK_SECONDS):
+                await adrive(wait_for_some(looked_at, WaitPolicy(deadline=time.time())), client.send, asyncio.sleep)
+        late = [end.reference for end in looked_at.ended if end.reason is EndReason.TIMEOUT]
+        return Batch(batch.kind, waiting=[*late, *looked_at.waiting])
 
     async def _wait(self) -> dict[str, Any]:
         await _load()

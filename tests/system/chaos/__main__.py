@@ -8,11 +8,12 @@ only if every resource has had exactly one run, and every task ended as that did
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import NoReturn
 
@@ -41,6 +42,7 @@ def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
     :param wave_size: How many are played side by side.
     """
     verdicts: list[Verdict] = []
+    kills: Counter[str] = Counter()
     with ExitStack() as stack:
         workspace = stack.enter_context(Workspace("datapipe-chaos-"))
         dags = workspace.path / "dags"
@@ -48,19 +50,37 @@ def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
         service = stack.enter_context(service_of(cases, workspace.path))
         airflow = stack.enter_context(AirflowComponents(dags, config=CONFIG, progress=say))
         stack.enter_context(connected(airflow, service))
-        for number, begin in enumerate(range(0, len(cases), wave_size), 1):
-            wave = Wave(f"wave_{number}", cases[begin : begin + wave_size], airflow, service, dags)
+        for number, together in enumerate(waves_of(cases, wave_size), 1):
+            wave = Wave(f"wave_{number}", together, airflow, service, dags)
             begun = time.monotonic()
             played = wave.play(limit=BESIDES + PER_CASE * wave_size)
             verdicts += played
             wrong = [verdict for verdict in played if verdict.faults]
             say(
                 f"wave {number}: {len(played)} cases in {time.monotonic() - begun:.0f} s, {len(wrong)} wrong; killed:"
-                f" service {wave.kills['service']}, triggerer {wave.kills['triggerer']}"
+                f" {', '.join(f'{victim} {times}' for victim, times in wave.kills.items())}"
             )
+            kills.update(wave.kills)
             for verdict in wrong:
                 say(str(verdict))
+    say(f"killed: {', '.join(f'{victim} {times}' for victim, times in kills.items())}")
     return verdicts
+
+
+def waves_of(cases: Sequence[Case], wave_size: int) -> Iterator[list[Case]]:
+    """
+    Put those together that can be, and that are not alike.
+
+    :param cases: The cases.
+    :param wave_size: The most cases of a wave.
+    """
+    for company in sorted({case.company for case in cases}):
+        those = [case for case in cases if case.company == company]
+        if not company:
+            # What is killed while a request is on its way meets several that start together.
+            those.sort(key=lambda case: case.number % 7)
+        for begin in range(0, len(those), wave_size):
+            yield those[begin : begin + wave_size]
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
@@ -73,12 +93,14 @@ def summary(verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         case = verdict.case
         several = len(case.kills) + (case.fault is not None) - any(kill.startswith("during") for kill in case.kills) > 1
-        trouble = "several of these" if several else case.trouble.split(":")[0]
+        trouble = "several of these" if several else re.sub(r":\d+", "", case.trouble)
         troubles.setdefault(trouble, []).append(verdict)
     if killed := [verdict for verdict in verdicts if verdict.case.worker and verdict.case.kills]:
         troubles["of these: with the worker"] = killed
+    for option in sorted({verdict.case.option or "" for verdict in verdicts} - {""}):
+        troubles[f"of these: {option}"] = [verdict for verdict in verdicts if verdict.case.option == option]
     columns = [f"{kind} {mode}" for kind in KINDS for mode in ("deferred", "blocking")]
-    lines = [f"{'':38}{'cases':>6}{'struck':>8}{'resources':>11}{'runs':>6}{'tries':>7}{'wrong':>7}"]
+    lines = [f"{'':48}{'cases':>6}{'struck':>8}{'resources':>11}{'runs':>6}{'tries':>7}{'wrong':>7}"]
     groups = {**troubles, **{column: [v for v in verdicts if _column(v) == column] for column in columns}}
     for name, group in [*groups.items(), ("all", list(verdicts))]:
         counts = Counter(
@@ -90,7 +112,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
             wrong=sum(bool(verdict.faults) for verdict in group),
         )
         lines.append(
-            f"{name:38}{counts['cases']:6}{counts['struck']:8}{counts['resources']:11}{counts['runs']:6}"
+            f"{name:48}{counts['cases']:6}{counts['struck']:8}{counts['resources']:11}{counts['runs']:6}"
             f"{counts['tries']:7}{counts['wrong']:7}"
         )
     return "\n".join(lines)
@@ -122,8 +144,6 @@ def main() -> int:
     single = all_single(arguments.seed)
     cases = [*single, *combined(arguments.seed, arguments.combined, len(single))]
     cases = [case for case in cases if arguments.only in f"{case.task_id} {case.trouble}"]
-    # A service that is killed forgets what it was to carry out late: that is tested in waves of its own.
-    cases.sort(key=lambda case: (case.is_disruptive, case.number % 7))
     say(f"{len(cases)} cases, seed {arguments.seed}")
     begun = time.monotonic()
     try:

@@ -11,6 +11,8 @@ from typing import Any
 #: Kinds of run: each is an operator of the DAG file.
 KINDS = ("elt_stream", "elt_sync", "orchestration", "transform", "reverse_etl")
 STREAMS_OF_A_SYNC = 3
+#: The most of them that run at a time, where there is a limit.
+AT_A_TIME = 2
 #: Slices of a load before its last run.
 SLICES = 2
 
@@ -28,6 +30,8 @@ BEFORE_THE_POST = ("begin", "before_intent", "after_intent", "before_post")
 SINCE_THE_POST = ("after_post", "before_reference", "after_reference")
 WAITING = {True: ("defer", "resume"), False: ("look",)}
 AT_THE_END = ("before_settle", "after_settle", "done")
+#: Before those, where a run is to do more than usual: around the request that says so.
+ASKING_FOR_MORE = ("before_option", "after_option")
 
 #: What becomes of the request for a run.
 POST_FAULTS: dict[str, dict[str, Any]] = {
@@ -45,6 +49,14 @@ LOOK_FAULTS: dict[str, dict[str, Any]] = {
     "looks answered 503": {"status": 503, "times": 3, "skip": 1},
     "looks dropped": {"drop": True, "times": 2, "skip": 1},
 }
+#: What becomes of the request that has the next run do more than usual.
+OPTION_FAULTS: dict[str, dict[str, Any]] = {
+    "option never arrives": {"drop": True, "when": "before"},
+    "option's answer dropped": {"drop": True, "when": "after"},
+    "option carried out late": {"delay": TIMEOUT + LATE_BY, "when": "before"},
+    "task killed, option on its way": {"delay": HELD_BACK, "when": "before"},
+    "service killed, option on its way": {"delay": HELD_BACK, "when": "before"},
+}
 #: The answer to the request is lost, and then the look that is to tell what became of it fails as well.
 LOST_TWICE = "answer dropped, look refused"
 #: Faults during which somebody else is killed: the task's process, or the service.
@@ -57,8 +69,30 @@ HELD_FAULTS: dict[str, dict[str, Any]] = {
 TRIGGERER = "triggerer killed"
 FAULTS = {**POST_FAULTS, **LOOK_FAULTS, LOST_TWICE: POST_FAULTS["answer dropped"], **HELD_FAULTS}
 
+#: What every task needs: the scheduler, whose death is also that of its workers and their tasks, and the API server,
+#: which tells Airflow of a task's heartbeat and end, and keeps its notes.
+SERVERS = ("scheduler", "api-server")
+#: They are killed while a task starts its run, or waits for it.
+SERVER_FAULTS: dict[str, dict[str, Any] | None] = {
+    f"{server} killed{moment}": fault
+    for server in SERVERS
+    for moment, fault in (
+        (", request on its way", {"delay": HELD_BACK, "when": "before"}),
+        (", answer on its way", {"delay": HELD_BACK, "when": "after"}),
+        (", run going", None),
+    )
+}
+#: Both, one right after the other.
+ALL_SERVERS = f"{' and '.join(SERVERS)} killed, run going"
+
+#: What a run is to do besides, by the kind of the task. The limit holds for the runs of a sync.
+FULL_REFRESH, RETRY, LIMIT = "full refresh", "retry of failed records", "two at a time"
+OPTIONS = {"elt_stream": (FULL_REFRESH,), "elt_sync": (FULL_REFRESH, LIMIT), "reverse_etl": (RETRY,)}
+
 #: The share of combinations in which the worker dies with the task's process.
 WORKERS = 0.3
+#: And the share in which a run is to do more, where it can.
+MORE = 0.4
 
 _STARTERS = {
     "elt_stream": "/elt_streams/{id}/request_run",
@@ -67,7 +101,18 @@ _STARTERS = {
     "transform": "/transforms/{id}/publish",
     "reverse_etl": "/reverse_etl_syncs/{id}/request_run",
 }
-_OPTIONS = {
+_OPTION_REQUESTS = {
+    FULL_REFRESH: "/elt_streams/{id}/request_full_refresh",
+    RETRY: "/reverse_etl_failed_records/retry_all",
+}
+_OPTION_ARGUMENTS: dict[str | None, dict[str, Any]] = {
+    None: {},
+    FULL_REFRESH: {"full_refresh": True},
+    # One record is refused again and again.
+    RETRY: {"retry_failed_records": True, "max_failed_rows": 1},
+    LIMIT: {"max_active_streams": AT_A_TIME},
+}
+_ID_ARGUMENTS = {
     "elt_stream": "stream_id",
     "elt_sync": "sync_id",
     "orchestration": "orchestration_id",
@@ -85,11 +130,14 @@ class Case:
     :param kind: What it runs.
     :param deferrable: Its mode.
     :param kills: The steps at which its process is killed, as ``step:n``.
-    :param fault: What else goes wrong: one of FAULTS, or TRIGGERER.
+    :param fault: What else goes wrong: one of FAULTS, OPTION_FAULTS or SERVER_FAULTS, TRIGGERER or ALL_SERVERS.
     :param fails: Its run ends badly.
     :param duration: Seconds that its runs take at the least.
     :param worker: The worker is killed with the task's process.
     :param in_slices: Its run is a load in slices, which has a run for each.
+    :param option: What its runs are to do besides, or the limit: one of OPTIONS.
+    :param rival: Somebody else starts a run right before the task asks for its first.
+    :param first_fails: The run of the first of its resources fails, and the one after that does not.
     """
 
     number: int
@@ -101,6 +149,9 @@ class Case:
     duration: float = 1.5
     worker: bool = False
     in_slices: bool = False
+    option: str | None = None
+    rival: bool = False
+    first_fails: bool = False
 
     @property
     def task_id(self) -> str:
@@ -120,16 +171,38 @@ class Case:
         return self.resources[len(self.resources) // 2]
 
     @property
-    def is_disruptive(self) -> bool:
-        """Whether something is killed that others need, too."""
-        return self.fault == TRIGGERER or (self.fault or "").startswith("service killed")
+    def victims(self) -> tuple[str, ...]:
+        """What is killed that others need, too."""
+        who, killed, _ = (self.fault or "").partition(" killed")
+        return () if not killed or who == "task" else tuple(who.split(" and "))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether that is done while its request or the answer is on its way; else while it waits."""
+        return bool(self.victims) and "on its way" in (self.fault or "")
+
+    @property
+    def company(self) -> int:
+        """
+        The waves that it can be part of.
+
+        A service that is killed forgets what it was to carry out late, and a scheduler that is killed takes all tasks
+        with it: those that must not be tried again, too.
+        """
+        return 2 if set(self.victims).intersection(SERVERS) else 1 if self.victims else 0
+
+    @property
+    def sync_id(self) -> str:
+        """The ELT sync of its streams."""
+        return self.task_id if self.kind == "elt_sync" else f"sync_of_{self.task_id}"
 
     @property
     def trouble(self) -> str:
         """What goes wrong, for people."""
         who = "worker killed" if self.worker else "killed"
-        kills = [f"{who} at {kill.removesuffix(':1')}" for kill in self.kills if not kill.startswith("during_post")]
-        return " + ".join([*kills, *([self.fault] if self.fault else [])])
+        kills = [f"{who} at {kill.removesuffix(':1')}" for kill in self.kills if not kill.startswith("during")]
+        more = ["a rival's run"] * self.rival + ["its first run fails"] * self.first_fails
+        return " + ".join([*kills, *([self.fault] if self.fault else []), *more])
 
     def task(self) -> dict[str, Any]:
         """Say it to the DAG file."""
@@ -139,15 +212,21 @@ class Case:
             "deferrable": self.deferrable,
             "strikes": list(self.kills),
             "worker": self.worker,
-            "arguments": {_OPTIONS[self.kind]: self.task_id},
+            "rival": self.rival,
+            "arguments": {_ID_ARGUMENTS[self.kind]: self.task_id, **_OPTION_ARGUMENTS[self.option]},
         }
 
     def rules(self) -> list[dict[str, Any]]:
         """Say its fault to the service."""
-        if self.fault is None or self.fault == TRIGGERER:
+        if self.fault is None or (self.victims and not self.is_held):
             return []
         look = {"method": "GET", "path": "/**", "resource_id": self.struck}
         post = {"method": "POST", "path": _STARTERS[self.kind], "resource_id": self.struck}
+        if self.fault in OPTION_FAULTS:
+            assert self.option is not None
+            return [{**post, "path": _OPTION_REQUESTS[self.option], **OPTION_FAULTS[self.fault]}]
+        if held := SERVER_FAULTS.get(self.fault):
+            return [{**post, **held}]
         if self.fault in LOOK_FAULTS:
             return [{**look, **FAULTS[self.fault]}]
         rules = [{**post, **FAULTS[self.fault]}]
@@ -163,6 +242,8 @@ class Case:
             runs[self.struck]["outcomes"] = [{"fail": "as the chaos test wants it", "times": 100}]
         if self.in_slices:
             runs[self.struck]["outcomes"] = [{"chunks": SLICES, "times": 100}]
+        if self.first_fails:
+            runs[self.resources[0]] = {"minimum_duration": 0, "outcomes": [{"fail": "as the chaos test wants it"}]}
         return runs
 
 
@@ -174,24 +255,52 @@ class _Maker:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def make(
-        self, kind: str, *, deferrable: bool, steps: Sequence[str] = (), fault: str | None = None, worker: bool = False
+        self,
+        kind: str,
+        *,
+        deferrable: bool,
+        steps: Sequence[str] = (),
+        fault: str | None = None,
+        worker: bool = False,
+        option: str | None = None,
+        rival: bool = False,
     ) -> Case:
-        kills = tuple(f"{step}:{self._time(kind, step)}" for step in steps)
+        # What is started in a later pass of a deferred task is counted anew.
+        in_one_pass = AT_A_TIME if option == LIMIT and deferrable else STREAMS_OF_A_SYNC
+        kills = tuple(f"{step}:{self._time(kind, step, in_one_pass)}" for step in steps)
         if fault is not None and fault.startswith("task killed"):
-            kills += (f"during_post:{2 if kind == 'elt_sync' else 1}",)
+            what = "option" if fault in OPTION_FAULTS else "post"
+            kills += (f"during_{what}:{2 if kind == 'elt_sync' else 1}",)
         duration = self.rng.choice((0.0, 1.5, 3.0))
-        if fault in LOOK_FAULTS or not {"look", "defer", "resume"}.isdisjoint(steps):
+        if rival:
+            # Two runs follow each other.
+            duration = 2.0
+        elif fault in LOOK_FAULTS or not {"look", "defer", "defer_again", "resume"}.isdisjoint(steps):
             # Else it would be over before it is waited for.
             duration = 4.0
         elif fault == "carried out late":
             # Else it would meet the run of a request that was sent again, and be refused.
             duration = 0.5
-        elif fault == TRIGGERER:
+        elif fault in {TRIGGERER, ALL_SERVERS, *SERVER_FAULTS}:
             duration = self.rng.choice((12.0, 20.0))
+        elif option == LIMIT:
+            # Else nothing would ever go beside another.
+            duration = 3.0
         number = next(self.numbers)
-        fails = number % 4 == 0 and self._can_fail(kind, kills, fault)
+        fails = number % 4 == 0 and not rival and self._can_fail(kind, kills, fault)
         in_slices = kind == "elt_stream" and not fails and number % 2 == 0
-        return Case(number, kind, deferrable, kills, fault, fails, duration, worker, in_slices)
+        return Case(
+            number, kind, deferrable, kills, fault, fails, duration, worker, in_slices, option=option, rival=rival
+        )
+
+    def first_fails(self, *, deferrable: bool) -> Case:
+        """Make a sync with a limit, killed once it has a run that failed and as many as may go at a time."""
+        kill = "defer_again:1" if deferrable else f"after_reference:{AT_A_TIME + 1}"
+        # The others are still going when it is tried again.
+        duration = 20.0 if deferrable else 8.0
+        return Case(
+            next(self.numbers), "elt_sync", deferrable, (kill,), duration=duration, option=LIMIT, first_fails=True
+        )
 
     @staticmethod
     def _can_fail(kind: str, kills: Sequence[str], fault: str | None) -> bool:
@@ -201,18 +310,18 @@ class _Maker:
         Such a run is followed by another when its task is tried again, as it should be. So the task may not be killed
         once that run may have ended; of a sync's streams that is the second one's.
         """
-        early = {f"{step}:{n}" for step in BEFORE_THE_POST for n in (1, 2)}
+        early = {f"{step}:{n}" for step in (*BEFORE_THE_POST, *ASKING_FOR_MORE) for n in (1, 2)}
         several_in_sync = kind == "elt_sync" and len(kills) > 1
         # With these, too, the first try does not hear of the run.
-        unheard = fault == LOST_TWICE or (fault or "").startswith("task killed")
+        unheard = fault == LOST_TWICE or (fault or "").startswith(("task killed", *SERVERS))
         return early.issuperset(kills) and not several_in_sync and not unheard
 
-    def _time(self, kind: str, step: str) -> int:
+    def _time(self, kind: str, step: str, in_one_pass: int) -> int:
         """Choose the n in ``step:n``: each stream of a sync has its own, and looks come before the start, too."""
         if step == "look":
             return self.rng.randint(7, 9) if kind == "elt_sync" else self.rng.randint(2, 4)
-        several = kind == "elt_sync" and step not in ("begin", "defer", "resume", "done")
-        return self.rng.randint(1, STREAMS_OF_A_SYNC) if several else 1
+        several = kind == "elt_sync" and step not in ("begin", "defer", "defer_again", "resume", "done")
+        return self.rng.randint(1, STREAMS_OF_A_SYNC if "settle" in step else in_one_pass) if several else 1
 
 
 def troubles(*, deferrable: bool) -> list[tuple[tuple[str, ...], str | None]]:
@@ -220,6 +329,78 @@ def troubles(*, deferrable: bool) -> list[tuple[tuple[str, ...], str | None]]:
     steps = (*BEFORE_THE_POST, *SINCE_THE_POST, *WAITING[deferrable], *AT_THE_END)
     faults = [*FAULTS, TRIGGERER] if deferrable else [*FAULTS]
     return [*(((step,), None) for step in steps), *(((), fault) for fault in faults)]
+
+
+def option_cases(maker: _Maker) -> Iterator[Case]:
+    """
+    Make a case of each thing that can go wrong where a run is to do more, or the runs of a sync have a limit.
+
+    :param maker: Makes them.
+    """
+    options = [(kind, option) for kind, options in OPTIONS.items() for option in options]
+    once = {option: (kind, option) for kind, option in reversed(options)}.values()
+    for deferrable in (True, False):
+        for steps, fault in troubles(deferrable=deferrable):
+            for position, (kind, option) in enumerate(once):
+                # Of what has no part in it half is enough, in turns.
+                if fault is None or (position + deferrable) % 2 == 0:
+                    yield maker.make(kind, deferrable=deferrable, steps=steps, fault=fault, option=option)
+        for kind, option in options:
+            if option == LIMIT:
+                steps = ("defer_again",) if deferrable else ("after_post", "look")
+                yield maker.make(kind, deferrable=deferrable, steps=steps, option=option)
+                yield maker.first_fails(deferrable=deferrable)
+                continue
+            for step in ASKING_FOR_MORE:
+                yield maker.make(kind, deferrable=deferrable, steps=(step,), option=option)
+            for fault in OPTION_FAULTS:
+                yield maker.make(kind, deferrable=deferrable, fault=fault, option=option)
+            if kind == "elt_sync":
+                continue
+            for steps in ((), *((step,) for step in (*WAITING[deferrable], *AT_THE_END))):
+                yield maker.make(kind, deferrable=deferrable, steps=steps, option=option, rival=True)
+
+
+def server_cases(maker: _Maker) -> Iterator[Case]:
+    """
+    Make cases of the end of each server, at each moment and for each kind, the modes in turns.
+
+    :param maker: Makes them.
+    """
+    for number, fault in enumerate((*SERVER_FAULTS, ALL_SERVERS)):
+        for position, kind in enumerate(KINDS):
+            yield maker.make(kind, deferrable=(number + position) % 2 == 0, fault=fault)
+
+
+def few_of_options(seed: int) -> list[Case]:
+    """
+    Make some of :func:`option_cases`.
+
+    :param seed: Chooses what is left to chance.
+    """
+    maker = _Maker(random.Random(seed), itertools.count(801))  # noqa: S311 - no secret
+    return [
+        maker.make("elt_stream", deferrable=True, steps=("after_option",), option=FULL_REFRESH),
+        maker.make("reverse_etl", deferrable=False, steps=("after_option",), option=RETRY),
+        maker.make("elt_stream", deferrable=False, fault="task killed, option on its way", option=FULL_REFRESH),
+        maker.make("reverse_etl", deferrable=True, option=RETRY, rival=True),
+        maker.make("elt_stream", deferrable=False, steps=("look",), option=FULL_REFRESH, rival=True),
+        maker.make("elt_sync", deferrable=True, steps=("after_post",), option=LIMIT),
+        maker.first_fails(deferrable=False),
+    ]
+
+
+def few_of_servers(seed: int) -> list[Case]:
+    """
+    Make cases of the end of all servers.
+
+    :param seed: Chooses what is left to chance.
+    """
+    maker = _Maker(random.Random(seed), itertools.count(901))  # noqa: S311 - no secret
+    return [
+        maker.make(kind, deferrable=deferrable, fault=ALL_SERVERS)
+        for kind, deferrable in (("elt_stream", True), ("orchestration", True), ("reverse_etl", False))
+    ]
 
 
 def few(seed: int) -> list[Case]:
@@ -255,12 +436,13 @@ def all_single(seed: int) -> list[Case]:
     :param seed: Chooses what is left to chance.
     """
     maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
-    return [
+    single = [
         maker.make(kind, deferrable=deferrable, steps=steps, fault=fault)
         for deferrable in (True, False)
         for steps, fault in troubles(deferrable=deferrable)
         for kind in KINDS
     ]
+    return [*single, *option_cases(maker), *server_cases(maker)]
 
 
 def combined(seed: int, count: int, after: int) -> list[Case]:
@@ -279,15 +461,15 @@ def combined(seed: int, count: int, after: int) -> list[Case]:
         steps = [each for each, fault in troubles(deferrable=deferrable) if fault is None]
         faults = [fault for each, fault in troubles(deferrable=deferrable) if fault is not None]
         chosen = {step for each in rng.sample(steps, rng.randint(1, 3)) for step in each}
-        fault = rng.choice(faults) if rng.random() < 0.7 else None
+        kind = rng.choice(KINDS)
+        option = rng.choice(OPTIONS[kind]) if kind in OPTIONS and rng.random() < MORE else None
+        if option in _OPTION_REQUESTS:
+            faults += OPTION_FAULTS
+            chosen |= set(rng.sample(ASKING_FOR_MORE, rng.randint(0, 1)))
+        fault = rng.choice([*faults, *SERVER_FAULTS]) if rng.random() < 0.7 else None
+        worker = rng.random() < WORKERS
         cases.append(
-            maker.make(
-                rng.choice(KINDS),
-                deferrable=deferrable,
-                steps=sorted(chosen),
-                fault=fault,
-                worker=rng.random() < WORKERS,
-            )
+            maker.make(kind, deferrable=deferrable, steps=sorted(chosen), fault=fault, worker=worker, option=option)
         )
     return cases
 
@@ -306,7 +488,14 @@ def seed_of(cases: Sequence[Case], folder: str) -> dict[str, list[dict[str, Any]
             {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": f"{folder}/out"}},
         ],
         "transforms": [
-            {"id": "numbers", "name": "numbers", "publish": True, "sql_template": "SELECT range AS id FROM range(20)"}
+            {"id": "numbers", "name": "numbers", "publish": True, "sql_template": "SELECT range AS id FROM range(20)"},
+            {
+                "id": "one_refused",
+                "name": "one_refused",
+                "publish": True,
+                # A record without a key is refused.
+                "sql_template": "SELECT nullif(range, 0) AS id FROM range(20)",
+            },
         ],
         "elt_syncs": [],
         "orchestrations": [],
@@ -317,7 +506,7 @@ def seed_of(cases: Sequence[Case], folder: str) -> dict[str, list[dict[str, Any]
             case "elt_stream" | "elt_sync":
                 seed["elt_syncs"].append(
                     {
-                        "id": case.task_id if case.kind == "elt_sync" else f"sync_of_{case.task_id}",
+                        "id": case.sync_id,
                         "connection_id": "rows",
                         "destination_schema_name": case.task_id,
                         "source_streams": [
@@ -342,7 +531,7 @@ def seed_of(cases: Sequence[Case], folder: str) -> dict[str, list[dict[str, Any]
                 seed["reverse_etl_syncs"].append(
                     {
                         "id": case.task_id,
-                        "source_id": "numbers",
+                        "source_id": "one_refused" if case.option == RETRY else "numbers",
                         "destination_connection_id": "exports",
                         "object_type_id": case.task_id,
                         "enabled": True,

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
+
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 from tests.system.airflow_api import ENDED
-from tests.system.chaos.cases import SETTLE, SLICES, TIMEOUT, TRIGGERER, Case, seed_of
+from tests.system.chaos.cases import (
+    AT_A_TIME,
+    FULL_REFRESH,
+    LIMIT,
+    RETRY,
+    SERVERS,
+    SETTLE,
+    SLICES,
+    TIMEOUT,
+    Case,
+    seed_of,
+)
 from tests.system.components import AirflowComponents, readable
 
 if TYPE_CHECKING:
@@ -20,10 +35,12 @@ if TYPE_CHECKING:
 
 DAG_FILE = Path(__file__).parents[1] / "dags" / "chaos.py"
 CONNECTION = "datapipe_chaos"
-#: How many looks at a task that waits for the triggerer's death are taken before that is killed without further ado.
+#: How many looks at a task that waits for somebody's death are taken before that is killed without further ado.
 PATIENCE = 6
 #: The trigger of runs that were not asked for, but follow from those that were: the slices of a load.
 _FOLLOWS = "continuation"
+#: Seconds for runs that come before a wave.
+_BEFORE_LIMIT = 60
 
 
 @dataclass
@@ -34,8 +51,9 @@ class Verdict:
     :param case: The case.
     :param state: The state of its task in the end.
     :param tries: How many tries it took.
-    :param runs: How many runs of each of its resources there were.
+    :param runs: How many runs of each of its resources there were, a rival's not counted.
     :param struck: Whether all that was to go wrong did.
+    :param at_once: The most runs of it that were asked for or going at a time.
     :param faults: What is not as it should be.
     :param evidence: What the task has logged, and the service's journal; for those only that have faults.
     """
@@ -45,6 +63,7 @@ class Verdict:
     tries: int
     runs: list[int]
     struck: bool
+    at_once: int
     faults: list[str] = field(default_factory=list)
     evidence: str = ""
 
@@ -88,14 +107,15 @@ class Wave:
         self._marks = service.folder / f"marks_{name}"
         self._requests: dict[str, list[dict[str, Any]]] = {}
         self._runs: dict[str, list[dict[str, Any]]] = {}
-        #: By the position of a rule: the cases in which the service is to be killed while it acts.
+        #: By the position of a rule: the cases in which something is to be killed while it acts.
         self._deadly: dict[int, Case] = {}
         #: The cases for which something was killed.
         self._done: set[Case] = set()
-        self._looks_at_waiting = 0
-        #: Up to where the journal of requests was read.
+        self._looks_at_waiting: dict[tuple[str, ...], int] = {}
+        #: Up to where the journals of requests and of runs were read.
         self._read = 0
-        self.kills = {"service": 0, "triggerer": 0}
+        self._runs_before = 0
+        self.kills = dict.fromkeys(("service", "triggerer", *SERVERS), 0)
 
     def play(self, limit: float) -> list[Verdict]:
         """
@@ -108,7 +128,7 @@ class Wave:
         self._airflow.wait(self._dag_id, run_id, limit=limit, watch=self._disturb)
         instances = {one.task_id: one for one in self._airflow.api.task_instances(self._dag_id, run_id)}
         self._requests = self._by_resource(self._service.journal_requests())
-        self._runs = self._by_resource(self._service.journal_runs())
+        self._runs = self._by_resource(self._service.journal_runs(after=self._runs_before))
         return [self._judge(case, run_id, instances[case.task_id]) for case in self._cases]
 
     @staticmethod
@@ -120,14 +140,16 @@ class Wave:
 
     def _prepare(self) -> None:
         self._marks.mkdir()
+        self._have_records_refused([case.task_id for case in self._cases if case.option == RETRY])
         rules: list[dict[str, Any]] = []
         behaviour: dict[str, Any] = {}
         for case in self._cases:
-            if (case.fault or "").startswith("service killed"):
+            if case.is_held:
                 self._deadly[len(rules)] = case
             rules += case.rules()
             behaviour |= case.behaviour()
         self._read = max((entry["seq"] for entry in self._service.journal_requests()), default=0)
+        self._runs_before = max((entry["seq"] for entry in self._service.journal_runs()), default=0)
         self._service.faults(rules)
         self._service.runs({"resources": behaviour})
         plans = self._dags / "chaos_plans"
@@ -143,71 +165,131 @@ class Wave:
         # A DAG file is read again at once only if it is new itself.
         shutil.copy(DAG_FILE, self._dags)
 
+    def _ask(self, method: str, path: str) -> Any:
+        answer = httpx.request(
+            method, f"{self._service.base_url}{path}", headers=self._service.headers, timeout=30, trust_env=False
+        )
+        answer.raise_for_status()
+        return answer.json()
+
+    def _have_records_refused(self, syncs: Sequence[str]) -> None:
+        """Run reverse ETL syncs once, so that there are failed records to be sent again."""
+        for sync in syncs:
+            self._ask("POST", f"/reverse_etl_syncs/{sync}/request_run")
+
+        def over() -> bool:
+            ended = [run["resource_id"] for run in self._service.journal_runs() if run["finished_at"]]
+            return set(syncs).issubset(ended)
+
+        wait_for("the records are refused", over, limit=_BEFORE_LIMIT)
+
     def _disturb(self, instances: list[TaskInstance]) -> None:
         """Kill what is to be killed, once those are there whom it is to disturb."""
         if self._deadly:
             news = self._service.journal_requests(after=self._read)
             self._read = max((entry["seq"] for entry in news), default=self._read)
             met = {entry["fault"]["rule"] for entry in news if entry["fault"]}.intersection(self._deadly)
-            if met:
+            self._kill([self._deadly.pop(position) for position in met])
+        states = {one.task_id: one.state for one in instances}
+        left = [case for case in self._cases if case.victims and not case.is_held and case not in self._done]
+        for victims in {case.victims for case in left}:
+            alike = [case for case in left if case.victims == victims]
+            waiting = [case for case in alike if self._is_waiting(case, states[case.task_id])]
+            looks = self._looks_at_waiting.get(victims, 0) + bool(waiting)
+            # One kill for all of them, if they do not keep each other waiting.
+            all_there = all(case in waiting or states[case.task_id] in ENDED for case in alike)
+            kill = waiting and (all_there or looks > PATIENCE)
+            self._looks_at_waiting[victims] = 0 if kill else looks
+            if kill:
+                self._kill(waiting)
+
+    def _is_waiting(self, case: Case, state: str | None) -> bool:
+        if case.deferrable:
+            return state == "deferred"
+        # It has asked for its last run, and has that one's whole time to wait.
+        return state == "running" and bool(self._service.journal_runs(case.resources[-1], after=self._runs_before))
+
+    def _kill(self, cases: Sequence[Case]) -> None:
+        """Kill what is to be killed for the sake of cases, and start it again, one right after the other."""
+        self._done.update(cases)
+        # The scheduler first: it waits until its predecessor is taken for dead, and the API server is there by then.
+        for victim in sorted({victim for case in cases for victim in case.victims}, reverse=True):
+            self.kills[victim] += 1
+            if victim == "service":
                 self._service.kill()
                 self._service.start()
-                self.kills["service"] += 1
-                self._done |= {self._deadly.pop(position) for position in met}
-        states = {one.task_id: one.state for one in instances}
-        left = [case for case in self._cases if case.fault == TRIGGERER and case not in self._done]
-        waiting = {case for case in left if states[case.task_id] == "deferred"}
-        self._looks_at_waiting += bool(waiting)
-        # One kill for all of them, if they do not keep each other waiting.
-        all_there = all(states[case.task_id] in ("deferred", *ENDED) for case in left)
-        if waiting and (all_there or self._looks_at_waiting > PATIENCE):
-            self._done |= waiting
-            self._looks_at_waiting = 0
-            self._airflow.kill("triggerer")
-            self._airflow.restart("triggerer")
-            self.kills["triggerer"] += 1
+            else:
+                self._airflow.kill(victim)
+                self._airflow.restart(victim)
 
     def _judge(self, case: Case, run_id: str, task: TaskInstance) -> Verdict:
-        runs = {resource: self._runs.get(resource, []) for resource in case.resources}
-        starts = [[run for run in each if run["trigger"] != _FOLLOWS] for each in runs.values()]
-        verdict = Verdict(case, task.state, task.try_number, [len(each) for each in starts], self._all_struck(case))
+        runs = {resource: self._own_runs(resource) for resource in case.resources}
+        starts = {resource: [run for run in each if run["trigger"] != _FOLLOWS] for resource, each in runs.items()}
+        at_once = _most_at_once(list(itertools.chain(*starts.values())))
+        counts = [len(each) for each in starts.values()]
+        verdict = Verdict(case, task.state, task.try_number, counts, self._all_struck(case), at_once)
         wanted = "failed" if case.fails else "success"
         if task.state != wanted:
             verdict.faults.append(f"the task is {task.state}, not {wanted}")
+        if case.option == LIMIT and at_once > AT_A_TIME:
+            verdict.faults.append(f"{at_once} runs at a time, where {AT_A_TIME} are the most")
         result = self._airflow.api.xcom(self._dag_id, run_id, case.task_id)
         for resource, each in runs.items():
             verdict.faults += self._faults_of(case, resource, each, result)
+            verdict.faults += self._left_out(case, resource, each)
         if verdict.faults:
             verdict.evidence = self._evidence(case, run_id, runs)
         return verdict
 
+    def _own_runs(self, resource: str) -> list[dict[str, Any]]:
+        """Give the runs that a task has asked for."""
+        rivals = {entry["seq"] for entry in self._requests.get(resource, []) if "rival" in entry["query"]}
+        return [run for run in self._runs.get(resource, []) if run["request"] not in rivals]
+
     @staticmethod
     def _faults_of(case: Case, resource: str, runs: list[dict[str, Any]], result: Any) -> Iterator[str]:
         started = [run for run in runs if run["trigger"] != _FOLLOWS]
-        if len(started) != 1:
+        ends = ["failed" if case.fails and resource == case.struck else "completed"]
+        if case.first_fails and resource == case.resources[0]:
+            ends.insert(0, "failed")
+        if len(started) != len(ends):
             yield f"{resource} has {len(started)} runs"
-        wanted = "failed" if case.fails and resource == case.struck else "completed"
         slices = SLICES if case.in_slices else 0
         if len(runs) - len(started) != slices * len(started):
             yield f"{resource} has {len(runs) - len(started)} runs of slices"
-        for position, run in enumerate(runs):
-            end = "chunk_completed" if position < slices else wanted
+        for run, end in zip(runs, ["chunk_completed"] * slices + ends, strict=False):
             if run["finished_at"] is None or run["status"].lower() != end:
                 yield f"run {run['run_id']} of {resource} is {run['status']}, not {end}"
         told = result or {}
         if case.kind == "elt_sync":
             told = {one["resource_id"]: one for one in told.get("streams", {}).values()}.get(resource, {})
-        outcome = "failed" if wanted == "failed" else "succeeded"
+        outcome = "failed" if ends[-1] == "failed" else "partial" if case.option == RETRY else "succeeded"
         if told.get("outcome") != outcome:
             yield f"the task told of {resource}: {told.get('outcome')}, not {outcome}"
         if runs and told.get("run_id") != runs[-1]["run_id"]:
             yield f"the task told of the run {told.get('run_id')} of {resource}, not {runs[-1]['run_id']}"
 
+    def _left_out(self, case: Case, resource: str, runs: list[dict[str, Any]]) -> Iterator[str]:
+        """Tell whether the run of a resource has not done what it was to do besides."""
+        if case.option == FULL_REFRESH:
+            status = self._ask("GET", f"/elt_syncs/{case.sync_id}/status")
+            name = f"rows_{case.resources.index(resource)}"
+            (latest,) = [each["latest_sync"] for each in status["source_streams"] if each["name"] == name]
+            if latest["full_sync_trigger"] != "USER":
+                yield f"the run of {resource} is no full refresh that was asked for: {latest['full_sync_trigger']}"
+        elif case.option == RETRY and runs and not case.fails:
+            run = self._ask("GET", f"/reverse_etl_sync_runs/{runs[-1]['run_id']}")
+            # It was sent in an earlier run already, and has not changed since.
+            if run["failed_rows"] != 1:
+                yield f"the run of {resource} did not send the failed record again"
+
     def _all_struck(self, case: Case) -> bool:
         marks = all((self._marks / f"{case.task_id}.{kill}").exists() for kill in case.kills)
+        if case.rival:
+            marks = marks and any("rival" in entry["query"] for entry in self._requests.get(case.struck, []))
         if case.fault is None:
             return marks
-        if case.fault == TRIGGERER or case.fault.startswith("service killed"):
+        if case.victims:
             return marks and case in self._done
         met = any(entry["fault"] for entry in self._requests.get(case.struck, []))
         return marks and met
@@ -221,6 +303,15 @@ class Wave:
             logged = log.read_text(errors="replace").splitlines()
             lines += [f"  {log.name}:", *(f"    {_stamped(line)}" for line in logged)]
         return "\n".join(lines)
+
+
+def _most_at_once(runs: Sequence[dict[str, Any]]) -> int:
+    """Count how many runs were asked for, and not over, at the busiest moment."""
+    # Of one moment, the end comes first: another may begin when it is known.
+    changes = sorted(
+        [(run["requested_at"], 1) for run in runs] + [(run["finished_at"], -1) for run in runs if run["finished_at"]]
+    )
+    return max(itertools.accumulate(change for _, change in changes), default=0)
 
 
 def _stamped(line: str) -> str:
@@ -249,4 +340,6 @@ def connected(airflow: AirflowComponents, service: LocalService) -> Iterator[Non
     try:
         yield
     finally:
-        airflow.api.request("DELETE", f"/connections/{CONNECTION}")
+        # If nobody is there any more, something has gone wrong that is to be told instead.
+        with suppress(httpx.TransportError):
+            airflow.api.request("DELETE", f"/connections/{CONNECTION}")

@@ -43,6 +43,8 @@ T = TypeVar("T")
 PLANS = Path(__file__).with_name("chaos_plans")
 #: The endpoints that start what the operators start.
 STARTERS = frozenset({"request_run", "publish"})
+#: Those that have the next run do more than usual.
+OPTIONS = frozenset({"request_full_refresh", "retry_all"})
 #: Seconds after which a request is on its way, and its answer, which the service keeps back, is not.
 ON_THE_WAY = 0.7
 
@@ -76,17 +78,25 @@ class Doom:
         """
         self._reached[step] += 1
         strike = f"{step}:{self._reached[step]}"
-        if strike not in self._strikes:
-            return
-        try:
-            # Before the kill: nothing is noted after it.
-            (self._marks / f"{self._victim}.{strike}").touch(exist_ok=False)
-        except FileExistsError:
+        # Noted before the kill: nothing is after it.
+        if strike not in self._strikes or not self.is_first(strike):
             return
         if after:
             threading.Timer(after, self._die).start()
         else:
             self._die()
+
+    def is_first(self, event: str) -> bool:
+        """
+        Tell whether something happens for the first time, in whatever process, and note it.
+
+        :param event: What happens.
+        """
+        try:
+            (self._marks / f"{self._victim}.{event}").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
     def _die(self) -> NoReturn:
         """End this process at this very instant: no handler runs, nothing is flushed."""
@@ -127,24 +137,35 @@ class DoomedRecords:
 
 class DoomedHook(DatapipeHook):
     """
-    The hook, with a strike around each request that starts a run, and before each other one.
+    The hook, with a strike around each request that starts a run or says what it is to do, and before each other one.
 
     :param datapipe_conn_id: The connection.
     :param doom: Strikes.
+    :param rival: Somebody else asks for a run right before this task does so for the first time.
     """
 
-    def __init__(self, datapipe_conn_id: str, doom: Doom) -> None:
+    def __init__(self, datapipe_conn_id: str, doom: Doom, *, rival: bool) -> None:
         super().__init__(datapipe_conn_id)
         self._doom = doom
+        self._rival = rival
 
     def send(self, request: Request[T]) -> T:
-        if request.endpoint.name.rpartition(".")[2] not in STARTERS:
-            self._doom.reach("look")
-            return super().send(request)
-        self._doom.reach("before_post")
-        self._doom.reach("during_post", ON_THE_WAY)
+        name = request.endpoint.name.rpartition(".")[2]
+        if name in STARTERS:
+            return self._send(request, "post")
+        if name in OPTIONS:
+            return self._send(request, "option")
+        self._doom.reach("look")
+        return super().send(request)
+
+    def _send(self, request: Request[T], what: str) -> T:
+        self._doom.reach(f"before_{what}")
+        if self._rival and what == "post" and self._doom.is_first("rival"):
+            # The journal tells it from the task's own by this.
+            super().send(request.with_query(rival=1))
+        self._doom.reach(f"during_{what}", ON_THE_WAY)
         answer = super().send(request)
-        self._doom.reach("after_post")
+        self._doom.reach(f"after_{what}")
         return answer
 
 
@@ -155,15 +176,20 @@ class DoomedOperator(DatapipeRunOperator):
     :param strikes: See :class:`Doom`.
     :param marks: See :class:`Doom`.
     :param worker: See :class:`Doom`.
+    :param rival: See :class:`DoomedHook`.
     :param settle: As in :class:`~airflow_provider_datapipe.runs.start.StartPolicy`, which fits this service.
     """
 
-    def __init__(self, *, strikes: Sequence[str], marks: str, worker: bool, settle: float, **kwargs: Any) -> None:
+    def __init__(
+        self, *, strikes: Sequence[str], marks: str, worker: bool, rival: bool, settle: float, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.strikes = strikes
         self.marks = marks
         self.worker = worker
+        self.rival = rival
         self.settle = settle
+        self._deferred_before = False
 
     def execute(self, context: Context) -> Any:
         self._doom = Doom(self.strikes, self.marks, self.task_id, worker=self.worker)
@@ -177,6 +203,7 @@ class DoomedOperator(DatapipeRunOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         self._doom = Doom(self.strikes, self.marks, self.task_id, worker=self.worker)
+        self._deferred_before = True
         self._doom.reach("resume")
         try:
             result = super().execute_complete(self._doomed(context), event)
@@ -198,7 +225,7 @@ class DoomedOperator(DatapipeRunOperator):
         raise AirflowFailException(str(error)) from error
 
     def defer(self, **arguments: Any) -> NoReturn:
-        self._doom.reach("defer")
+        self._doom.reach("defer_again" if self._deferred_before else "defer")
         super().defer(**arguments)
         raise AssertionError("deferring raises")
 
@@ -208,7 +235,7 @@ class DoomedOperator(DatapipeRunOperator):
         return context
 
     def _hook(self) -> DatapipeHook:
-        return DoomedHook(self.datapipe_conn_id, self._doom)
+        return DoomedHook(self.datapipe_conn_id, self._doom, rival=self.rival)
 
     def _start_policy(self) -> StartPolicy:
         return replace(super()._start_policy(), settle=self.settle, look_interval=1)
@@ -266,6 +293,7 @@ for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
                 deferrable=task["deferrable"],
                 strikes=task["strikes"],
                 worker=task["worker"],
+                rival=task["rival"],
                 **task["arguments"],
             )
     globals()[plan["dag_id"]] = dag

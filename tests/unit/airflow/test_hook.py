@@ -141,7 +141,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
 
 def test_a_field_that_was_emptied_in_the_form_has_its_default(connect: Connect) -> None:
     hook = connect("https://api.example.com", extra={"timeout": None, "poll_interval": "", "proxy": ""})
-    assert (hook.extra.timeout, hook.extra.poll_interval, hook.extra.proxy) == (60, 15, None)
+    assert (hook.extra.timeout, hook.extra.poll_interval, hook.extra.proxy) == (60, None, None)
 
 
 def test_a_misspelt_field_is_pointed_out(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:

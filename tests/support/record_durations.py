@@ -1,0 +1,121 @@
+"""
+How long real runs take: ``python -m tests.support.record_durations`` writes ``recorded_durations.csv`` beside itself.
+
+Runs loads and a transform of datapipe-local one after the other, on the flights that the demo loads, and takes their
+durations from the service's journal. What else the machine does at the time is part of what is recorded.
+"""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from tests.support.local_service import LocalService
+from tests.support.processes import Workspace, wait_for
+from tests.system.demo import source_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RECORDED = Path(__file__).with_name("recorded_durations.csv")
+RUNS = 60
+#: Every so many runs, a stream that is loaded in parts is loaded as a whole.
+WHOLE_EVERY = 7
+
+SQL = """
+SELECT carrier, dest, month, count(*) AS flights, avg(arr_delay) AS late, quantile_cont(dep_delay, 0.9) AS very_late
+FROM {{raw.nycflights.same}} GROUP BY ALL
+"""
+STREAMS = ("same", "growing", "parts")
+
+
+def seed(folder: Path) -> dict[str, Any]:
+    """Give a service with three streams of flights and a table made from one."""
+    streams = [
+        {"id": name, "name": name, "file": f"{name}.csv", "options": {"nullstr": "NA", "sample_size": -1}}
+        for name in STREAMS
+    ]
+    return {
+        "connections": [
+            {"id": "files", "integration_id": "files", "label": "Flights", "settings": {"path": str(folder)}}
+        ],
+        "elt_syncs": [
+            {
+                "id": "nycflights",
+                "connection_id": "files",
+                "destination_schema_name": "nycflights",
+                "source_streams": streams,
+            }
+        ],
+        "transforms": [
+            {
+                "id": "table",
+                "name": "delays",
+                "folder_path": "flights",
+                "materialization": "table",
+                "sql_template": SQL,
+            }
+        ],
+    }
+
+
+def record() -> dict[str, list[float]]:
+    """Run everything, and give the durations in seconds of each series, oldest first."""
+    with zipfile.ZipFile(source_folder() / "flights.csv.zip") as archive:
+        header, *rows = archive.read("flights.csv").splitlines(keepends=True)
+    with Workspace("datapipe-durations-") as workspace:
+        files = workspace.path / "files"
+        files.mkdir()
+
+        def write(name: str, count: int) -> None:
+            (files / f"{name}.csv").write_bytes(b"".join([header, *rows[:count]]))
+
+        for name in STREAMS:
+            write(name, len(rows))
+        with LocalService(seed(files), workspace=workspace, control=True) as service:
+            for run in range(RUNS):
+                write("growing", len(rows) // 4 + len(rows) * 3 * run // (4 * RUNS))
+                write("parts", len(rows) if run % WHOLE_EVERY == WHOLE_EVERY - 1 else len(rows) // 20)
+                for name in STREAMS:
+                    _run(service, name, f"/elt_streams/{name}/request_run")
+                _run(service, "table", "/transforms/table/publish")
+            return {name: [_seconds(one) for one in service.journal_runs(name)] for name in (*STREAMS, "table")}
+
+
+def _run(service: LocalService, name: str, path: str) -> None:
+    before = len(service.journal_runs(name))
+    httpx.post(f"{service.base_url}{path}", headers=service.headers, timeout=60).raise_for_status()
+    wait_for(f"the run of {name}", _ended(service, name, before + 1), limit=120, interval=0.05)
+    status = service.journal_runs(name)[-1]["status"]
+    if status not in ("COMPLETED", "completed"):
+        raise RuntimeError(f"{name}: {status}")
+
+
+def _ended(service: LocalService, name: str, count: int) -> Callable[[], bool]:
+    def ended() -> bool:
+        runs = service.journal_runs(name)
+        return len(runs) == count and runs[-1]["finished_at"] is not None
+
+    return ended
+
+
+def _seconds(run: dict[str, Any]) -> float:
+    begin, end = (datetime.fromisoformat(run[field]) for field in ("started_at", "finished_at"))
+    return (end - begin).total_seconds()
+
+
+def main() -> None:
+    """Write the file."""
+    with RECORDED.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["series", "seconds"])
+        writer.writerows([name, f"{seconds:.3f}"] for name, series in record().items() for seconds in series)
+
+
+if __name__ == "__main__":
+    main()

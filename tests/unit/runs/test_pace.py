@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import mean
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.runs import pace
+from airflow_provider_datapipe.runs.pace import KEPT, History, next_look
+from tests.support.documents import pages
+from tests.support.simulated_waits import (
+    FAMILIES,
+    PRICE,
+    Case,
+    Family,
+    adaptive,
+    alike,
+    drawn,
+    fixed,
+    groups,
+    growing,
+    looks_at,
+    measure,
+    part,
+    recorded,
+    results,
+    table,
+)
+
+DURATIONS = st.one_of(
+    st.floats(0, 1e9),
+    st.floats(0, 7200),
+    # Equal ones, and those that are nearly nothing.
+    st.sampled_from([0.0, 5e-324, 1.0, 600.0, 600.5]),
+)
+HISTORIES = st.lists(DURATIONS, max_size=KEPT).map(History.of)
+AGES = st.one_of(st.floats(0, 1e9), st.floats(0, 7200))
+BOUNDS = st.tuples(st.floats(0.01, 1e6), st.floats(0.01, 1e6)).map(sorted)
+
+
+@given(AGES, HISTORIES, BOUNDS)
+@example(0.0, History(), [2.0, 60.0])
+@example(1e300, History((1e9,)), [2.0, 60.0])
+def test_bounds_are_kept(age: float, history: History, bounds: Sequence[float]) -> None:
+    fastest, slowest = bounds
+    assert fastest <= next_look(age, history, fastest=fastest, slowest=slowest) <= slowest
+
+
+@given(AGES, HISTORIES, st.floats(0.01, 1e6))
+def test_one_bound_is_a_fixed_interval(age: float, history: History, interval: float) -> None:
+    assert next_look(age, history, fastest=interval, slowest=interval) == interval
+
+
+@given(AGES, HISTORIES)
+def test_without_bounds_it_goes_on_all_the_same(age: float, history: History) -> None:
+    seconds = history.interval(age)
+    assert 0 < seconds < math.inf
+
+
+@given(st.tuples(AGES, AGES).map(sorted), HISTORIES, BOUNDS)
+def test_a_look_that_comes_later_makes_the_next_one_no_earlier(
+    ages: Sequence[float], history: History, bounds: Sequence[float]
+) -> None:
+    fastest, slowest = bounds
+    early, late = (age + next_look(age, history, fastest=fastest, slowest=slowest) for age in ages)
+    assert early <= late * (1 + 1e-12)
+
+
+@given(st.tuples(AGES, AGES).map(sorted))
+def test_of_a_run_of_which_nothing_is_known_looks_grow_rarer(ages: Sequence[float]) -> None:
+    first, second = (History().interval(age) for age in ages)
+    # Differences of large numbers are not exact.
+    assert first <= second * (1 + 1e-6) + 1e-6
+
+
+@given(st.lists(st.floats(0, 7200), min_size=1, max_size=KEPT), st.tuples(AGES, AGES).map(sorted))
+def test_of_a_run_that_is_late_looks_grow_rarer(durations: list[float], ages: Sequence[float]) -> None:
+    history, late = History.of(durations), 3 * (max(durations) + 60)
+    first, second = (history.interval(late + age) for age in ages)
+    assert first <= second * (1 + 1e-6) + 1e-6
+    # And as rare as if nothing had ever been known: this run is like none of them.
+    assert first == pytest.approx(History().interval(late + ages[0]), rel=1e-6)
+
+
+@given(st.floats(30, 86400), st.integers(1, KEPT))
+def test_looks_are_dense_around_the_expected_end(duration: float, known: int) -> None:
+    history = History.of([duration] * known)
+    young, expected, late = (history.interval(share * duration) for share in (0.3, 1.0, 3.0))
+    assert expected < young / 2
+    assert expected < late / 2
+
+
+@given(st.floats(30, 86400))
+def test_more_runs_that_are_alike_make_surer(duration: float) -> None:
+    at_the_end = [History.of([duration] * known).interval(duration) for known in (0, 1, 5, 20)]
+    while_young = [History.of([duration] * known).interval(duration * 0.3) for known in (0, 1, 5, 20)]
+    assert at_the_end == sorted(at_the_end, reverse=True)
+    assert while_young[0] < min(while_young[1:])
+
+
+def test_what_ran_last_counts_most() -> None:
+    now_long = History.of([1200.0] * 4 + [300.0] * 4)
+    now_short = History.of([300.0] * 4 + [1200.0] * 4)
+    assert now_long.interval(300) > now_short.interval(300)
+    assert now_long.interval(1200) <= now_short.interval(1200)
+
+
+def test_both_sizes_of_runs_are_expected() -> None:
+    history = History.of([60.0, 61.0, 1800.0, 59.0, 62.0, 1790.0, 60.0, 58.0, 60.0, 1810.0])
+    small = History.of([one for one in history.durations if one < 100])
+    large = History.of([one for one in history.durations if one > 100])
+    assert history.interval(60) < large.interval(60) / 4
+    assert history.interval(1800) < small.interval(1800)
+    # Having got through the small ones, it is a large one, or like none: less is certain than of a large one.
+    assert small.interval(600) < history.interval(600) < large.interval(600)
+
+
+# --- what it is made from -----------------------------------------------------------------------------------------
+
+
+@given(st.lists(DURATIONS | st.none() | st.floats() | st.text() | st.integers(), max_size=50))
+@example([math.nan, math.inf, -1, None, "600", 10**400, [], {}])
+def test_whatever_the_service_gives_can_be_kept(durations: list[object]) -> None:
+    history = History.of(durations)
+    usable = [one for one in durations if isinstance(one, int | float) and 0 <= one <= 1e9]
+    assert history.durations == pytest.approx(tuple(usable[:KEPT]), rel=0.006)
+
+
+@given(HISTORIES, AGES)
+def test_it_survives_json(history: History, age: float) -> None:
+    text = json.dumps(history.as_json())
+    again = History.from_json(json.loads(text))
+    assert again == history
+    assert again.interval(age) == history.interval(age)
+    assert len(text) <= 220
+
+
+def test_nothing_known() -> None:
+    assert History() == History.of([]) == History.of([None]) == History.from_json(None) == History.from_json([])
+    assert History() != History.of([0])
+    assert History().as_json() == []
+
+
+@pytest.mark.parametrize("duration", [-1.0, math.nan, math.inf, 2e9])
+def test_what_is_no_duration_is_refused_where_it_was_not_sorted_out(duration: float) -> None:
+    with pytest.raises(ValueError, match="What is no duration can't be kept"):
+        History((600.0, duration))
+
+
+@pytest.mark.parametrize(
+    ("fastest", "slowest"), [(61, 60), (0, 60), (-1, 60), (2, math.inf), (math.nan, 60), (2, math.nan), (0, 0)]
+)
+def test_bounds_that_make_no_sense_are_refused(fastest: float, slowest: float) -> None:
+    with pytest.raises(ValueError, match=rf"fastest \({fastest} s\) not above slowest \({slowest} s\)"):
+        next_look(10, History(), fastest=fastest, slowest=slowest)
+
+
+def test_clocks_may_differ() -> None:
+    history = History.of([600])
+    at_once = next_look(0, history, fastest=2, slowest=60)
+    assert next_look(-1, history, fastest=2, slowest=60) == at_once
+    assert next_look(-math.inf, history, fastest=2, slowest=60) == at_once
+
+
+@pytest.mark.parametrize("age", [math.nan, math.inf])
+def test_an_age_that_is_none_is_refused(age: float) -> None:
+    with pytest.raises(ValueError, match="has to be a number of seconds"):
+        next_look(age, History(), fastest=2, slowest=60)
+
+
+# --- what it is good for: simulated -------------------------------------------------------------------------------
+
+KNOWN = ("adaptive, 1 earlier run", "adaptive, 5 earlier runs", "adaptive, 20 earlier runs")
+NOTHING_KNOWN = "adaptive, no earlier run"
+FIXED = ("every 5 s", "every 15 s", "every 60 s")
+GROUPS = tuple(groups())
+
+
+def test_the_docs_have_what_was_measured() -> None:
+    page = pages()["docs/polling.md"]
+    begin, end = "<!-- table: python -m tests.support.simulated_waits -->\n", "<!-- end of table -->\n"
+    assert page.partition(begin)[2].partition(end)[0].strip() == table().strip()
+
+
+def test_the_price_is_that_of_the_code() -> None:
+    assert PRICE == pace._PRICE
+
+
+def test_there_are_recorded_runs() -> None:
+    assert len(recorded()) == 160
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_with_a_history_it_costs_less_than_any_fixed_interval(group: str) -> None:
+    seen = results()[group]
+    assert max(seen[name].cost for name in KNOWN) < min(seen[name].cost for name in FIXED)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_with_a_history_it_looks_less_often_and_sees_most_ends_sooner_than_without(group: str) -> None:
+    without, *known = (results()[group][name] for name in (NOTHING_KNOWN, *KNOWN))
+    assert all(one.looks < 0.75 * without.looks for one in known)
+    assert all(one.cost < 0.95 * without.cost for one in known)
+    # Of one earlier run that is true in most groups, not in all.
+    assert all(part(one.delays, 0.5) < part(without.delays, 0.5) for one in known[1:])
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if "hour" not in group and "minute" in group])
+@pytest.mark.parametrize("name", KNOWN[1:])
+def test_half_of_the_ends_are_seen_sooner_than_every_15_s(group: str, name: str) -> None:
+    ours, every = results()[group][name], results()[group]["every 15 s"]
+    assert part(ours.delays, 0.5) < part(every.delays, 0.5)
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if group != "Runs of about a minute"])
+@pytest.mark.parametrize("name", KNOWN)
+def test_longer_runs_take_little_more_than_half_of_the_looks_of_every_15_s(group: str, name: str) -> None:
+    assert results()[group][name].looks < 0.6 * results()[group]["every 15 s"].looks
+
+
+def test_without_a_history_it_is_never_as_far_from_the_best_fixed_interval_as_each_of_them_is() -> None:
+    def worst(name: str) -> float:
+        return max(seen[name].cost / min(seen[other].cost for other in FIXED) for seen in results().values())
+
+    assert worst(NOTHING_KNOWN) < 1.4
+    assert all(worst(name) > 1.8 for name in FIXED)
+
+
+@pytest.mark.parametrize("typical", [600, 1200])
+@pytest.mark.parametrize("family", [alike, growing])
+@pytest.mark.parametrize("known", [5, 20])
+def test_of_runs_that_are_alike_it_is_better_than_every_15_s_in_all(typical: float, family: Family, known: int) -> None:
+    cases = drawn(family, typical, 300, failing=0)
+    ours, every = measure(cases, adaptive(known)), measure(cases, fixed(15))
+    assert ours.looks < every.looks
+    assert part(ours.delays, 0.5) < part(every.delays, 0.5)
+    assert part(ours.delays, 0.95) < part(every.delays, 0.95)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_of_long_runs_it_sees_ends_sooner_than_every_60_s(family: Family) -> None:
+    cases = drawn(family, 3600, 150)
+    ours, every = measure(cases, adaptive(20)), measure(cases, fixed(60))
+    assert ours.looks < 1.75 * every.looks
+    assert part(ours.delays, 0.5) < 0.7 * part(every.delays, 0.5)
+
+
+@pytest.mark.parametrize("position", [0, 10, 19])
+@pytest.mark.parametrize("absurd", [0.0, 1.0, 1e6, 1e9])
+def test_one_absurd_duration_costs_little(position: int, absurd: float) -> None:
+    cases = drawn(alike, 600, 100)
+    spoilt = [
+        Case(case.duration, [absurd if at == position else one for at, one in enumerate(case.earlier)])
+        for case in cases
+    ]
+    assert measure(spoilt, adaptive(20)).cost < 1.3 * measure(cases, adaptive(20)).cost
+
+
+@pytest.mark.parametrize("factor", [0.2, 0.5, 2, 5])
+def test_a_history_that_misleads_does_bounded_harm(factor: float) -> None:
+    cases = [Case(case.duration * factor, case.earlier) for case in drawn(alike, 600, 100, failing=0)]
+    assert measure(cases, adaptive(20)).cost < 2.5 * measure(cases, adaptive(0)).cost
+
+
+CONSTANTS = ("_BLUR", "_LATE", "_EARLY", "_UNLIKE", "_SPREAD", "_SPREAD_WEIGHT", "_LEAST_SPREAD", "_PRICE")
+
+
+def test_no_constant_would_be_much_better_half_or_twice_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Other runs than those of the tables.
+    cases = [[case for family in FAMILIES for case in drawn(family, size, 30, seed=7)] for size in (60, 600, 3600)]
+
+    def costs() -> list[float]:
+        return [measure(group, adaptive(known)).cost for group in cases for known in (0, 1, 5, 20)]
+
+    chosen = costs()
+    tried = [(name, factor * getattr(pace, name)) for name in CONSTANTS for factor in (0.5, 2)]
+    for name, value in [*tried, ("_FADING", 0.7), ("_FADING", 1.0)]:
+        with monkeypatch.context() as patch:
+            patch.setattr(pace, name, value)
+            assert mean(other / ours for other, ours in zip(costs(), chosen, strict=True)) > 0.98, (name, value)
+
+
+@given(st.floats(0, 7200), HISTORIES)
+def test_a_wait_takes_no_more_looks_than_the_bounds_allow(duration: float, history: History) -> None:
+    ages = list(looks_at(duration, lambda age: next_look(age, history, fastest=2, slowest=60)))
+    assert duration / 60 <= len(ages) <= duration / 2 + 1
+    assert all(2 * 0.999 <= later - earlier <= 60 * 1.001 for earlier, later in pairwise(ages))

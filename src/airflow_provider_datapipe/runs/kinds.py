@@ -77,13 +77,13 @@ class Kind(ABC):
         :param newest: the answer to :meth:`newest`.
         """
 
-    def durations(self, newest: Any) -> tuple[float, ...]:
+    def durations(self, newest: Any) -> list[float]:
         """
         Tell how long earlier runs took that succeeded, in seconds, newest first.
 
         :param newest: the answer to :meth:`newest`.
         """
-        return ()
+        return []
 
     @abstractmethod
     def after(self, resource_id: str, cursor: str | None) -> Request[Any]:
@@ -147,7 +147,7 @@ class _ListedKind(Kind):
         return newest.data[0].id if newest.data else None
 
     @override
-    def durations(self, newest: Page[Any]) -> tuple[float, ...]:
+    def durations(self, newest: Page[Any]) -> list[float]:
         return _durations(newest.data)
 
     @override
@@ -377,7 +377,7 @@ class OrchestrationKind(Kind):
         return newest.data[0].id if newest.data else None
 
     @override
-    def durations(self, newest: Page[OrchestrationRun]) -> tuple[float, ...]:
+    def durations(self, newest: Page[OrchestrationRun]) -> list[float]:
         return _durations(newest.data)
 
     @override
@@ -468,14 +468,14 @@ class TransformKind(Kind):
         return Observation(known, outcome, _result(known, outcome, status=status, error=answer.materialization_error))
 
 
-def _durations(runs: Sequence[Any]) -> tuple[float, ...]:
+def _durations(runs: Sequence[Any]) -> list[float]:
     # Neither those that failed nor the slices of a load say how long a whole one takes.
     took = [
         (run.finished_at - run.started_at).total_seconds()
         for run in runs
         if run.started_at and run.finished_at and run.status == "COMPLETED"
     ]
-    return History.of(took).durations
+    return History.of(took).as_json()
 
 
 def _is_of(snapshot: StreamSnapshot, result: RunResult | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict
 
@@ -85,7 +84,7 @@ class Reference:
     rows_before: float = 0
     absent_since: float | None = None
     sync_id: str | None = None
-    durations: Sequence[float] = ()
+    durations: list[float] = field(default_factory=list)
 
     @classmethod
     def to(cls, kind: str, target: Target, **known: Any) -> Reference:

@@ -145,7 +145,7 @@ class _Start:
         #: Set before a request is sent, and taken back only when that very request surely started nothing.
         self._in_doubt = False
         #: How long earlier runs took.
-        self._durations: Sequence[float] = ()
+        self._durations: list[float] = []
 
     def run(self) -> Steps[Observation]:
         kept = self._records.get(self._key)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from airflow_provider_datapipe.api.endpoints import elt_streams
+from airflow_provider_datapipe.api.errors import RateLimitError, ServerError, TransportError
 from airflow_provider_datapipe.runs.names import find_orchestration, find_stream, find_transform
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
@@ -31,9 +33,14 @@ def by_id(field: str, value: str | None, options: dict[str, Any] | None = None) 
 def stream_target(
     stream_id: str | None, sync_id: str | None, stream_name: str | None, options: dict[str, Any] | None = None
 ) -> Steps[Target]:
-    """Find a stream: by its id, or by its sync and name. Its sync is what shows its runs beside others."""
+    """Find a stream: by its id, or by its sync and name."""
     if stream_name is None:
-        found = yield from ask(elt_streams.get(required("stream_id", stream_id)))
+        given = required("stream_id", stream_id)
+        try:
+            # Its sync is what shows its runs beside others: worth one request, and no failure.
+            found = yield from ask(replace(elt_streams.get(given), once=True))
+        except (TransportError, ServerError, RateLimitError):
+            return Target(given, given, options or {})
     else:
         found = yield from find_stream(required("sync_id", sync_id), required("stream_name", stream_name))
     return Target(found.id, found.name, options or {}, found.elt_sync_id)

@@ -120,6 +120,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
 
     given = {
         "poll_interval": 7,
+        "max_poll_interval": 90,
         "timeout": "31",
         "retry_budget": 3,
         "max_connections": 2,
@@ -131,6 +132,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
     hook = connect("http://api.example.com", extra=given)
     settings = hook.get_conn().settings
     assert hook.extra.poll_interval == 7
+    assert hook.extra.max_poll_interval == 90
     assert settings.timeout == 31
     assert settings.retry.budget == 3
     assert settings.max_connections == 2

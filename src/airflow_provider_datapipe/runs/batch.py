@@ -164,8 +164,10 @@ def wait_for_some(batch: Batch, policy: WaitPolicy, clock: Callable[[], float] =
     watches |= {Watch(each.by, policy, now): each.target for each in batch.hindered}
     while watches and not batch.has_room:
         watch = min(watches, key=lambda watch: watch.due)
-        if watch.due > clock():
-            yield Pause(watch.due - clock())
+        # The clock is read once: it runs on, and no sleep may be negative.
+        rest = watch.due - clock()
+        if rest > 0:
+            yield Pause(rest)
         end = watch.expired(clock()) or (yield from _look(kind, watch, clock))
         if end:
             _take_end(batch, end, watches.pop(watch))

@@ -114,6 +114,8 @@ class Watch:
         self._jitter = jitter
         self._contact = now
         self._failures = 0
+        #: Before this time the service does not want to be asked; and what it said.
+        self._not_before, self._refusal = now, ""
         self._last: Observation | None = None
 
     @property
@@ -157,14 +159,25 @@ class Watch:
         if isinstance(error, ApiError) and error.retry_after is not None:
             # Never earlier than the service asks for.
             delay = max(delay, error.retry_after)
+            self._not_before, self._refusal = now + error.retry_after, str(error)
         end = self._again(now, delay)
         self.due = min(self.due, lost_at)
         return end
 
     def expired(self, now: float) -> End | None:
-        """Give the end of a watch that is past its deadline by so much that it gets no last look."""
+        """
+        Give the end of a watch that is due but gets no last look.
+
+        It is past its deadline by too much, or the service asked for more patience than a limit leaves.
+        """
         deadline = self._policy.deadline
-        return None if deadline is None or now < deadline + _GRACE else self._end(EndReason.TIMEOUT)
+        if deadline is not None and now >= deadline + _GRACE:
+            return self._end(EndReason.TIMEOUT)
+        if self._not_before <= max(self.due, now):
+            return None
+        if deadline is not None and self.due >= deadline:
+            return self._end(EndReason.TIMEOUT)
+        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s: {self._refusal}")
 
     def _again(self, now: float, delay: float) -> End | None:
         deadline = self._policy.deadline

@@ -31,6 +31,7 @@ class TaskInstance:
     :param operator: The name of its operator.
     :param start_date: When its last pass through a worker began.
     :param end_date: When it ended.
+    :param pid: The process of its last pass through a worker.
     """
 
     task_id: str
@@ -40,6 +41,7 @@ class TaskInstance:
     operator: str | None
     start_date: datetime | None
     end_date: datetime | None
+    pid: int | None = None
 
     @property
     def label(self) -> str:
@@ -65,6 +67,7 @@ class TaskInstance:
             operator=answer["operator_name"],
             start_date=moment("start_date"),
             end_date=moment("end_date"),
+            pid=answer["pid"],
         )
 
 
@@ -168,6 +171,60 @@ class AirflowApi:
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
         answer = self.request("GET", path, params={"limit": 100})
         return [TaskInstance.from_answer(one) for one in answer["task_instances"]]
+
+    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """
+        Clear a task, whatever its state, as its page's button does.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param task_id: The task.
+        """
+        body = {"dag_run_id": run_id, "task_ids": [task_id], "dry_run": False, "only_failed": False}
+        self._insist("POST", f"/dags/{dag_id}/clearTaskInstances", body)
+
+    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+        """
+        Mark a task as success or failed, as its page's button does.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param task_id: The task.
+        :param state: The state.
+        """
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+        self._insist("PATCH", path, {"new_state": state})
+
+    def _insist(self, method: str, path: str, body: dict[str, Any], times: int = 5) -> None:
+        """Ask again where the database was locked, as a person clicks again: sqlite has one writer at a time."""
+        for left in reversed(range(times)):
+            try:
+                self.request(method, path, json=body)
+            except AirflowApiError as error:
+                if "Database error" not in str(error) or not left:
+                    raise
+                time.sleep(0.5)
+            else:
+                return
+
+    def log(self, dag_id: str, run_id: str, task_id: str, try_number: int, *, map_index: int = -1) -> str:
+        """
+        Read the log of one try of a task, as its page shows it: of its worker and of its trigger.
+
+        :param dag_id: The DAG.
+        :param run_id: The run.
+        :param task_id: The task.
+        :param try_number: The try.
+        :param map_index: The index of a mapped task instance.
+        """
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
+        answer = self.request("GET", path, params={"map_index": map_index, "full_content": True})
+        told: list[str] = []
+        for entry in answer["content"]:
+            # What an exception says, or why a task is skipped, is beside the line that tells of it.
+            causes = (cause["exc_value"] for cause in entry.get("error_detail") or ())
+            told += [entry["event"], *causes, entry.get("reason", "")]
+        return "\n".join(told)
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, key: str = "return_value") -> Any:
         """

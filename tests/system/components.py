@@ -6,11 +6,15 @@ import base64
 import json
 import os
 import secrets
+import signal
+import sqlite3
 import sys
 import time
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from tests.support.process_table import tree_of
 from tests.support.processes import Program, ProgramError, ReservedPort, Workspace, wait_for
 from tests.system.airflow_api import AirflowApi
 
@@ -30,6 +34,7 @@ COMMANDS = {
     "dag-processor": ["dag-processor"],
     "triggerer": ["triggerer", "--skip-serve-logs"],
 }
+SECOND_TRIGGERER = "second triggerer"
 LOGIN = "admin"
 
 
@@ -181,9 +186,9 @@ class AirflowComponents:
         command = [sys.executable, "-m", "airflow", "db", "migrate"]
         self._workspace.start("db-migrate", command, env=self._env).wait(self._start_limit)
 
-    def _launch(self, component: str) -> None:
+    def _launch(self, component: str, name: str | None = None) -> None:
         command = [sys.executable, "-m", "airflow", *COMMANDS[component]]
-        self._programs[component] = self._workspace.start(component, command, env=self._env)
+        self._programs[name or component] = self._workspace.start(name or component, command, env=self._env)
 
     def _wait_until_ready(self, component: str, *, after: int) -> None:
         def ready() -> bool:
@@ -224,6 +229,50 @@ class AirflowComponents:
         self._programs[component].stop()
         self._launch(component)
         self._wait_until_ready(component, after=newest)
+
+    @contextmanager
+    def second_triggerer(self) -> Iterator[None]:
+        """Have another triggerer beside the first, as SECOND_TRIGGERER; it is ready once it has taken a trigger."""
+        self._launch("triggerer", SECOND_TRIGGERER)
+        try:
+            yield
+        finally:
+            self._programs.pop(SECOND_TRIGGERER).stop()
+
+    def freeze(self, component: str) -> None:
+        """
+        Stop a component and everything below it from running, until :meth:`thaw`.
+
+        Not at a moment when it has the database locked: others would not run, either.
+
+        :param component: As for :meth:`pid`.
+        """
+
+        def frozen() -> bool:
+            self._send(component, signal.SIGSTOP)
+            with closing(sqlite3.connect(self.home / "airflow.db", timeout=2, isolation_level=None)) as database:
+                try:
+                    database.execute("BEGIN EXCLUSIVE")
+                except sqlite3.OperationalError:
+                    self.thaw(component)
+                    return False
+                database.execute("ROLLBACK")
+            return True
+
+        wait_for(f"{component} stands still without a lock", frozen, limit=60)
+
+    def thaw(self, component: str) -> None:
+        """
+        Let a component run on that :meth:`freeze` has stopped.
+
+        :param component: As for :meth:`pid`.
+        """
+        self._send(component, signal.SIGCONT)
+
+    def _send(self, component: str, signum: signal.Signals) -> None:
+        for pid in tree_of(self.pid(component)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signum)
 
     def stop(self) -> None:
         """Stop everything, and remove the home. Does nothing a second time."""

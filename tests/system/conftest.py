@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,20 @@ def airflow(dags_folder: Path, service: LocalService) -> Iterator[AirflowCompone
 def connection(host: str, key: str, **extra: Any) -> str:
     """Write an Airflow connection as its environment variable has it."""
     return json.dumps({"conn_type": "datapipe", "host": host, "password": key, "extra": extra})
+
+
+@contextmanager
+def connected(airflow: AirflowComponents, conn_id: str, service: LocalService) -> Iterator[None]:
+    """
+    Give the shared components a connection to a service of a test's own.
+
+    :param airflow: The components.
+    :param conn_id: The connection's id.
+    :param service: The service.
+    """
+    body = {"connection_id": conn_id, "conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    airflow.api.request("POST", "/connections", json=body)
+    try:
+        yield
+    finally:
+        airflow.api.request("DELETE", f"/connections/{conn_id}")

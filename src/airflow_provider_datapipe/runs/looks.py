@@ -92,7 +92,7 @@ class Looks:
         self._numbers = itertools.count()
         self._more: deque[Look] = deque()
         self._under_way = 0
-        self._swept = 0.0
+        self._sweep_at = 0.0
 
     def __len__(self) -> int:
         """Count the runs that are waited for."""
@@ -125,7 +125,7 @@ class Looks:
 
     def wake_at(self, now: float) -> float:
         """Tell when to call :meth:`next` and :meth:`overdue` again, if nothing is answered until then."""
-        sweep = now + _SWEEP
+        sweep = self._sweep_at
         if self._under_way >= self.contact.allowed:
             return sweep
         self._drop_stale()
@@ -167,12 +167,19 @@ class Looks:
 
     def overdue(self, now: float) -> Ends:
         """Give the waits that are over although nothing was answered: past their deadline, or out of contact."""
-        if now < self._swept + _SWEEP:
+        if now < self._sweep_at:
             return []
-        self._swept = now
+        self._sweep_at = now + _SWEEP
         error = self.contact.error
+        # Where a look may still be made, it is the last word; one that hangs is not waited for.
+        patience = 0.0 if now < self.contact.paused_until else _SWEEP
         return self._gather(
-            (watch, watch.expired(now) or (watch.unreachable(error, now) if error else None)) for watch in self._places
+            (
+                watch,
+                (watch.expired(now) if watch.due <= now else None)
+                or (watch.unreachable(error, now - patience) if error else None),
+            )
+            for watch in self._places
         )
 
     def _next_page(self, now: float) -> Look | None:
@@ -192,6 +199,11 @@ class Looks:
             source.due = math.inf
             key = source.key
             if not isinstance(key, Shared):
+                if all(watch.expired(now) for watch in source.watches):
+                    # None of them gets another look: they are swept up.
+                    self._sweep_at = now
+                    self._schedule(source, now + _SWEEP)
+                    return None
                 source.busy = True
                 return Look(key, list(source.watches), source, due)
             if len(source.watches) >= key.WORTHWHILE:

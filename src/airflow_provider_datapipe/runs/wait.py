@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -114,7 +113,19 @@ class Watch:
     :param jitter: gives a number from 0 to 1, which spreads the looks of many watches at a service that fails.
     """
 
-    __slots__ = ("_began", "_contact", "_failures", "_history", "_jitter", "_last", "_policy", "due", "reference")
+    __slots__ = (
+        "_began",
+        "_contact",
+        "_failures",
+        "_history",
+        "_jitter",
+        "_last",
+        "_not_before",
+        "_policy",
+        "_refusal",
+        "due",
+        "reference",
+    )
 
     def __init__(
         self, reference: Reference, policy: WaitPolicy, now: float, jitter: Callable[[], float] = random.random
@@ -126,6 +137,8 @@ class Watch:
         self._jitter = jitter
         self._contact = now
         self._failures = 0
+        #: Before this time the service does not want to be asked; and what it said.
+        self._not_before, self._refusal = now, ""
         self._last: Observation | None = None
         # When the run began, as far as that is known.
         self._began = now if reference.absent_since is None else reference.absent_since
@@ -140,11 +153,6 @@ class Watch:
     def lost_at(self) -> float:
         """When contact counts as lost, if no look succeeds until then."""
         return self._contact + self._policy.contact_limit
-
-    @property
-    def expires(self) -> float:
-        """From when on :meth:`expired` gives the end."""
-        return math.inf if self._policy.deadline is None else self._policy.deadline + _GRACE
 
     @property
     def outcome(self) -> Outcome:
@@ -200,6 +208,7 @@ class Watch:
         if isinstance(error, ApiError) and error.retry_after is not None:
             # Never earlier than the service asks for.
             delay = max(delay, error.retry_after)
+            self._not_before, self._refusal = now + error.retry_after, str(error)
         end = self._again(now, delay)
         self.due = min(self.due, self.lost_at)
         return end
@@ -211,8 +220,19 @@ class Watch:
         return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s: {error}")
 
     def expired(self, now: float) -> End | None:
-        """Give the end of a watch that is past its deadline by so much that it gets no last look."""
-        return None if now < self.expires else self._end(EndReason.TIMEOUT)
+        """
+        Give the end of a watch that is due but gets no last look.
+
+        It is past its deadline by too much, or the service asked for more patience than a limit leaves.
+        """
+        deadline = self._policy.deadline
+        if deadline is not None and now >= deadline + _GRACE:
+            return self._end(EndReason.TIMEOUT)
+        if self._not_before <= max(self.due, now):
+            return None
+        if deadline is not None and self.due >= deadline:
+            return self._end(EndReason.TIMEOUT)
+        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s: {self._refusal}")
 
     def _next_look(self, now: float, was_due: float | None) -> float:
         """Give the seconds until the next look."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 #: Kinds of run: each is an operator of the DAG file.
@@ -281,8 +281,11 @@ class _Maker:
         elif fault == "carried out late":
             # Else it would meet the run of a request that was sent again, and be refused.
             duration = 0.5
-        elif fault in {TRIGGERER, ALL_SERVERS, *SERVER_FAULTS}:
+        elif fault in {TRIGGERER, ALL_SERVERS}:
             duration = self.rng.choice((12.0, 20.0))
+        elif fault in SERVER_FAULTS:
+            # It may be some time until it is their turn.
+            duration = 30.0 if SERVER_FAULTS[fault] is None else self.rng.choice((1.5, 12.0))
         elif option == LIMIT:
             # Else nothing would ever go beside another.
             duration = 3.0
@@ -294,13 +297,14 @@ class _Maker:
         )
 
     def first_fails(self, *, deferrable: bool) -> Case:
-        """Make a sync with a limit, killed once it has a run that failed and as many as may go at a time."""
+        """
+        Make a sync with a limit, killed once it has a run that failed and as many as may go at a time.
+
+        Those are still going when it is tried again.
+        """
         kill = "defer_again:1" if deferrable else f"after_reference:{AT_A_TIME + 1}"
-        # The others are still going when it is tried again.
-        duration = 20.0 if deferrable else 8.0
-        return Case(
-            next(self.numbers), "elt_sync", deferrable, (kill,), duration=duration, option=LIMIT, first_fails=True
-        )
+        number = next(self.numbers)
+        return Case(number, "elt_sync", deferrable, (kill,), duration=20.0, option=LIMIT, first_fails=True)
 
     @staticmethod
     def _can_fail(kind: str, kills: Sequence[str], fault: str | None) -> bool:
@@ -398,8 +402,9 @@ def few_of_servers(seed: int) -> list[Case]:
     """
     maker = _Maker(random.Random(seed), itertools.count(901))  # noqa: S311 - no secret
     return [
-        maker.make(kind, deferrable=deferrable, fault=ALL_SERVERS)
-        for kind, deferrable in (("elt_stream", True), ("orchestration", True), ("reverse_etl", False))
+        # They are alone, and killed at once: nothing has to go on for long.
+        replace(maker.make(kind, deferrable=deferrable, fault=ALL_SERVERS), duration=8.0)
+        for kind, deferrable in (("elt_stream", True), ("orchestration", False))
     ]
 
 

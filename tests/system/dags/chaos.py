@@ -161,8 +161,7 @@ class DoomedHook(DatapipeHook):
     def _send(self, request: Request[T], what: str) -> T:
         self._doom.reach(f"before_{what}")
         if self._rival and what == "post" and self._doom.is_first("rival"):
-            # The journal tells it from the task's own by this.
-            super().send(request.with_query(rival=1))
+            super().send(request)
         self._doom.reach(f"during_{what}", ON_THE_WAY)
         answer = super().send(request)
         self._doom.reach(f"after_{what}")
@@ -279,7 +278,8 @@ for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
         catchup=False,
         max_active_tasks=1000,
         default_args={
-            "retries": 10,
+            # A scheduler that is killed takes all tasks with it, whoever it was meant for.
+            "retries": 30,
             "retry_delay": timedelta(seconds=2),
             "datapipe_conn_id": plan["conn_id"],
             "poll_interval": 1,

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
 
 Answer = Any | DatapipeError | Callable[[Request[Any]], Any]
@@ -54,3 +59,149 @@ def page(*runs: Any) -> Page[Any]:
 
 
 REQUESTED = RunRequested(status_url="/elt_stream_runs?elt_stream_id=s&starting_after=r0&limit=1&sort_direction=asc")
+
+
+@dataclass(frozen=True)
+class Life:
+    """
+    What becomes of one run, in seconds from the moment at which it is asked for.
+
+    :param appears: when the service first shows it.
+    :param slices: how long each of its slices takes; only loads of ELT streams have more than one.
+    :param gap: how long the run of the next slice takes to appear.
+    :param going: its status while it is going.
+    :param ends_as: its status in the end; ``never`` for a run that goes on for ever.
+    :param dated: whether the service says when it ended.
+    :param failed_rows: rows that a reverse ETL sync could not deliver.
+    """
+
+    appears: float
+    slices: tuple[float, ...]
+    gap: float
+    going: str | None
+    ends_as: str | None
+    dated: bool = True
+    failed_rows: int = 0
+
+    @property
+    def span(self) -> float:
+        """When it is over, if it ever is."""
+        return self.appears + sum(self.slices) + self.gap * (len(self.slices) - 1)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer of :class:`World`, and what it says: the run is absent, or over, or, with neither, going."""
+
+    answer: Any
+    absent: bool = False
+    over: bool = False
+
+
+class World:
+    """
+    A service whose runs go their way by the clock, and which can be asked for any moment, as if its answer were late.
+
+    Before every run of a resource there was another one, which completed.
+
+    :param kind: name of the kind of run.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        #: The run of each resource that was asked for last, and when.
+        self.begun: dict[str, tuple[float, Life]] = {}
+        self._counts: Counter[str] = Counter()
+
+    def begin(self, resource_id: str, life: Life, now: float) -> None:
+        self.begun[resource_id] = (now, life)
+        self._counts[resource_id] += 1
+
+    def old(self, resource_id: str) -> str:
+        return self.run_id(resource_id, "old")
+
+    def run_id(self, resource_id: str, number: object) -> str:
+        return f"{resource_id}-{self._counts[resource_id]}-{number}"
+
+    def last_run(self, resource_id: str) -> str:
+        return self.run_id(resource_id, len(self.begun[resource_id][1].slices) - 1)
+
+    def resource_of(self, request: Request[Any]) -> str:
+        query = dict(request.query)
+        for name in ("elt_stream_id", "reverse_etl_sync_id", "orchestration_id"):
+            if name in query:
+                return query[name]
+        return request.path.rpartition("/")[2].partition("-")[0]
+
+    def show(self, request: Request[Any], at: float) -> Shown:
+        """Answer as things stood at a moment."""
+        resource_id = self.resource_of(request)
+        if self.kind == "transform":
+            return self._transform(resource_id, at)
+        there = [(self.old(resource_id), Shown(self._run(resource_id, self.old(resource_id), "COMPLETED", ended=True)))]
+        asked, life = self.begun[resource_id]
+        begins = asked + life.appears
+        for number, seconds in enumerate(life.slices):
+            run_id = self.run_id(resource_id, number)
+            last = number == len(life.slices) - 1
+            ends = begins + seconds
+            if at >= begins:
+                over = at >= ends and not (last and life.ends_as == "never")
+                status = life.going if not over else life.ends_as if last else "CHUNK_COMPLETED"
+                run = self._run(resource_id, run_id, status, ended=over and life.dated, failed_rows=life.failed_rows)
+                there.append((run_id, Shown(run, over=over and last)))
+            begins = ends + life.gap
+        query = dict(request.query)
+        if not request.endpoint.name.endswith(".list"):
+            by_id = dict(there)
+            wanted = request.path.rpartition("/")[2]
+            if wanted not in by_id:
+                raise NotFoundError("not there yet", status=404)
+            return by_id[wanted]
+        if query.get("sort_direction") != "asc":
+            there.reverse()
+        if after := query.get("starting_after"):
+            ids = [run_id for run_id, _ in there]
+            there = there[ids.index(after) + 1 :] if after in ids else []
+        if not there:
+            return Shown(page(), absent=True)
+        return replace(there[0][1], answer=page(there[0][1].answer))
+
+    def _run(
+        self, resource_id: str, run_id: str, status: str | None, *, ended: bool, failed_rows: int = 0
+    ) -> EltStreamRun | ReverseEtlSyncRun | OrchestrationRun:
+        stamp = "2026-01-01T00:00:00Z"
+        fields: dict[str, Any] = {"id": run_id, "started_at": stamp}
+        if status is not None:
+            fields["status"] = status
+        if ended:
+            fields["finished_at"] = "2026-01-01T00:01:00Z"
+        if self.kind == "elt_stream":
+            return EltStreamRun.model_validate(
+                fields | {"elt_sync_id": "y", "elt_stream_id": resource_id, "rows_synced": 1}
+            )
+        if self.kind == "reverse_etl":
+            more = {"reverse_etl_sync_id": resource_id, "failed_rows": failed_rows}
+            return ReverseEtlSyncRun.model_validate(fields | more)
+        return OrchestrationRun.model_validate(fields | {"orchestration_id": resource_id, "due_at": stamp})
+
+    def _transform(self, resource_id: str, at: float) -> Shown:
+        asked, life = self.begun[resource_id]
+        over = at >= asked + life.span and life.ends_as != "never"
+        status = life.ends_as if over else life.going
+        return Shown(transform(id=resource_id, materialization_status=status), over=over)
+
+
+def transform(**more: Any) -> Transform:
+    fields = {
+        "id": "t",
+        "name": "daily",
+        "folder_path": "sales",
+        "status": "published",
+        "materialization": "table",
+        "sql_template": "SELECT 1",
+        "parameters": [],
+        "created_at": "2026-01-01T00:00:00Z",
+        "updated_at": "2026-01-01T00:00:00Z",
+    }
+    return Transform.model_validate(fields | more)

@@ -1,0 +1,44 @@
+"""Tasks that are stopped, cleared or moved while they wait, each on a resource that is named after it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Literal
+
+import pendulum
+from airflow.sdk import DAG
+
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+
+POLICIES: tuple[Literal["leave", "disable"], ...] = ("leave", "disable")
+
+with DAG(
+    dag_id="stopping",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule=None,
+    catchup=False,
+    default_args={
+        "datapipe_conn_id": "datapipe_stopping",
+        "poll_interval": 0.5,
+        "execution_timeout": timedelta(minutes=10),
+    },
+):
+    moved: dict[str, Any] = {"on_kill": "disable", "deferrable": True, "priority_weight": 3}
+    EltStreamRunOperator(task_id="moved_while_going", stream_id="moved_while_going", **moved)
+    # Its first triggerer, which stands still after its first look, is not to see the end by itself when it runs on.
+    EltStreamRunOperator(task_id="moved_and_over", stream_id="moved_and_over", **moved | {"poll_interval": 300})
+    for task_id in ("again_deferred", "success_deferred_disable"):
+        EltStreamRunOperator(task_id=task_id, stream_id=task_id, on_kill="disable", deferrable=True, priority_weight=2)
+    for how in ("deferred", "blocking"):
+        # Those that wait in the triggerer first: the others need all workers there are.
+        mode: dict[str, Any] = {"deferrable": how == "deferred", "priority_weight": 2 if how == "deferred" else 1}
+        task_id = f"cleared_{how}"
+        EltStreamRunOperator(task_id=task_id, stream_id=task_id, on_kill="disable", **mode)
+        for policy in POLICIES:
+            task_id = f"failed_{how}_{policy}"
+            ReverseEtlRunOperator(task_id=task_id, reverse_etl_sync_id=task_id, on_kill=policy, **mode)
+            task_id = f"timeout_{how}_{policy}"
+            EltStreamRunOperator(
+                task_id=task_id, stream_id=task_id, on_kill=policy, execution_timeout=timedelta(seconds=15), **mode
+            )

@@ -1,0 +1,174 @@
+"""Tasks that race, are mapped and killed, or meet somebody else's run, on real components: one run, and no more."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.local_service import LocalService
+from tests.support.process_table import tree_of
+from tests.system.airflow_api import TaskInstance
+from tests.system.components import AirflowComponents
+from tests.system.conftest import connected
+from tests.system.resources import FOR_EVER, Held, Journal, seed_of
+
+DAG = "starting_once"
+OTHER_DAG = "starting_once_too"
+HOWS = ("deferred", "blocking")
+#: Streams with a run that somebody else has asked for.
+BUSY = [f"{policy}_{how}" for policy in ("wait", "skip", "fail") for how in HOWS]
+EACH = [f"each_{number}" for number in range(3)]
+KILLED = "each[1]"
+UNDISTURBED = ("each[0]", "each[2]")
+#: Seconds that a run takes which others are to meet, and whose end is waited for.
+MET = 25
+
+
+class Play:
+    """
+    Runs both DAGs, and kills the process of one of the mapped tasks.
+
+    :param airflow: The components.
+    :param service: The service.
+    """
+
+    def __init__(self, airflow: AirflowComponents, service: LocalService) -> None:
+        self._airflow = airflow
+        self._service = service
+        self._held = Held(service, EACH)
+        self._killed = 0
+        #: The other mapped tasks, when that one was killed, and when it was back.
+        self.others: list[set[tuple[Any, ...]]] = []
+        durations = {each: MET if each.startswith("wait") else FOR_EVER for each in BUSY} | {"raced": MET, "same": MET}
+        self._take(durations)
+        with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
+            for each in BUSY:
+                client.post(f"/elt_streams/{each}/request_run").raise_for_status()
+        self.runs = {dag_id: airflow.trigger(dag_id) for dag_id in (DAG, OTHER_DAG)}
+        # The runs of others have begun. Those that are asked for after them are quick.
+        self._take({each: duration for each, duration in durations.items() if each not in BUSY})
+        for dag_id, run_id in self.runs.items():
+            airflow.wait(dag_id, run_id, limit=240, watch=self._watch if dag_id == DAG else None)
+
+    def _take(self, durations: dict[str, int]) -> None:
+        self._service.runs({"resources": {each: {"minimum_duration": time} for each, time in durations.items()}})
+
+    def _watch(self, instances: list[TaskInstance]) -> None:
+        tasks = {one.label: one for one in instances}
+        mapped = [tasks[label] for label in (KILLED, *UNDISTURBED) if label in tasks]
+        journal = Journal(self._service)
+        if len(mapped) < len(EACH):
+            return
+        killed, *others = mapped
+        now = {(one.label, one.state, one.try_number, one.pid) for one in others}
+        if not self.others:
+            if all(one.state == "running" for one in mapped) and all(map(journal.is_watched, EACH)):
+                assert killed.pid in tree_of(self._airflow.pid("scheduler"))
+                os.kill(killed.pid, signal.SIGKILL)
+                self.others.append(now)
+                self._killed = journal.last
+        elif len(self.others) == 1 and killed.try_number > 1 and journal.is_watched(EACH[1], after=self._killed):
+            self.others.append(now)
+            for each in EACH:
+                self._held.release(each)
+
+
+@dataclass(frozen=True)
+class Story:
+    """
+    What became of the tasks.
+
+    :param tasks: Those of the DAG, by their labels.
+    :param other: The task of the other DAG.
+    :param results: What each has returned, that of the other DAG as ``other``.
+    :param others: The mapped tasks beside the one that was killed: when it was, and when it was back.
+    :param logs: What each has logged in its last try.
+    :param journal: The service's.
+    """
+
+    tasks: dict[str, TaskInstance]
+    other: TaskInstance
+    results: dict[str, Any]
+    others: list[set[tuple[Any, ...]]]
+    logs: dict[str, str]
+    journal: Journal
+
+
+@pytest.fixture(scope="module")
+def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    seed = seed_of([*BUSY, *EACH, "raced", "same"], tmp_path_factory.mktemp("starting_once"))
+    with ExitStack() as stack:
+        service = stack.enter_context(LocalService(seed, control=True))
+        stack.enter_context(connected(airflow, f"datapipe_{DAG}", service))
+        played = Play(airflow, service)
+        runs = played.runs
+
+        def result_of(dag_id: str, task: TaskInstance) -> Any:
+            return airflow.api.xcom(dag_id, runs[dag_id], task.task_id, map_index=task.map_index)
+
+        def log_of(task: TaskInstance) -> str:
+            return airflow.api.log(DAG, runs[DAG], task.task_id, task.try_number, map_index=task.map_index)
+
+        tasks = {one.label: one for one in airflow.api.task_instances(DAG, runs[DAG])}
+        (other,) = airflow.api.task_instances(OTHER_DAG, runs[OTHER_DAG])
+        yield Story(
+            tasks,
+            other,
+            {label: result_of(DAG, task) for label, task in tasks.items()} | {"other": result_of(OTHER_DAG, other)},
+            played.others,
+            {label: log_of(task) for label, task in tasks.items()},
+            Journal(service),
+        )
+
+
+def test_of_mapped_tasks_one_is_killed_and_the_others_are_not_disturbed(story: Story) -> None:
+    tasks = [story.tasks[f"each[{number}]"] for number in range(3)]
+    assert [task.state for task in tasks] == ["success"] * 3
+    assert tasks[1].try_number > 1
+    # The same processes, at their first try, which were still running.
+    before, after = story.others
+    assert before == after
+    for number, stream in enumerate(EACH):
+        (run,) = story.journal.runs(stream)
+        assert run["status"] == "COMPLETED"
+        result = story.results[f"each[{number}]"]
+        assert (result["run_id"], result["outcome"]) == (run["run_id"], "succeeded")
+        # Also the one that was killed has its own: nobody else has asked for it.
+        assert not result["attached"]
+
+
+@pytest.mark.parametrize("racers", [("same[0]", "same[1]"), ("raced", "other")], ids=["mapped", "two DAGs"])
+def test_those_who_race_for_a_stream_share_its_run(racers: tuple[str, str], story: Story) -> None:
+    (run,) = story.journal.runs(racers[0].partition("[")[0])
+    tasks = [story.other if racer == "other" else story.tasks[racer] for racer in racers]
+    assert [task.state for task in tasks] == ["success"] * 2
+    results = [story.results[racer] for racer in racers]
+    assert [result["run_id"] for result in results] == [run["run_id"]] * 2
+    assert sorted(result["attached"] for result in results) == [False, True]
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_a_task_that_waits_for_somebody_elses_run_has_its_own_after_it(how: str, story: Story) -> None:
+    first, own = story.journal.runs(f"wait_{how}")
+    assert own["started_at"] >= first["finished_at"]
+    result = story.results[f"wait_{how}"]
+    assert (result["run_id"], result["outcome"]) == (own["run_id"], "succeeded")
+    assert not result["attached"]
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize(("policy", "state"), [("skip", "skipped"), ("fail", "failed")])
+def test_a_task_that_is_not_to_wait_says_which_run_is_going(policy: str, state: str, how: str, story: Story) -> None:
+    task_id = f"{policy}_{how}"
+    (run,) = story.journal.runs(task_id)
+    assert run["finished_at"] is None
+    assert story.tasks[task_id].state == state
+    assert run["run_id"] in story.logs[task_id]
+    assert story.results[task_id] is None

@@ -1,0 +1,210 @@
+"""Tasks that are cleared, stopped, out of time or moved while they wait, on real components: the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from tests.support.local_service import LocalService
+from tests.system.airflow_api import TaskInstance
+from tests.system.components import AirflowComponents
+from tests.system.conftest import connected
+from tests.system.resources import FOR_EVER, Held, Journal, is_enabled, seed_of
+
+DAG = "stopping"
+MOVED = ("moved_while_going", "moved_and_over")
+AGAIN = ("again_deferred",)
+CLEARED = ("cleared_deferred", "cleared_blocking")
+SYNCS = [f"failed_{how}_{policy}" for how in ("deferred", "blocking") for policy in ("leave", "disable")]
+MARKED = [*SYNCS, "success_deferred_disable"]
+TIMED_OUT = [f"timeout_{how}_{policy}" for how in ("deferred", "blocking") for policy in ("leave", "disable")]
+STREAMS = [*MOVED, *AGAIN, *CLEARED, *TIMED_OUT, *(each for each in MARKED if each not in SYNCS)]
+#: What the triggerer logs last of a trigger.
+COMPLETED = "trigger completed"
+
+
+class Play:
+    """
+    Acts on the tasks of one run of the DAG, on each as soon as it waits.
+
+    :param airflow: The components.
+    :param service: The service.
+    :param stack: Takes what has to be undone.
+    """
+
+    def __init__(self, airflow: AirflowComponents, service: LocalService, stack: ExitStack) -> None:
+        self._airflow = airflow
+        self._service = service
+        self._stack = stack
+        self._held = Held(service, [*CLEARED, *MOVED])
+        #: Those on which was acted, and up to where the journal's requests were before.
+        self._acted: dict[str, int] = {}
+        #: What was done with the triggerers so far.
+        self._done: list[str] = []
+        service.runs({"resources": {each: {"minimum_duration": FOR_EVER} for each in (*MARKED, *TIMED_OUT)}})
+        self.run_id = airflow.trigger(DAG)
+        airflow.wait(DAG, self.run_id, limit=240, watch=self._watch)
+
+    def _watch(self, instances: list[TaskInstance]) -> None:
+        tasks = {one.task_id: one for one in instances}
+        journal = Journal(self._service)
+        for task_id in (*MARKED, *CLEARED):
+            if task_id not in self._acted and self._waits(tasks[task_id], journal):
+                self._acted[task_id] = journal.last
+                if task_id in CLEARED:
+                    self._airflow.api.clear(DAG, self.run_id, task_id)
+                else:
+                    self._airflow.api.mark(DAG, self.run_id, task_id, task_id.partition("_")[0])
+        for task_id in AGAIN:
+            if task_id not in self._acted and tasks[task_id].state == "success":
+                self._acted[task_id] = journal.last
+                self._airflow.api.clear(DAG, self.run_id, task_id)
+        for task_id in CLEARED:
+            again = tasks[task_id].try_number == 2 and task_id in self._acted
+            if again and self._waits(tasks[task_id], journal, after=self._acted[task_id]):
+                self._held.release(task_id)
+        self._move(tasks, journal)
+
+    def _waits(self, task: TaskInstance, journal: Journal, *, after: int = 0) -> bool:
+        """Tell whether a task is there where it waits, and has seen its run."""
+        if task.state != ("deferred" if "deferred" in task.task_id or task.task_id in MOVED else "running"):
+            return False
+        if task.state == "deferred" and not self.trigger_logs(task.task_id):
+            return False
+        return journal.is_watched(task.task_id, after=after)
+
+    def _move(self, tasks: dict[str, TaskInstance], journal: Journal) -> None:
+        """Have the triggers of two tasks moved to another triggerer, and the first hear of that late."""
+        match self._done:
+            case []:
+                if all(self._waits(tasks[each], journal) for each in MOVED):
+                    self._next("a second triggerer is started")
+                    self._stack.enter_context(self._airflow.second_triggerer())
+            case [_]:
+                # Whoever was stopped so far has to have been told by the triggerer that is about to stand still.
+                told = all(
+                    each in self._acted and COMPLETED in self.trigger_logs(each)[0]
+                    for each in (*MARKED, *CLEARED)
+                    if "deferred" in each
+                )
+                if told and all(tasks[each].state != "deferred" for each in TIMED_OUT):
+                    self._next("the first stands still, and one of the runs ends")
+                    self._airflow.freeze("triggerer")
+                    self._stack.callback(self._airflow.thaw, "triggerer")
+                    self._held.release("moved_and_over")
+            case [_, _]:
+                moved = all(len(self.trigger_logs(each)) == 2 for each in MOVED)
+                if moved and tasks["moved_and_over"].state == "success":
+                    self._next("the first runs on")
+                    self._airflow.thaw("triggerer")
+            case [_, _, _]:
+                if all(COMPLETED in self.trigger_logs(each)[0] for each in MOVED):
+                    self._next("the other run ends")
+                    self._held.release("moved_while_going")
+
+    def _next(self, what: str) -> None:
+        self._done.append(what)
+
+    def trigger_logs(self, task_id: str) -> list[str]:
+        """Read what each triggerer logged of a task, that which had it first coming first."""
+        logs = self._airflow.task_logs(DAG, self.run_id, task_id)
+        found = [path for path in logs if ".trigger." in path.name and path.name.startswith("attempt=1.")]
+        # The name ends with the number of the triggerer's job: attempt=1.log.trigger.2.log
+        return [path.read_text() for path in sorted(found, key=lambda path: int(path.name.split(".")[-2]))]
+
+
+@dataclass(frozen=True)
+class Story:
+    """
+    What became of the tasks.
+
+    :param tasks: The last of each, by its id.
+    :param logs: What each has logged in all of its tries, as Airflow's pages show it.
+    :param trigger_logs: What each triggerer has logged of each.
+    :param journal: The service's.
+    :param enabled: The syncs that are on their schedule in the end.
+    """
+
+    tasks: dict[str, TaskInstance]
+    logs: dict[str, str]
+    trigger_logs: dict[str, list[str]]
+    journal: Journal
+    enabled: set[str]
+
+
+@pytest.fixture(scope="module")
+def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    seed = seed_of(STREAMS, tmp_path_factory.mktemp("stopping"), SYNCS)
+    with ExitStack() as stack:
+        service = stack.enter_context(LocalService(seed, control=True))
+        stack.enter_context(connected(airflow, f"datapipe_{DAG}", service))
+        played = Play(airflow, service, stack)
+        tasks = {one.task_id: one for one in airflow.api.task_instances(DAG, played.run_id)}
+
+        def log_of(task: TaskInstance) -> str:
+            tries = range(1, task.try_number + 1)
+            return "\n".join(airflow.api.log(DAG, played.run_id, task.task_id, number) for number in tries)
+
+        yield Story(
+            tasks,
+            {task_id: log_of(task) for task_id, task in tasks.items()},
+            {task_id: played.trigger_logs(task_id) for task_id in tasks},
+            Journal(service),
+            {each for each in STREAMS if is_enabled(service, "elt_syncs", each)}
+            | {each for each in SYNCS if is_enabled(service, "reverse_etl_syncs", each)},
+        )
+
+
+@pytest.mark.parametrize("task_id", AGAIN)
+def test_a_task_that_has_succeeded_and_is_cleared_runs_again(task_id: str, story: Story) -> None:
+    assert story.tasks[task_id].state == "success"
+    assert story.tasks[task_id].try_number == 2
+    assert [run["status"] for run in story.journal.runs(task_id)] == ["COMPLETED"] * 2
+
+
+@pytest.mark.parametrize("task_id", CLEARED)
+def test_a_task_that_is_cleared_while_it_waits_goes_on_with_its_run(task_id: str, story: Story) -> None:
+    assert story.tasks[task_id].state == "success"
+    assert story.tasks[task_id].try_number == 2
+    assert len(story.journal.runs(task_id)) == 1
+    # It is not stopped for good.
+    assert task_id in story.enabled
+
+
+@pytest.mark.parametrize("task_id", MARKED)
+def test_a_task_that_a_person_stops_says_which_run_goes_on(task_id: str, story: Story) -> None:
+    (run,) = story.journal.runs(task_id)
+    assert run["finished_at"] is None
+    assert story.tasks[task_id].state == task_id.partition("_")[0]
+    assert f"run {run['run_id']} goes on, because the service can't cancel runs" in story.logs[task_id]
+    assert (task_id in story.enabled) == task_id.endswith("leave")
+
+
+@pytest.mark.parametrize("task_id", TIMED_OUT)
+def test_a_task_whose_time_is_over_says_which_run_goes_on(task_id: str, story: Story) -> None:
+    (run,) = story.journal.runs(task_id)
+    assert run["finished_at"] is None
+    assert story.tasks[task_id].state == "failed"
+    told = story.logs[task_id]
+    if "deferred" in task_id:
+        assert f"run {run['run_id']} did not end in time" in told
+        assert "The run may still be going: look at it in the service" in told
+    else:
+        assert f"run {run['run_id']} goes on, because the service can't cancel runs" in told
+    assert (task_id in story.enabled) == task_id.endswith("leave")
+
+
+@pytest.mark.parametrize("task_id", MOVED)
+def test_a_trigger_that_is_moved_stops_nothing(task_id: str, story: Story) -> None:
+    first, second = story.trigger_logs[task_id]
+    # Airflow takes the move for a person's deed.
+    assert "invoking on_kill" in first
+    assert "invoking on_kill" not in second
+    assert "goes on" not in story.logs[task_id]
+    assert task_id in story.enabled
+    assert story.tasks[task_id].state == "success"
+    assert story.tasks[task_id].try_number == 1
+    assert [run["status"] for run in story.journal.runs(task_id)] == ["COMPLETED"]

@@ -1,0 +1,485 @@
+"""
+Waiting, against a model of the service that answers late, lags behind, refuses and forgets, while triggerers restart.
+
+What holds of every wait is asserted at each of its steps; how the service answers each look is hypothesis' choice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from airflow_provider_datapipe.api.errors import (
+    ApiError,
+    AuthenticationError,
+    DatapipeError,
+    InvalidRequestError,
+    NotFoundError,
+    ProtocolError,
+    RateLimitError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_datapipe.api.models.common import Page, RunRequested
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.batch import Batch, Hindered, wait_for_some
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Reference, Target
+from airflow_provider_datapipe.runs.steps import Pause, Steps
+from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
+from tests.unit.runs.model_service import Life, Shown, World
+
+POLL = 10.0
+#: Seconds after the deadline in which a last look may still begin.
+GRACE = 10.0
+#: What is asserted of times, which are sums of floats.
+NEARLY = 1e-6
+
+#: What a run comes to, by its last status; with any other it is over and not known.
+OUTCOMES = {
+    "COMPLETED": Outcome.SUCCEEDED,
+    "completed": Outcome.SUCCEEDED,
+    "FAILED": Outcome.FAILED,
+    "failed": Outcome.FAILED,
+    "CANCELED": Outcome.CANCELED,
+}
+GOING: dict[str, list[str | None]] = {
+    "elt_stream": ["RUNNING", None, "REHEARSING"],
+    "reverse_etl": ["SCHEDULED", "RUNNING", "REHEARSING"],
+    "orchestration": ["NOT_STARTED", "RUNNING", "REHEARSING"],
+    "transform": ["running", None, "rehearsing"],
+}
+ENDS: dict[str, list[str | None]] = {
+    "elt_stream": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", None, "never"],
+    "reverse_etl": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", "never"],
+    "orchestration": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", "never"],
+    "transform": ["completed", "completed", "failed", "never"],
+}
+#: Those that leave it open what the run is doing.
+ERRORS: list[DatapipeError] = [
+    RateLimitError("slow down", status=429),
+    RateLimitError("slow down", status=429, retry_after=3),
+    RateLimitError("slow down", status=429, retry_after=25),
+    RateLimitError("slow down", status=429, retry_after=1000),
+    ServerError("down", status=500),
+    ServerError("down", status=503, retry_after=40),
+    TransportError("dropped", sent=True),
+    TransportError("refused", sent=False),
+    ProtocolError("half an answer"),
+    AuthenticationError("no", status=401),
+    InvalidRequestError("odd", status=418),
+]
+#: Those that say that it is not there; no wait goes on after one, so they are rare.
+GONE: list[DatapipeError] = [
+    NotFoundError("gone", status=404),
+    InvalidRequestError("no such id", status=400),
+    InvalidRequestError("gone", status=410),
+]
+
+
+@st.composite
+def lives(draw: st.DrawFn, kind: str, *, may_last: bool) -> Life:
+    ends = [end for end in ENDS[kind] if may_last or end != "never"]
+    seconds = st.sampled_from([0.0, 3.0, 25.0, 60.0])
+    return Life(
+        # Publishing a transform shows at once; an orchestration's request is answered by the run.
+        appears=draw(st.sampled_from([0.0, 0.0, 12.0, 70.0])) if kind in ("elt_stream", "reverse_etl") else 0.0,
+        slices=tuple(draw(st.lists(seconds, min_size=1, max_size=3 if kind == "elt_stream" else 1))),
+        gap=draw(st.sampled_from([0.0, 7.0, 30.0])),
+        going=draw(st.sampled_from(GOING[kind])),
+        ends_as=(end := draw(st.sampled_from(ends))),
+        dated=end not in OUTCOMES or draw(st.booleans()),
+        failed_rows=draw(st.sampled_from([0, 0, 2])) if kind == "reverse_etl" else 0,
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """
+    One resource of the batch.
+
+    :param life: how its run goes.
+    :param place: where it begins: ``waiting``, ``hindered`` or ``queued``.
+    :param before: how the run goes that hinders it.
+    """
+
+    life: Life
+    place: str
+    before: Life
+
+
+@st.composite
+def parts(draw: st.DrawFn, kind: str, *, may_last: bool) -> Part:
+    # Only these have conflicts.
+    places = ["waiting", "waiting", "queued"] + ["hindered"] * (kind in ("elt_stream", "reverse_etl"))
+    life = lives(kind, may_last=may_last)
+    return Part(draw(life), draw(st.sampled_from(places)), draw(life))
+
+
+@dataclass
+class Followed:
+    """What the test knows of the wait for one run, in the reader's own time: when the clock was read."""
+
+    contact: float
+    absent_since: float | None = None
+    #: When the last look was over, and from when on the next one may begin; None before the first look.
+    rested: float | None = None
+    asked_for: float = 0.0
+    failing: bool = False
+
+
+class Waiting(RuleBasedStateMachine):
+    """A batch that is waited for; each rule answers one look, or disturbs the pause before the next one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1_000_000.0
+        self.steps: Steps[None] | None = None
+
+    @initialize(data=st.data(), kind=st.sampled_from(list(KINDS)))
+    def begin(self, data: st.DataObject, kind: str) -> None:
+        after = data.draw(st.sampled_from([None, None, 0.0, 35.0, 100.0, 400.0, 1000.0]), "deadline")
+        self.deadline = None if after is None else self.now + after
+        self.policy = WaitPolicy(
+            poll_interval=POLL,
+            deadline=self.deadline,
+            contact_limit=data.draw(st.sampled_from([5.0, 60.0, 200.0, 1000.0]), "contact limit"),
+            schedule_limit=data.draw(st.sampled_from([0.0, 50.0, 300.0, 300.0]), "schedule limit"),
+        )
+        # Without a deadline, a run that goes on for ever is waited for as long.
+        drawn = st.lists(parts(kind, may_last=after is not None), min_size=1, max_size=4)
+        self.parts = {f"s{number}": part for number, part in enumerate(data.draw(drawn, "parts"))}
+        self.finale = data.draw(st.sampled_from(["honest", "down", "absent"]), "finale")
+        self.kind, self.world = KINDS[kind], World(kind)
+        self.batch = Batch(kind, at_a_time=data.draw(st.sampled_from([None, 1, 2]), "at a time"))
+        self.followed: dict[str, Followed] = {}
+        self.ends: dict[str, End] = {}
+        self.readings: list[float] = []
+        self.restarts = 0
+        self.looks: Counter[str] = Counter()
+        self.suspended: list[float] = []
+        self.oversleep = 0.0
+        self.restart_after: tuple[float, bool] | None = None
+        for resource_id, part in self.parts.items():
+            target = Target(resource_id, resource_id)
+            if part.place == "queued":
+                self.batch.queued.append(target)
+            elif part.place == "hindered":
+                by = replace(self._asked_for(resource_id, part.before), attached=True)
+                self.batch.hindered.append(Hindered(by, target))
+            else:
+                self.batch.waiting.append(self._asked_for(resource_id, part.life))
+        self._wait()
+
+    # What disturbs.
+
+    @rule(number=st.integers(1, 4), seconds=st.sampled_from([0.5, 15.0, 45.0]))
+    def the_process_is_held_up(self, number: int, seconds: float) -> None:
+        """Some time passes between two instructions of the code: where it reads the clock for the n-th time."""
+        self.suspended = [0.0] * (number - 1) + [seconds]
+
+    @rule(seconds=st.sampled_from([0.2, 12.0, 150.0]))
+    def it_sleeps_longer_than_asked(self, seconds: float) -> None:
+        self.oversleep = seconds
+
+    @rule(part=st.sampled_from([0.0, 0.5, 1.0]), moved=st.booleans())
+    def the_triggerer_restarts(self, part: float, *, moved: bool) -> None:
+        """In the next pause: with the batch as it then stands, or, as Airflow does, as it was when it was deferred."""
+        self.restart_after = (part, moved)
+
+    # What is answered.
+
+    @precondition(lambda self: self.steps is not None)
+    @rule(lag=st.sampled_from([*[0.0] * 5, 2.0, 30.0, 1000.0]), latency=st.sampled_from([0.0, 0.0, 1.0, 25.0]))
+    def it_is_answered(self, lag: float, latency: float) -> None:
+        """By a replica that may lag behind, over a line that may be slow."""
+        self._answer(lag, latency)
+
+    @precondition(lambda self: self.steps is not None)
+    @rule(error=st.sampled_from(ERRORS * 2 + GONE), latency=st.sampled_from([0.0, 0.0, 25.0]), times=st.integers(1, 4))
+    def it_fails(self, error: DatapipeError, latency: float, times: int) -> None:
+        for _ in range(times):
+            if self.steps is not None:
+                self.now += latency
+                self._go(error=error)
+
+    def teardown(self) -> None:
+        """From now on the service is of one mind: the wait ends, in bounded time and with a bounded number of looks."""
+        if self.steps is None:
+            return
+        self.suspended, self.oversleep, self.restart_after = [], 0.0, None
+        begun, looks = self.now, self.looks.total()
+        limits = self.policy.contact_limit + self.policy.schedule_limit + 5 * POLL
+        longest = sum(part.life.span + part.before.span + 2 * limits for part in self.parts.values())
+        while self.steps is not None:
+            assert self.looks.total() - looks < len(self.parts) * longest / POLL, "there is no end of it"
+            if self.finale == "down":
+                self._go(error=TransportError("down", sent=False))
+            else:
+                self._answer(0.0, 0.0, absent=self.finale == "absent")
+        assert self.now <= begun + longest
+        if self.deadline is not None:
+            assert self.now <= max(begun, self.deadline) + NEARLY
+        if self.finale == "down":
+            assert self.now <= begun + self.policy.contact_limit + NEARLY
+
+    # The driver.
+
+    def _answer(self, lag: float, latency: float, *, absent: bool = False) -> None:
+        request = self.request
+        resource_id = self.world.resource_of(request)
+        at = self.now - lag
+        if self.kind.name == "transform":
+            # A transform that was published before shows the state of that publication until this one is seen.
+            at = max(at, self.world.begun[resource_id][0])
+        self.now += latency
+        try:
+            shown = self.world.show(request, at)
+        except NotFoundError as error:
+            self._go(error=error)
+            return
+        if absent and isinstance(shown.answer, Page):
+            shown = Shown(Page(data=(), has_more=False), absent=True)
+        self._go(shown)
+
+    def _clock(self) -> float:
+        self.now += self.suspended.pop(0) if self.suspended else 0.0
+        self.readings.append(self.now)
+        return self.now
+
+    def _asked_for(self, resource_id: str, life: Life) -> Reference:
+        """Give the reference of a run that was asked for just now."""
+        self.world.begin(resource_id, life, self.now)
+        if self.kind.name in ("elt_stream", "reverse_etl"):
+            target = Target(resource_id, resource_id)
+            awaited = self.kind.awaited(target, self.world.old(resource_id))
+            assert awaited is not None
+            assert awaited.status_url is not None
+            return self.kind.accepted(target, RunRequested(status_url=awaited.status_url)).reference
+        run_id = self.world.last_run(resource_id) if self.kind.name == "orchestration" else None
+        return Reference(self.kind.name, resource_id, resource_id, run_id=run_id)
+
+    def _wait(self) -> None:
+        """Start what there is room for, as a resumed task does, then defer."""
+        while not self.batch.is_over:
+            while self.batch.has_room:
+                resource_id = self.batch.queued.pop(0).resource_id
+                self.followed.pop(resource_id, None)
+                self.batch.waiting.append(self._asked_for(resource_id, self.parts[resource_id].life))
+            self.deferred = json.dumps(self.batch.as_dict()), dict(self._absences())
+            self._start()
+            if self.steps is not None:
+                return
+        self.steps = None
+        assert set(self.ends) == set(self.parts)
+
+    def _absences(self) -> dict[str, float | None]:
+        return {resource_id: each.absent_since for resource_id, each in self.followed.items()}
+
+    def _start(self, absences: dict[str, float | None] | None = None) -> None:
+        absences = self._absences() if absences is None else absences
+        under_way = [each.resource_id for each in self.batch.waiting]
+        under_way += [each.by.resource_id for each in self.batch.hindered]
+        self.steps = wait_for_some(self.batch, self.policy, self._clock)
+        self.readings = []
+        self.looked: tuple[str, Shown | DatapipeError] | None = None
+        # Its first reading of the clock is where contact begins.
+        self.followed = {name: Followed(self.now, absences.get(name)) for name in under_way}
+        self.is_first = True
+        self._advance(None, None)
+
+    def _restart(self, *, moved: bool) -> None:
+        self.restarts += 1
+        text = json.dumps(self.batch.as_dict())
+        assert Batch.from_dict(json.loads(text)) == self.batch
+        absences = self._absences()
+        if moved:
+            text, absences = self.deferred
+        self.batch = Batch.from_dict(json.loads(text))
+        self.ends = {end.reference.resource_id: end for end in self.batch.ended}
+        self._start(absences)
+
+    def _go(self, shown: Shown | None = None, error: DatapipeError | None = None) -> None:
+        """Let the code take the answer, and go on up to its next look, or to its end."""
+        said = shown or error
+        assert said is not None
+        self.looked = (self.world.resource_of(self.request), said)
+        self.readings = []
+        self._advance(shown.answer if shown else None, error)
+        if self.steps is None and not self.batch.is_over:
+            self._wait()
+
+    def _advance(self, answer: Any, error: DatapipeError | None) -> None:
+        # Whatever is found wrong below is the end of the test.
+        steps, self.steps = self.steps, None
+        assert steps is not None
+        while True:
+            try:
+                step = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration:
+                self._check_ends()
+                assert self.batch.has_room or self.batch.is_over
+                return
+            self._check_ends()
+            answer = error = None
+            if isinstance(step, Request):
+                self._check_look(step)
+                self.request = step
+                self.steps = steps
+                return
+            self._check_pause(step)
+            if self.restart_after:
+                (part, moved), self.restart_after = self.restart_after, None
+                self.now += step.seconds * part
+                self._restart(moved=moved)
+                return
+            self.now += step.seconds + self.oversleep
+            self.oversleep = 0.0
+            self.readings = []
+
+    # What holds.
+
+    def _check_pause(self, pause: Pause) -> None:
+        assert pause.seconds > 0, "no sleep takes less than no time"
+        wakes = self.readings[-1] + pause.seconds
+        if self.deadline is not None:
+            assert wakes <= self.deadline + NEARLY
+        for followed in self.followed.values():
+            if followed.failing:
+                assert wakes <= followed.contact + self.policy.contact_limit + NEARLY
+
+    def _check_look(self, request: Request[Any]) -> None:
+        """Assert that it is time for this look."""
+        assert request.once, "the client would look again by itself"
+        resource_id = self.world.resource_of(request)
+        self.looks[resource_id] += 1
+        followed, now = self.followed[resource_id], self.readings[-1] + NEARLY
+        if self.deadline is not None:
+            assert now < self.deadline + GRACE + 2 * NEARLY
+        if followed.rested is None:
+            return
+        is_last = (self.deadline is not None and now >= self.deadline) or (
+            followed.failing and now >= followed.contact + self.policy.contact_limit
+        )
+        assert now >= followed.rested + POLL or is_last
+        assert now >= followed.asked_for, "it said when to come back"
+
+    def _check_ends(self) -> None:
+        """Assert that what has ended has ended by right, once, and that nothing else is over."""
+        places = [
+            *(target.resource_id for target in self.batch.queued),
+            *(reference.resource_id for reference in self.batch.waiting),
+            *(each.target.resource_id for each in self.batch.hindered),
+            *(end.reference.resource_id for end in self.batch.ended),
+        ]
+        assert sorted(places) == sorted(self.parts), "each is in one place"
+        if self.is_first:
+            self.is_first = False
+            for followed in self.followed.values():
+                followed.contact = self.readings[0] if self.readings else self.now
+        under_way = {reference.resource_id for reference in self.batch.waiting}
+        under_way |= {each.target.resource_id for each in self.batch.hindered}
+        ended = {end.reference.resource_id: end for end in self.batch.ended}
+        assert self.ends.items() <= ended.items(), "an end is the end"
+        new = {name: end for name, end in ended.items() if name not in self.ends}
+        self.ends = ended
+        queued = {target.resource_id for target in self.batch.queued}
+        looked, self.looked = self.looked, None
+        freed = set(self.followed) & queued
+        due: set[EndReason] = set()
+        if looked:
+            name, said = looked
+            due = self._due(name, said, self.readings[0])
+            if due:
+                assert name not in under_way, f"{name} is over: {due}"
+            if name in freed:
+                freed.remove(name)
+                assert due & {EndReason.RUN_OVER, EndReason.VANISHED, EndReason.NOT_SCHEDULED}
+        assert not freed, "the way is not free yet"
+        in_vain = due & {EndReason.TIMEOUT, EndReason.LOST_CONTACT}
+        for name, end in new.items():
+            if end.reason is not EndReason.NOT_STARTED:
+                self._check_end(end)
+            if looked and name == looked[0] and due:
+                assert end.reason in due | {EndReason.NOT_STARTED}
+            elif end.reason is EndReason.TIMEOUT:
+                # Without a last look.
+                assert self._is_late(name)
+                in_vain.add(EndReason.TIMEOUT)
+            elif end.reason is EndReason.LOST_CONTACT:
+                assert self._is_shut_out(name)
+                in_vain.add(EndReason.LOST_CONTACT)
+            else:
+                assert end.reason is EndReason.NOT_STARTED
+        if any(end.reason is EndReason.NOT_STARTED for end in new.values()):
+            assert in_vain or any(self._is_late(name) or self._is_shut_out(name) for name in self.followed)
+            assert not queued
+            assert not self.batch.hindered
+        self.followed = {name: followed for name, followed in self.followed.items() if name in under_way}
+
+    def _is_late(self, name: str) -> bool:
+        """Tell whether it is too late for a last look."""
+        if self.deadline is None:
+            return False
+        return self.readings[-1] + NEARLY >= self.deadline + GRACE or self._is_kept_off(name, self.deadline)
+
+    def _is_shut_out(self, name: str) -> bool:
+        """Tell whether the service asked not to be asked again before contact is lost."""
+        followed = self.followed[name]
+        return followed.failing and self._is_kept_off(name, followed.contact + self.policy.contact_limit)
+
+    def _is_kept_off(self, name: str, limit: float) -> bool:
+        """Tell whether a limit had passed before the service wanted to be asked again."""
+        return any(limit <= reading + NEARLY < self.followed[name].asked_for for reading in self.readings)
+
+    def _due(self, name: str, said: Shown | DatapipeError, now: float) -> set[EndReason]:
+        """Tell how the wait has to end with this answer; not at all, if empty."""
+        followed = self.followed[name]
+        followed.rested, followed.asked_for, followed.failing = now, now, isinstance(said, DatapipeError)
+        if isinstance(said, DatapipeError):
+            if isinstance(said, ApiError):
+                if said.status in (400, 404, 410):
+                    return {EndReason.VANISHED}
+                followed.asked_for += said.retry_after or 0
+            if now >= followed.contact + self.policy.contact_limit:
+                return {EndReason.LOST_CONTACT}
+        else:
+            followed.contact = now
+            since = followed.absent_since
+            followed.absent_since = None if not said.absent else now if since is None else since
+            if said.over:
+                return {EndReason.RUN_OVER}
+            if said.absent and since is not None and now >= since + self.policy.schedule_limit:
+                return {EndReason.NOT_SCHEDULED}
+        return {EndReason.TIMEOUT} if self.deadline is not None and now >= self.deadline else set()
+
+    def _check_end(self, end: End) -> None:
+        """Assert that an end says what became of the run."""
+        resource_id = end.reference.resource_id
+        if end.reason is not EndReason.RUN_OVER:
+            assert not end.outcome.is_over
+            return
+        asked, life = self.world.begun[resource_id]
+        assert life.ends_as != "never"
+        assert self.now >= asked + life.span
+        outcome = OUTCOMES.get(life.ends_as or "", Outcome.UNKNOWN)
+        if outcome is Outcome.SUCCEEDED and life.failed_rows:
+            outcome = Outcome.PARTIAL
+        assert end.outcome is outcome
+        assert end.result is not None
+        assert end.result["outcome"] == outcome
+        if self.kind.name != "transform":
+            assert end.result["run_id"] == end.reference.run_id == self.world.last_run(resource_id)
+        if self.kind.name == "elt_stream":
+            assert end.result["rows_synced"] == len(life.slices)
+
+
+TestWaiting = Waiting.TestCase
+TestWaiting.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)

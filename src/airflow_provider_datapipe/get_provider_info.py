@@ -8,8 +8,8 @@ from typing import Any
 CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     "poll_interval": {
         "label": "Poll interval (s)",
-        "description": "Seconds between two looks at a run, where an operator does not say otherwise. Empty: as often as "
-        "the earlier runs of the same thing suggest.",
+        "description": "Seconds between two looks at a run, where an operator does not say otherwise. Empty: as "
+        "often as the earlier runs of the same thing suggest.",
         "schema": {"type": ["number", "null"], "default": None, "exclusiveMinimum": 0},
     },
     "max_poll_interval": {

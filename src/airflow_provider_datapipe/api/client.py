@@ -74,9 +74,7 @@ class Client:
         response = None
         try:
             headers = None if outgoing.content is None else {"content-type": "application/json"}
-            request = self._http.build_request(
-                outgoing.method, outgoing.url, content=outgoing.content, headers=headers
-            )
+            request = self._http.build_request(outgoing.method, outgoing.url, content=outgoing.content, headers=headers)
             response = self._http.send(request, stream=True)
             head = Head(response.status_code, response.reason_phrase, response.headers)
             reader = exchange.begun(head)

@@ -236,9 +236,7 @@ class Exchange(Generic[T]):
         status = head.status
         error_class = class_of_status(status)
         told = _told(body)
-        text = (
-            one_line(told.message, secret=self._settings.api_key) if told else (head.reason or "no reason")
-        )
+        text = one_line(told.message, secret=self._settings.api_key) if told else (head.reason or "no reason")
         message = f"{self._request.label} at {self.where} answered {status}: {text.rstrip('.')}. {error_class.hint}"
         return error_class(
             one_line(message, secret=self._settings.api_key, longest=1000),

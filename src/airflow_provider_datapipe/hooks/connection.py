@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.api.errors import ConfigurationError
 from airflow_provider_datapipe.api.retry import RetryPolicy
+from airflow_provider_datapipe.api.settings import Settings
 
 log = logging.getLogger(__name__)
 

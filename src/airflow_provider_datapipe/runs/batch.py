@@ -168,9 +168,7 @@ class BatchWait:
     def __init__(self, batch: Batch, policy: WaitPolicy, now: float) -> None:
         self._batch = batch
         #: What is started when a run has ended that is in its way; None for the batch's own runs.
-        self._targets: dict[Watch, Target | None] = {
-            Watch(reference, policy, now): None for reference in batch.waiting
-        }
+        self._targets: dict[Watch, Target | None] = {Watch(reference, policy, now): None for reference in batch.waiting}
         self._targets |= {Watch(each.by, policy, now): each.target for each in batch.hindered}
 
     @property

@@ -47,7 +47,7 @@ class Shared(ABC):
 
     @override
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and isinstance(other, Shared) and self.key == other.key
+        return isinstance(other, Shared) and type(self) is type(other) and self.key == other.key
 
     @override
     def __hash__(self) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import trustme
 
-from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
 from airflow_provider_datapipe.api.errors import (
     ConfigurationError,
@@ -22,6 +21,7 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.retry import RetryPolicy
+from airflow_provider_datapipe.api.settings import Settings
 from tests.support.raw_server import Answer, RawServer
 from tests.unit.api.test_client import KEY, RUN, Send, send_awaiting, send_blocking
 

@@ -93,9 +93,7 @@ def test_how_many_may_go_is_learned_late() -> None:
     assert contact.allowed == 8
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([None, DOWN, LIMITED]), st.floats(0, 100)), max_size=50), st.floats(0, 0.999)
-)
+@given(st.lists(st.tuples(st.sampled_from([None, DOWN, LIMITED]), st.floats(0, 100)), max_size=50), st.floats(0, 0.999))
 def test_whatever_happens_something_may_be_asked_again_in_bounded_time(
     happenings: list[tuple[DatapipeError | None, float]], jitter: float
 ) -> None:

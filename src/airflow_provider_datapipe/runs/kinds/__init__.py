@@ -1,0 +1,16 @@
+"""The kinds of run: how each is requested, found, read and judged. Pure: they make requests and read answers."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.runs.kinds.base import Kind
+from airflow_provider_datapipe.runs.kinds.elt_stream import EltStreamKind
+from airflow_provider_datapipe.runs.kinds.orchestration import OrchestrationKind
+from airflow_provider_datapipe.runs.kinds.reverse_etl import ReverseEtlKind
+from airflow_provider_datapipe.runs.kinds.transform import TransformKind
+
+__all__ = ["KINDS", "Kind"]
+
+#: Every kind by its name.
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (EltStreamKind(), OrchestrationKind(), TransformKind(), ReverseEtlKind())
+}

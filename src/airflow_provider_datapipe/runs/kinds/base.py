@@ -1,0 +1,147 @@
+"""What every kind of run has to say."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import pendulum
+
+from airflow_provider_datapipe.api.errors import ConflictError
+from airflow_provider_datapipe.api.models.common import format_timestamp
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.pace import History
+from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
+from airflow_provider_datapipe.runs.steps import Steps
+
+
+class Kind(ABC):
+    """One kind of run."""
+
+    #: Name in references and results.
+    name: ClassVar[str]
+    #: What people call the thing that runs.
+    noun: ClassVar[str]
+
+    def prepare(self, target: Target) -> Iterator[Request[Any]]:
+        """Give the requests that have to be answered before a run is asked for; all may be repeated."""
+        return iter(())
+
+    def needs_own_run(self, target: Target) -> bool:
+        """Tell whether a run that began before this task asked for one can't do what is asked for."""
+        return False
+
+    @abstractmethod
+    def request(self, target: Target) -> Request[Any]:
+        """Give the request that asks for a run."""
+
+    @abstractmethod
+    def accepted(self, target: Target, answer: Any) -> Observation:
+        """Read the answer to that request."""
+
+    @abstractmethod
+    def newest(self, resource_id: str) -> Request[Any]:
+        """Give the request that shows the newest run, and with it what is of use of those before it."""
+
+    @abstractmethod
+    def cursor(self, newest: Any) -> str | None:
+        """
+        Note what there is before a run is asked for.
+
+        :param newest: the answer to :meth:`newest`.
+        """
+
+    def durations(self, newest: Any) -> list[float]:
+        """
+        Tell how long earlier runs took that succeeded, in seconds, newest first.
+
+        :param newest: the answer to :meth:`newest`.
+        """
+        return []
+
+    @abstractmethod
+    def after(self, resource_id: str, cursor: str | None) -> Request[Any]:
+        """Give the request that shows the runs after the cursor."""
+
+    @abstractmethod
+    def first_after(self, target: Target, cursor: str | None, answer: Any) -> Observation | None:
+        """
+        Find the first run after the cursor.
+
+        :param answer: the answer to :meth:`after`.
+        """
+
+    def awaited(self, target: Target, cursor: str | None) -> Reference | None:
+        """Name the first run after the cursor before it is there; None where no list can say which it is."""
+        return None
+
+    @abstractmethod
+    def conflict(self, target: Target, error: ConflictError, newest: Any) -> Reference:
+        """
+        Find the run that stands in the way.
+
+        :param newest: the answer to :meth:`newest`; None when the error names the run.
+        """
+
+    @abstractmethod
+    def look(self, reference: Reference) -> Request[Any]:
+        """Give the request that shows where a run stands."""
+
+    @abstractmethod
+    def read(self, reference: Reference, answer: Any) -> Observation:
+        """Read the answer to that request."""
+
+    def explain(self, observation: Observation) -> Steps[str | None]:
+        """Ask the service why a run ended as it did, where the run itself does not say so."""
+        yield from ()
+        return None
+
+    def disable(self, resource_id: str) -> Steps[str | None]:
+        """Take what runs off its schedule, and say what was done; None where the interface has no such thing."""
+        yield from ()
+        return None
+
+
+def durations_of(runs: Sequence[Any]) -> list[float]:
+    """Give how long runs took that succeeded, in seconds."""
+    # Neither those that failed nor the slices of a load say how long a whole one takes.
+    took = [
+        (run.finished_at - run.started_at).total_seconds()
+        for run in runs
+        if run.started_at and run.finished_at and run.status == "COMPLETED"
+    ]
+    return History.of(took).as_json()
+
+
+def result_of_run(
+    reference: Reference,
+    outcome: Outcome,
+    *,
+    status: str | None,
+    started_at: pendulum.DateTime | None = None,
+    finished_at: pendulum.DateTime | None = None,
+    rows_synced: float | None = None,
+    rows_failed: float | None = None,
+    rows_total: float | None = None,
+    error: str | None = None,
+) -> RunResult:
+    """Put together what is known of a run."""
+    return RunResult(
+        kind=reference.kind,
+        resource_id=reference.resource_id,
+        name=reference.name,
+        run_id=reference.run_id,
+        # A plain text, so that no enum of this package has to be known where an XCom is read.
+        status=None if status is None else str(status),
+        outcome=str(outcome),
+        started_at=None if started_at is None else format_timestamp(started_at),
+        finished_at=None if finished_at is None else format_timestamp(finished_at),
+        duration=(finished_at - started_at).total_seconds() if started_at and finished_at else None,
+        rows_synced=rows_synced,
+        rows_failed=rows_failed,
+        rows_total=rows_total,
+        attached=reference.attached,
+        error=error,
+    )

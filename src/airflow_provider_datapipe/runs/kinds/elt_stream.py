@@ -1,0 +1,105 @@
+"""Runs of ELT streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import override
+
+from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
+from airflow_provider_datapipe.api.models.common import Page, RunRequested, format_timestamp
+from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
+from airflow_provider_datapipe.api.models.elt_syncs import StreamSnapshot
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.status_url import status_url_after
+from airflow_provider_datapipe.runs.kinds.base import result_of_run
+from airflow_provider_datapipe.runs.kinds.listed import ListedKind
+from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
+from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
+from airflow_provider_datapipe.runs.steps import Steps, ask
+
+
+class EltStreamKind(ListedKind):
+    """Runs of ELT streams. Option: ``full_refresh``."""
+
+    name = "elt_stream"
+    noun = "ELT stream"
+
+    @override
+    def prepare(self, target: Target) -> Iterator[Request[Any]]:
+        if target.options.get("full_refresh"):
+            yield elt_streams.request_full_refresh(target.resource_id)
+
+    @override
+    def needs_own_run(self, target: Target) -> bool:
+        return bool(target.options.get("full_refresh"))
+
+    @override
+    def request(self, target: Target) -> Request[RunRequested]:
+        return elt_streams.request_run(target.resource_id)
+
+    @override
+    def read(self, reference: Reference, answer: Any) -> Observation:
+        seen = super().read(reference, answer)
+        result = seen.result
+        if result is None or result["status"] != EltStreamRunStatus.CHUNK_COMPLETED:
+            return seen
+        # A slice is done, the load goes on in the run after it.
+        following = replace(
+            seen.reference,
+            run_id=None,
+            status_url=status_url_after(self._listing(reference.resource_id), seen.reference.run_id),
+            rows_before=result["rows_synced"] or 0,
+        )
+        return Observation(following, Outcome.RUNNING, result)
+
+    @override
+    def explain(self, observation: Observation) -> Steps[str | None]:
+        # A run carries no reason; the status of its sync does, under the stream's name.
+        stream = yield from ask(elt_streams.get(observation.reference.resource_id))
+        status = yield from ask(elt_syncs.status(stream.elt_sync_id))
+        for snapshots in status.source_streams:
+            latest = snapshots.latest_sync
+            if snapshots.name == stream.name and latest and _is_of(latest, observation.result):
+                return latest.error_message
+        return None
+
+    @override
+    def disable(self, resource_id: str) -> Steps[str | None]:
+        stream = yield from ask(elt_streams.get(resource_id))
+        yield from ask(elt_syncs.disable(stream.elt_sync_id))
+        return f"ELT sync {stream.elt_sync_id} was disabled"
+
+    @override
+    def _listing(self, resource_id: str) -> Request[Page[EltStreamRun]]:
+        return elt_stream_runs.list_(resource_id)
+
+    @override
+    def _one(self, run_id: str) -> Request[EltStreamRun]:
+        return elt_stream_runs.get(run_id)
+
+    @override
+    def _judge(self, run: EltStreamRun) -> Outcome:
+        return outcome_of(run.status, finished=run.finished_at is not None)
+
+    @override
+    def _result(self, reference: Reference, run: EltStreamRun) -> RunResult:
+        rows = run.rows_synced
+        if reference.rows_before:
+            rows = (rows or 0) + reference.rows_before
+        return result_of_run(
+            reference,
+            self._judge(run),
+            status=run.status,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            rows_synced=rows,
+        )
+
+
+def _is_of(snapshot: StreamSnapshot, result: RunResult | None) -> bool:
+    """Tell whether a snapshot, which has no run id, may be that of a run: by when it started."""
+    started = result and result["started_at"]
+    return not started or snapshot.started_at is None or format_timestamp(snapshot.started_at) == started

@@ -1,0 +1,90 @@
+"""Runs of reverse ETL syncs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from typing_extensions import override
+
+from airflow_provider_datapipe.api.endpoints import (
+    reverse_etl_failed_records,
+    reverse_etl_sync_runs,
+    reverse_etl_syncs,
+)
+from airflow_provider_datapipe.api.models.common import Page, RunRequested
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.kinds.base import result_of_run
+from airflow_provider_datapipe.runs.kinds.listed import ListedKind
+from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
+from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
+from airflow_provider_datapipe.runs.steps import Steps, ask
+
+#: How many failed records are quoted in a message.
+_QUOTED_RECORDS = 3
+
+
+class ReverseEtlKind(ListedKind):
+    """Runs of reverse ETL syncs. Option: ``retry_failed_records``, True for all or the ids of some."""
+
+    name = "reverse_etl"
+    noun = "reverse ETL sync"
+
+    @override
+    def prepare(self, target: Target) -> Iterator[Request[Any]]:
+        records = target.options.get("retry_failed_records")
+        if records is True:
+            yield reverse_etl_failed_records.retry_all(target.resource_id)
+        elif records:
+            yield reverse_etl_failed_records.retry(target.resource_id, record_ids=records)
+
+    @override
+    def needs_own_run(self, target: Target) -> bool:
+        return bool(target.options.get("retry_failed_records"))
+
+    @override
+    def request(self, target: Target) -> Request[RunRequested]:
+        return reverse_etl_syncs.request_run(target.resource_id)
+
+    @override
+    def explain(self, observation: Observation) -> Steps[str | None]:
+        result = observation.result
+        if not result or not result["rows_failed"]:
+            return None
+        listed = yield from ask(
+            reverse_etl_failed_records.list_(observation.reference.resource_id, limit=_QUOTED_RECORDS)
+        )
+        quoted = "; ".join(f"record {record.record_id}: {record.error}" for record in listed.data)
+        return f"for example {quoted}" if quoted else None
+
+    @override
+    def disable(self, resource_id: str) -> Steps[str | None]:
+        yield from ask(reverse_etl_syncs.deactivate(resource_id))
+        return f"reverse ETL sync {resource_id} was deactivated"
+
+    @override
+    def _listing(self, resource_id: str) -> Request[Page[ReverseEtlSyncRun]]:
+        return reverse_etl_sync_runs.list_(resource_id)
+
+    @override
+    def _one(self, run_id: str) -> Request[ReverseEtlSyncRun]:
+        return reverse_etl_sync_runs.get(run_id)
+
+    @override
+    def _judge(self, run: ReverseEtlSyncRun) -> Outcome:
+        return outcome_of(run.status, finished=run.finished_at is not None, failed_rows=run.failed_rows)
+
+    @override
+    def _result(self, reference: Reference, run: ReverseEtlSyncRun) -> RunResult:
+        return result_of_run(
+            reference,
+            self._judge(run),
+            status=run.status,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            rows_synced=run.synced_rows,
+            rows_failed=run.failed_rows,
+            rows_total=run.total_rows,
+            error=run.error,
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,11 +62,16 @@ class Held:
 
     :param service: The service, with its control plane.
     :param resources: Whose runs.
+    :param refusals: What requests for a second run of some of them are answered: the service's own words for a
+        conflict. Those for the others are carried out.
     """
 
-    def __init__(self, service: LocalService, resources: Iterable[str]) -> None:
+    def __init__(
+        self, service: LocalService, resources: Iterable[str], refusals: Mapping[str, dict[str, Any]] | None = None
+    ) -> None:
         self._service = service
         self._resources = set(resources)
+        self._refusals = refusals or {}
         self._put()
 
     def release(self, resource: str) -> None:
@@ -82,13 +87,15 @@ class Held:
     def _put(self) -> None:
         going = {"rewrite": {"status": "RUNNING"}, "remove": ["finished_at"], "times": "always"}
         paths = ("/elt_stream_runs", "/elt_stream_runs/*")
-        self._service.faults(
-            [
-                {"method": "GET", "path": path, "resource_id": resource, **going}
-                for resource in sorted(self._resources)
-                for path in paths
-            ]
-        )
+        rules: list[dict[str, Any]] = [
+            {"method": "GET", "path": path, "resource_id": resource, **going}
+            for resource in sorted(self._resources)
+            for path in paths
+        ]
+        for resource in sorted(self._resources.intersection(self._refusals)):
+            refusal = {"status": httpx.codes.CONFLICT, "body": self._refusals[resource], "times": "always"}
+            rules.append({"method": "POST", "path": "/elt_streams/*/request_run", "resource_id": resource, **refusal})
+        self._service.faults(rules)
 
 
 def is_enabled(service: LocalService, kind: str, sync_id: str) -> bool:
@@ -123,6 +130,28 @@ class Journal:
         """
         return [run for run in self._runs if run["resource_id"] == resource]
 
+    def has_begun(self, resource: str) -> bool:
+        """
+        Tell whether the last run of a resource has begun.
+
+        :param resource: The resource.
+        """
+        runs = self.runs(resource)
+        return bool(runs) and runs[-1]["run_id"] is not None
+
+    def refused(self, resource: str) -> int | None:
+        """
+        Give the number of the last request for a resource that the test had refused; none if none was.
+
+        :param resource: The resource.
+        """
+        refused = [
+            request["seq"]
+            for request in self._requests
+            if request["resource_id"] == resource and request["fault"] and request["status"] == httpx.codes.CONFLICT
+        ]
+        return max(refused, default=None)
+
     def is_watched(self, resource: str, *, after: int = 0) -> bool:
         """
         Tell whether a run of a resource has begun, and somebody has looked at it since it was asked for.
@@ -130,10 +159,9 @@ class Journal:
         :param resource: The resource.
         :param after: Looks after the request with this number are meant.
         """
-        runs = self.runs(resource)
-        if not runs or runs[-1]["run_id"] is None:
+        if not self.has_begun(resource):
             return False
-        since = max(after, runs[-1]["request"])
+        since = max(after, self.runs(resource)[-1]["request"])
         return any(
             request["seq"] > since and request["method"] == "GET" and request["status"] == httpx.codes.OK
             for request in self._requests

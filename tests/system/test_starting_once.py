@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.local_service import LocalService
 from tests.support.process_table import tree_of
+from tests.support.processes import wait_for
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
@@ -23,12 +24,14 @@ DAG = "starting_once"
 OTHER_DAG = "starting_once_too"
 HOWS = ("deferred", "blocking")
 #: Streams with a run that somebody else has asked for.
-BUSY = [f"{policy}_{how}" for policy in ("wait", "skip", "fail") for how in HOWS]
+WAITED_FOR = [f"wait_{how}" for how in HOWS]
+BUSY = [*WAITED_FOR, *(f"{policy}_{how}" for policy in ("skip", "fail") for how in HOWS)]
 EACH = [f"each_{number}" for number in range(3)]
 KILLED = "each[1]"
 UNDISTURBED = ("each[0]", "each[2]")
-#: Seconds that a run takes which others are to meet, and whose end is waited for.
-MET = 25
+RACED = ("raced", "same")
+#: Seconds that a run takes which a second task is to meet.
+MET = 20
 
 
 class Play:
@@ -42,28 +45,35 @@ class Play:
     def __init__(self, airflow: AirflowComponents, service: LocalService) -> None:
         self._airflow = airflow
         self._service = service
-        self._held = Held(service, EACH)
         self._killed = 0
         #: The other mapped tasks, when that one was killed, and when it was back.
         self.others: list[set[tuple[Any, ...]]] = []
-        durations = {each: MET if each.startswith("wait") else FOR_EVER for each in BUSY} | {"raced": MET, "same": MET}
-        self._take(durations)
-        with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
-            for each in BUSY:
-                client.post(f"/elt_streams/{each}/request_run").raise_for_status()
+        durations = {each: {"minimum_duration": FOR_EVER} for each in BUSY if each not in WAITED_FOR}
+        durations |= {each: {"minimum_duration": MET} for each in RACED}
+        service.runs({"minimum_duration": 2, "resources": durations})
+        self._held = Held(service, [*EACH, *WAITED_FOR], {each: self._run(each) for each in BUSY})
         self.runs = {dag_id: airflow.trigger(dag_id) for dag_id in (DAG, OTHER_DAG)}
-        # The runs of others have begun. Those that are asked for after them are quick.
-        self._take({each: duration for each, duration in durations.items() if each not in BUSY})
         for dag_id, run_id in self.runs.items():
             airflow.wait(dag_id, run_id, limit=240, watch=self._watch if dag_id == DAG else None)
 
-    def _take(self, durations: dict[str, int]) -> None:
-        self._service.runs({"resources": {each: {"minimum_duration": time} for each, time in durations.items()}})
+    def _run(self, stream: str) -> dict[str, Any]:
+        """Start a run of a stream as somebody else, and give the service's answer to whoever asks for another."""
+        with httpx.Client(base_url=self._service.base_url, headers=self._service.headers) as client:
+            client.post(f"/elt_streams/{stream}/request_run").raise_for_status()
+            wait_for("a run has begun", lambda: Journal(self._service).has_begun(stream), limit=30, interval=0.02)
+            refused = client.post(f"/elt_streams/{stream}/request_run")
+        assert refused.status_code == httpx.codes.CONFLICT
+        answer: dict[str, Any] = refused.json()
+        return answer
 
     def _watch(self, instances: list[TaskInstance]) -> None:
         tasks = {one.label: one for one in instances}
-        mapped = [tasks[label] for label in (KILLED, *UNDISTURBED) if label in tasks]
         journal = Journal(self._service)
+        for stream in WAITED_FOR:
+            refused = journal.refused(stream)
+            if refused is not None and journal.is_watched(stream, after=refused):
+                self._held.release(stream)
+        mapped = [tasks[label] for label in (KILLED, *UNDISTURBED) if label in tasks]
         if len(mapped) < len(EACH):
             return
         killed, *others = mapped
@@ -156,6 +166,7 @@ def test_those_who_race_for_a_stream_share_its_run(racers: tuple[str, str], stor
 
 @pytest.mark.parametrize("how", HOWS)
 def test_a_task_that_waits_for_somebody_elses_run_has_its_own_after_it(how: str, story: Story) -> None:
+    assert story.journal.refused(f"wait_{how}") is not None
     first, own = story.journal.runs(f"wait_{how}")
     assert own["started_at"] >= first["finished_at"]
     result = story.results[f"wait_{how}"]

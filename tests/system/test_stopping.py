@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.local_service import LocalService
+from tests.support.process_table import tree_of
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
@@ -18,10 +21,12 @@ DAG = "stopping"
 MOVED = ("moved_while_going", "moved_and_over")
 AGAIN = ("again_deferred",)
 CLEARED = ("cleared_deferred", "cleared_blocking")
+EVICTED = "evicted_blocking"
+GOES_ON = "goes on, because the service can't cancel runs"
 SYNCS = [f"failed_{how}_{policy}" for how in ("deferred", "blocking") for policy in ("leave", "disable")]
 MARKED = [*SYNCS, "success_deferred_disable"]
 TIMED_OUT = [f"timeout_{how}_{policy}" for how in ("deferred", "blocking") for policy in ("leave", "disable")]
-STREAMS = [*MOVED, *AGAIN, *CLEARED, *TIMED_OUT, *(each for each in MARKED if each not in SYNCS)]
+STREAMS = [*MOVED, EVICTED, *AGAIN, *CLEARED, *TIMED_OUT, *(each for each in MARKED if each not in SYNCS)]
 #: What the triggerer logs last of a trigger.
 COMPLETED = "trigger completed"
 
@@ -39,7 +44,7 @@ class Play:
         self._airflow = airflow
         self._service = service
         self._stack = stack
-        self._held = Held(service, [*CLEARED, *MOVED])
+        self._held = Held(service, [EVICTED, *CLEARED, *MOVED])
         #: Those on which was acted, and up to where the journal's requests were before.
         self._acted: dict[str, int] = {}
         #: What was done with the triggerers so far.
@@ -66,7 +71,17 @@ class Play:
             again = tasks[task_id].try_number == 2 and task_id in self._acted
             if again and self._waits(tasks[task_id], journal, after=self._acted[task_id]):
                 self._held.release(task_id)
+        self._evict(tasks[EVICTED], journal)
         self._move(tasks, journal)
+
+    def _evict(self, task: TaskInstance, journal: Journal) -> None:
+        """Send a task what a worker that is shut down sends it, and let its run end when it has said so."""
+        if EVICTED not in self._acted and self._waits(task, journal):
+            assert task.pid in tree_of(self._airflow.pid("scheduler"))
+            os.kill(task.pid, signal.SIGTERM)
+            self._acted[EVICTED] = journal.last
+        elif GOES_ON in self._airflow.log_tail(DAG, self.run_id, task):
+            self._held.release(EVICTED)
 
     def _waits(self, task: TaskInstance, journal: Journal, *, after: int = 0) -> bool:
         """Tell whether a task is there where it waits, and has seen its run."""
@@ -174,12 +189,20 @@ def test_a_task_that_is_cleared_while_it_waits_goes_on_with_its_run(task_id: str
     assert task_id in story.enabled
 
 
+def test_a_task_whose_worker_is_shut_down_says_which_run_goes_on_and_leaves_it_on_its_schedule(story: Story) -> None:
+    (run,) = story.journal.runs(EVICTED)
+    assert f"run {run['run_id']} {GOES_ON}" in story.logs[EVICTED]
+    assert EVICTED in story.enabled
+    # Nothing but the signal came: it could wait to the end.
+    assert story.tasks[EVICTED].state == "success"
+
+
 @pytest.mark.parametrize("task_id", MARKED)
 def test_a_task_that_a_person_stops_says_which_run_goes_on(task_id: str, story: Story) -> None:
     (run,) = story.journal.runs(task_id)
     assert run["finished_at"] is None
     assert story.tasks[task_id].state == task_id.partition("_")[0]
-    assert f"run {run['run_id']} goes on, because the service can't cancel runs" in story.logs[task_id]
+    assert f"run {run['run_id']} {GOES_ON}" in story.logs[task_id]
     assert (task_id in story.enabled) == task_id.endswith("leave")
 
 
@@ -193,7 +216,7 @@ def test_a_task_whose_time_is_over_says_which_run_goes_on(task_id: str, story: S
         assert f"run {run['run_id']} did not end in time" in told
         assert "The run may still be going: look at it in the service" in told
     else:
-        assert f"run {run['run_id']} goes on, because the service can't cancel runs" in told
+        assert f"run {run['run_id']} {GOES_ON}" in told
     assert (task_id in story.enabled) == task_id.endswith("leave")
 
 

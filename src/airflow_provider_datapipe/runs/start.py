@@ -211,7 +211,10 @@ class _Start:
                         # Scheduled, or over by now: only asking again tells, and is turned away if it is scheduled.
                         continue
                     return (yield from self._conflict(record, error))
-                found = yield from self._look_for_lost(replace(record, intended_at=self._clock()))
+                # Noted again: a try after this one looks as long, though no answer came for a while.
+                record = replace(record, intended_at=self._clock())
+                self._records.set(self._key, record.as_dict())
+                found = yield from self._look_for_lost(record)
                 if found is not None:
                     return found
                 if attempt == self._policy.attempts:

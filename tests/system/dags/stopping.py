@@ -30,6 +30,7 @@ with DAG(
     EltStreamRunOperator(task_id="moved_and_over", stream_id="moved_and_over", **moved | {"poll_interval": 300})
     for task_id in ("again_deferred", "success_deferred_disable"):
         EltStreamRunOperator(task_id=task_id, stream_id=task_id, on_kill="disable", deferrable=True, priority_weight=2)
+    EltStreamRunOperator(task_id="evicted_blocking", stream_id="evicted_blocking", on_kill="disable", deferrable=False)
     for how in ("deferred", "blocking"):
         # Those that wait in the triggerer first: the others need all workers there are.
         mode: dict[str, Any] = {"deferrable": how == "deferred", "priority_weight": 2 if how == "deferred" else 1}

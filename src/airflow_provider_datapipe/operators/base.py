@@ -254,8 +254,8 @@ class DatapipeRunOperator(BaseOperator):
 
     def _log_started(self, batch: Batch, known: int) -> None:
         for reference in batch.waiting[known:]:
-            how = "was going already; attached" if reference.attached else "requested"
-            self.log.info("Run of %s %s %s.", reference.kind, reference.name, how)
+            how = " that was going already" if reference.attached else ""
+            self.log.info("Waiting for the run of %s %s%s.", reference.kind, reference.name, how)
 
     def _log_end(self, end: End) -> None:
         result = end.result

@@ -153,6 +153,7 @@ class _Start:
         if record is not None:
             seen = yield from self._resume(record)
             if seen is not None and _is_good(seen, self._policy):
+                log.info("Going on with the run of %s that an earlier try of this task started.", self._target.name)
                 return self._note(record, seen)
             if seen is not None or record.reference is not None:
                 # That run has ended, and not well, or is gone: this is a fresh start.

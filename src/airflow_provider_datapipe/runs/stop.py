@@ -18,6 +18,7 @@ def stop(batch: Batch, *, disable: bool) -> Steps[list[str]]:
     """
     kind = KINDS[batch.kind]
     lines: list[str] = []
+    done: dict[str, str | None] = {}
     for reference in batch.waiting:
         run = f"run {reference.run_id}" if reference.run_id else "the run that was requested"
         line = (
@@ -26,8 +27,11 @@ def stop(batch: Batch, *, disable: bool) -> Steps[list[str]]:
         )
         if disable:
             try:
-                done = yield from kind.disable(reference.resource_id)
-                line += f" By on_kill='disable', {done}." if done else " There is nothing to disable for this kind."
+                # The streams of one sync are off its schedule at once.
+                what = reference.sync_id or reference.resource_id
+                if what not in done:
+                    done[what] = yield from kind.disable(reference)
+                line += f" By on_kill='disable', {did}." if (did := done[what]) else " There is nothing to disable."
             except DatapipeError as error:
                 line += f" on_kill='disable' did not work: {error}"
         lines.append(line)

@@ -19,7 +19,7 @@ from airflow_provider_datapipe.runs.errors import (
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, RunResult
-from airflow_provider_datapipe.runs.steps import Steps
+from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
 _GOES_ON = "The run may still be going: look at it in the service before this task is run again."
@@ -52,8 +52,11 @@ def explain(end: End) -> Steps[End]:
     """
     Ask the service why a run ended as it did, where the run itself does not say so.
 
-    What can't be asked stays unsaid: the end itself is known.
+    A run that nobody could look at before the time was over, as while no triggerer ran, is looked at. What can't be asked
+    stays unsaid: the end itself is known.
     """
+    if end.reason is EndReason.TIMEOUT and end.result is None:
+        end = yield from _last_look(end)
     ended_badly = end.reason is EndReason.RUN_OVER and end.outcome is not Outcome.SUCCEEDED
     if not ended_badly or end.result is None or end.result["error"]:
         return end
@@ -63,6 +66,16 @@ def explain(end: End) -> Steps[End]:
     except DatapipeError:
         return end
     return replace(end, detail=reason)
+
+
+def _last_look(end: End) -> Steps[End]:
+    kind = KINDS[end.reference.kind]
+    try:
+        seen = kind.read(end.reference, (yield from ask(replace(kind.look(end.reference), once=True))))
+    except DatapipeError:
+        return end
+    reason = EndReason.RUN_OVER if seen.outcome.is_over else end.reason
+    return replace(end, reason=reason, reference=seen.reference, outcome=seen.outcome, result=seen.result)
 
 
 def error_of(end: End, *, max_failed_rows: int = 0) -> RunError | None:

@@ -67,7 +67,7 @@ class DatapipeRunSensor(BaseSensorOperator):
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.runs.kinds import KINDS
-        from airflow_provider_datapipe.runs.verdict import error_of
+        from airflow_provider_datapipe.runs.verdict import error_of, explain
         from airflow_provider_datapipe.runs.wait import EndReason
 
         hook = self._hook()
@@ -86,7 +86,7 @@ class DatapipeRunSensor(BaseSensorOperator):
                 self.log.info("Run %s of %s is %s.", watch.reference.run_id, watch.reference.name, watch.outcome)
                 return False
             if end.reason is EndReason.RUN_OVER:
-                return PokeReturnValue(is_done=True, xcom_value=self._judged(hook, end))
+                return PokeReturnValue(is_done=True, xcom_value=self._judged(hook.run(explain(end))))
             raise error_of(end) or AssertionError("no such end is a success")
         finally:
             hook.close()
@@ -130,18 +130,19 @@ class DatapipeRunSensor(BaseSensorOperator):
         :raises DatapipeError: the run did not succeed, or could not be waited for.
         """
         from airflow_provider_datapipe.runs.batch import Batch
-        from airflow_provider_datapipe.runs.verdict import error_of
+        from airflow_provider_datapipe.runs.verdict import error_of, explain
         from airflow_provider_datapipe.runs.wait import EndReason
         from airflow_provider_datapipe.triggers.run import check_event
 
         with self._never_failing():
             check_event(event)
             (end,) = Batch.from_dict(event["batch"]).ended
-            if end.reason in (EndReason.TIMEOUT, EndReason.NOT_SCHEDULED):
-                self._time_out(str(error_of(end)))
             hook = self._hook()
             try:
-                return self._judged(hook, end)
+                end = hook.run(explain(end))
+                if end.reason in (EndReason.TIMEOUT, EndReason.NOT_SCHEDULED):
+                    self._time_out(str(error_of(end)))
+                return self._judged(end)
             finally:
                 hook.close()
 
@@ -193,13 +194,13 @@ class DatapipeRunSensor(BaseSensorOperator):
             self._watch = Watch(reference, policy, time.time())
         return self._watch
 
-    def _judged(self, hook: DatapipeHook, end: End) -> RunResult:
+    def _judged(self, end: End) -> RunResult:
         """Give the result of a run that succeeded; skip or fail for any other."""
         from airflow.providers.common.compat.sdk import AirflowSkipException
 
-        from airflow_provider_datapipe.runs.verdict import error_of, explain, result_of
+        from airflow_provider_datapipe.runs.verdict import error_of, result_of
 
-        error = error_of(hook.run(explain(end)))
+        error = error_of(end)
         if error is None:
             return result_of(end)
         if self.soft_fail or self.never_fail:

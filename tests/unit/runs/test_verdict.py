@@ -134,11 +134,26 @@ def test_an_end_stays_what_it_is_when_nobody_can_explain_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "end", [ended(Outcome.SUCCEEDED), ended(Outcome.FAILED, error="known"), given_up(EndReason.TIMEOUT)]
+    "end", [ended(Outcome.SUCCEEDED), ended(Outcome.FAILED, error="known"), given_up(EndReason.LOST_CONTACT)]
 )
 def test_nothing_is_asked_where_nothing_is_to_be_explained(end: End) -> None:
     service = ModelService()
     assert drive(explain(end), service.send, service.sleep) == end
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "outcome"),
+    [
+        (stream_run("COMPLETED", finished_at="2026-01-01T00:00:09Z"), EndReason.RUN_OVER, Outcome.SUCCEEDED),
+        (stream_run("RUNNING"), EndReason.TIMEOUT, Outcome.RUNNING),
+        (ServerError("", status=503), EndReason.TIMEOUT, Outcome.SCHEDULED),
+    ],
+)
+def test_a_run_that_nobody_looked_at_in_time_is_looked_at(answer: object, reason: EndReason, outcome: Outcome) -> None:
+    service = ModelService(elt_stream_runs__get=[answer])
+    end = drive(explain(given_up(EndReason.TIMEOUT)), service.send, service.sleep)
+    assert (end.reason, end.outcome) == (reason, outcome)
+    assert (end.result is None) is isinstance(answer, ServerError)
 
 
 def test_kinds_without_more_to_say_say_nothing() -> None:

@@ -98,7 +98,7 @@ class Kind(ABC):
         yield from ()
         return None
 
-    def disable(self, resource_id: str) -> Steps[str | None]:
+    def disable(self, reference: Reference) -> Steps[str | None]:
         """Take what runs off its schedule, and say what was done; None where the interface has no such thing."""
         yield from ()
         return None

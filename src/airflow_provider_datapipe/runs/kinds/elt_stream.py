@@ -67,10 +67,12 @@ class EltStreamKind(ListedKind):
         return None
 
     @override
-    def disable(self, resource_id: str) -> Steps[str | None]:
-        stream = yield from ask(elt_streams.get(resource_id))
-        yield from ask(elt_syncs.disable(stream.elt_sync_id))
-        return f"ELT sync {stream.elt_sync_id} was disabled"
+    def disable(self, reference: Reference) -> Steps[str | None]:
+        sync_id = reference.sync_id
+        if sync_id is None:
+            sync_id = (yield from ask(elt_streams.get(reference.resource_id))).elt_sync_id
+        yield from ask(elt_syncs.disable(sync_id))
+        return f"ELT sync {sync_id} was disabled"
 
     @override
     def _listing(self, resource_id: str) -> Request[Page[EltStreamRun]]:

@@ -59,9 +59,9 @@ class ReverseEtlKind(ListedKind):
         return f"for example {quoted}" if quoted else None
 
     @override
-    def disable(self, resource_id: str) -> Steps[str | None]:
-        yield from ask(reverse_etl_syncs.deactivate(resource_id))
-        return f"reverse ETL sync {resource_id} was deactivated"
+    def disable(self, reference: Reference) -> Steps[str | None]:
+        yield from ask(reverse_etl_syncs.deactivate(reference.resource_id))
+        return f"reverse ETL sync {reference.resource_id} was deactivated"
 
     @override
     def _listing(self, resource_id: str) -> Request[Page[ReverseEtlSyncRun]]:

@@ -52,8 +52,8 @@ def explain(end: End) -> Steps[End]:
     """
     Ask the service why a run ended as it did, where the run itself does not say so.
 
-    A run that nobody could look at before the time was over, as while no triggerer ran, is looked at. What can't be asked
-    stays unsaid: the end itself is known.
+    A run that nobody could look at before the time was over, as while no triggerer ran, is looked at. What can't be
+    asked stays unsaid: the end itself is known.
     """
     if end.reason is EndReason.TIMEOUT and end.result is None:
         end = yield from _last_look(end)

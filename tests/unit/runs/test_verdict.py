@@ -146,7 +146,7 @@ def test_nothing_is_asked_where_nothing_is_to_be_explained(end: End) -> None:
     [
         (stream_run("COMPLETED", finished_at="2026-01-01T00:00:09Z"), EndReason.RUN_OVER, Outcome.SUCCEEDED),
         (stream_run("RUNNING"), EndReason.TIMEOUT, Outcome.RUNNING),
-        (ServerError("", status=503), EndReason.TIMEOUT, Outcome.SCHEDULED),
+        (ServerError("", status=503), EndReason.TIMEOUT, given_up(EndReason.TIMEOUT).outcome),
     ],
 )
 def test_a_run_that_nobody_looked_at_in_time_is_looked_at(answer: object, reason: EndReason, outcome: Outcome) -> None:

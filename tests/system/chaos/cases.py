@@ -187,9 +187,12 @@ class Case:
         The waves that it can be part of.
 
         A service that is killed forgets what it was to carry out late, and a scheduler that is killed takes all tasks
-        with it: those that must not be tried again, too.
+        with it: those that must not be tried again, too. Servers take so long to start again that runs which are to be
+        going when another one is killed would be over.
         """
-        return 2 if set(self.victims).intersection(SERVERS) else 1 if self.victims else 0
+        if set(self.victims).intersection(SERVERS):
+            return 2 if self.is_held else 3
+        return 1 if self.victims else 0
 
     @property
     def sync_id(self) -> str:

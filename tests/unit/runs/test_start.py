@@ -592,6 +592,20 @@ def test_a_conflict_with_a_run_that_is_over_by_now_leads_to_a_run_of_ones_own() 
     assert (service.posts, len(service.ours)) == (2, 1)
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_a_conflict_that_an_orchestration_should_not_have_is_no_success_of_an_earlier_run(*, before: bool) -> None:
+    service = Service()
+    if before:
+        service.begin_others()
+        service.sleep(1000)
+    service.fates = ["conflict"] * 2
+    with pytest.raises(ConflictError):
+        begin(service, kind="orchestration")
+    service = others()
+    service.fates = ["conflict"]
+    assert begin(service, kind="orchestration").reference.run_id == "r1"
+
+
 @pytest.mark.parametrize("status_url", ["/elsewhere", "https://evil.example/elt_stream_runs?x=1", "//["])
 def test_a_status_url_that_leads_elsewhere_is_not_followed_and_the_run_is_not_lost(status_url: str) -> None:
     service = Service(invisible=10)

@@ -33,7 +33,7 @@ from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps
-from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
 from tests.unit.runs.model_service import Life, Shown, World
 
 POLL = 10.0
@@ -218,6 +218,8 @@ class Waiting(RuleBasedStateMachine):
         begun, looks = self.now, self.looks.total()
         limits = self.policy.contact_limit + self.policy.schedule_limit + 5 * POLL
         longest = sum(part.life.span + part.before.span + 2 * limits for part in self.parts.values())
+        # A run that goes on for ever is waited for until then.
+        longest += 0.0 if self.deadline is None else max(0.0, self.deadline - begun)
         while self.steps is not None:
             assert self.looks.total() - looks < len(self.parts) * longest / POLL, "there is no end of it"
             if self.finale == "down":
@@ -360,7 +362,8 @@ class Waiting(RuleBasedStateMachine):
         assert request.once, "the client would look again by itself"
         resource_id = self.world.resource_of(request)
         self.looks[resource_id] += 1
-        followed, now = self.followed[resource_id], self.readings[-1] + NEARLY
+        followed = self.followed[resource_id]
+        now = (self.readings[-1] if self.readings else self.now) + NEARLY
         if self.deadline is not None:
             assert now < self.deadline + GRACE + 2 * NEARLY
         if followed.rested is None:
@@ -483,3 +486,16 @@ class Waiting(RuleBasedStateMachine):
 
 TestWaiting = Waiting.TestCase
 TestWaiting.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+
+
+def test_a_last_look_that_is_late_is_made_where_the_service_wants_to_be_asked_again_by_then() -> None:
+    """A limit came before the time that the service asked for; both have passed when the watch has its turn."""
+    reference = Reference("elt_stream", "s", "orders", run_id="r1")
+    watch = Watch(reference, WaitPolicy(poll_interval=POLL, contact_limit=60), 1000.0)
+    assert watch.failed(RateLimitError("slow down", status=429, retry_after=80), 1000.0) is None
+    assert watch.due == 1060.0
+    end = watch.expired(1079.0)
+    assert end is not None
+    assert end.reason is EndReason.LOST_CONTACT
+    assert "slow down" in (end.detail or "")
+    assert watch.expired(1080.0) is None

@@ -59,8 +59,14 @@ class OrchestrationKind(Kind):
     @override
     def conflict(self, target: Target, error: ConflictError, newest: Page[OrchestrationRun] | None) -> Reference:
         # The interface declares no conflict; a service that has one is read as the other kinds are.
-        run_id = error.active_run_id or (newest.data[0].id if newest and newest.data else None)
-        return Reference.to(self.name, target, run_id=run_id, attached=True)
+        going = Reference.to(self.name, target, run_id=error.active_run_id, attached=True)
+        if going.run_id is None and newest is not None:
+            seen = self.read(going, newest)
+            if seen.result is None or seen.outcome.is_over:
+                # Nothing shows what stands in the way, and a run that is over says nothing about this one.
+                raise error
+            going = seen.reference
+        return going
 
     @override
     def look(self, reference: Reference) -> Request[Any]:

@@ -230,7 +230,8 @@ class Waiting(RuleBasedStateMachine):
         if self.deadline is not None:
             assert self.now <= max(begun, self.deadline) + NEARLY
         if self.finale == "down":
-            assert self.now <= begun + self.policy.contact_limit + NEARLY
+            # The next look may be as far away as the interval.
+            assert self.now <= begun + max(POLL, self.policy.contact_limit) + NEARLY
 
     # The driver.
 

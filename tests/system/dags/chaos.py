@@ -294,6 +294,7 @@ for file in sorted(PLANS.glob(f"{get_parsing_context().dag_id or '*'}.json")):
                 strikes=task["strikes"],
                 worker=task["worker"],
                 rival=task["rival"],
+                priority_weight=task["priority_weight"],
                 **task["arguments"],
             )
     globals()[plan["dag_id"]] = dag

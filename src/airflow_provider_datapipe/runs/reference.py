@@ -73,6 +73,7 @@ class Reference:
     :param absent_since: since when a run that was asked for has not appeared, as seconds since the epoch.
     :param sync_id: of a stream, the ELT sync that it belongs to, whose status shows all its streams at once.
     :param durations: seconds that earlier runs took, newest first (:class:`~.pace.History`).
+    :param since: of a transform, when it was changed by being published; what is older shows the time before.
     """
 
     kind: str
@@ -85,6 +86,7 @@ class Reference:
     absent_since: float | None = None
     sync_id: str | None = None
     durations: list[float] = field(default_factory=list)
+    since: str | None = None
 
     @classmethod
     def to(cls, kind: str, target: Target, **known: Any) -> Reference:

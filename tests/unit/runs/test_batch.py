@@ -388,6 +388,18 @@ def test_a_table_is_waited_for_and_its_error_is_kept() -> None:
     assert body.as_json() == {"materialization": "table"}
 
 
+def test_a_transform_as_it_was_before_it_was_published_says_nothing() -> None:
+    before = transform(materialization_status="completed")
+    later = "2026-01-02T00:00:00Z"
+    service = ModelService(
+        transforms__publish=[transform(materialization_status="running", updated_at=later)],
+        # The second answer comes from a replica that lags behind.
+        transforms__get=[before, before, transform(materialization_status="failed", updated_at=later)],
+    )
+    (end,) = run(service, Batch("transform", queued=[Target("t", "t", {"materialization": "table"})])).ended
+    assert end.outcome is Outcome.FAILED
+
+
 @pytest.mark.parametrize(
     ("option", "asked"),
     [

@@ -12,7 +12,7 @@ from airflow_provider_datapipe.api.models.common import format_timestamp
 from airflow_provider_datapipe.api.models.transforms import Materialization, Transform, TransformStatus
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
-from airflow_provider_datapipe.runs.outcome import outcome_of_materialization
+from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of_materialization
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 
 
@@ -32,7 +32,7 @@ class TransformKind(Kind):
 
     @override
     def accepted(self, target: Target, answer: Transform) -> Observation:
-        return self.read(Reference.to(self.name, target), answer)
+        return self.read(Reference.to(self.name, target, since=format_timestamp(answer.updated_at)), answer)
 
     @override
     def newest(self, resource_id: str) -> Request[Transform]:
@@ -65,6 +65,9 @@ class TransformKind(Kind):
         known = replace(reference, name=f"{answer.folder_path}/{answer.name}".lstrip("/"))
         is_table = answer.materialization != Materialization.VIEW
         outcome = outcome_of_materialization(answer.materialization_status, is_table=is_table)
+        if reference.since is not None and format_timestamp(answer.updated_at) < reference.since:
+            # A replica that lags behind shows how the materialization before this one ended.
+            outcome = Outcome.RUNNING
         status = answer.materialization_status or answer.status
         return Observation(
             known, outcome, result_of_run(known, outcome, status=status, error=answer.materialization_error)

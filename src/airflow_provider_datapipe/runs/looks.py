@@ -22,8 +22,9 @@ Ends: TypeAlias = list[tuple[Watch, End]]
 
 #: Seconds between two looks at the same shared answer, also where waits are added all the time.
 _SHARED_PAUSE = 0.25
-#: After how many looks without a change, at the least and at the most, a run is looked at itself all the same.
-_CONFIRM = (10, 30)
+#: A run is looked at itself after so many looks without a change, and so many seconds at the least, at the most twice.
+_CONFIRM_LOOKS = 10
+_CONFIRM_SECONDS = 120.0
 #: How often in a row a shared answer may not tell where a run stands, before the run is only looked at itself.
 _STRIKES = 3
 #: Seconds between two searches for waits that are over although nothing was answered.
@@ -51,6 +52,7 @@ class _Place:
     source: _Source
     mark: Mark | None = None
     looks_left: int = 0
+    confirm_at: float = 0.0
     strikes: int = 0
 
 
@@ -223,8 +225,8 @@ class Looks:
                 ends.append((watch, end))
                 continue
             place = self._places[watch]
-            fewest, most = _CONFIRM
-            place.looks_left = fewest + int((most - fewest) * self._jitter())
+            place.looks_left = _CONFIRM_LOOKS
+            place.confirm_at = now + _CONFIRM_SECONDS * (1 + self._jitter())
             shared = shared_by(watch.reference) if place.strikes < _STRIKES else None
             self._move(watch, shared or _direct(watch))
         return self._gather(ends)
@@ -240,7 +242,7 @@ class Looks:
                 missing.append(watch)
                 continue
             mark = shared.mark(item)
-            if mark == place.mark and (shared.IS_COMPLETE or place.looks_left > 0):
+            if mark == place.mark and (shared.IS_COMPLETE or place.looks_left > 0 or now < place.confirm_at):
                 place.strikes = 0
                 place.looks_left -= 1
                 end = watch.unchanged(now, look.due)

@@ -34,7 +34,7 @@ _READ_LIMIT = 30.0
 Reader = Callable[[], Awaitable[Settings]]
 
 
-class _Clients:
+class Clients:
     """
     The client of a connection, made anew when the connection has changed.
 
@@ -122,7 +122,7 @@ class Board:
     """
 
     def __init__(self, read: Reader) -> None:
-        self._clients = _Clients(read)
+        self._clients = Clients(read)
         self._looks = Looks()
         self._waits: dict[Watch, tuple[BatchWait, asyncio.Future[None]]] = {}
         self._poller: asyncio.Task[None] | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_datapipe.triggers.loading import load
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.async_client import AsyncClient
@@ -27,15 +28,6 @@ _NEEDED = (
     "airflow_provider_datapipe.runs.board",
     "airflow_provider_datapipe.runs.stop",
 )
-_loaded: set[str] = set()
-
-
-async def _load() -> None:
-    """Import what waiting needs, in a thread: it takes too long for an event loop that others use."""
-    for module in _NEEDED:
-        if module not in _loaded:
-            await asyncio.to_thread(importlib.import_module, module)
-            _loaded.add(module)
 
 
 class DatapipeRunTrigger(BaseTrigger):
@@ -87,7 +79,7 @@ class DatapipeRunTrigger(BaseTrigger):
         Airflow also calls this when a task is cleared, and when its trigger is moved to another triggerer, of which
         this one may hear only after the task has ended there: then nothing is said or done.
         """
-        await _load()
+        await load(*_NEEDED)
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
         from airflow_provider_datapipe.runs.steps import adrive
         from airflow_provider_datapipe.runs.stop import stop
@@ -117,7 +109,7 @@ class DatapipeRunTrigger(BaseTrigger):
         return Batch(batch.kind, waiting=[*late, *looked_at.waiting])
 
     async def _wait(self) -> dict[str, Any]:
-        await _load()
+        await load(*_NEEDED)
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.board import wait_on_board

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.ready-docs
 
-.PHONY: help demo up test chaos lint docs bench constraints clean
+.PHONY: help demo up test chaos thousand lint docs bench constraints clean
 .DELETE_ON_ERROR:
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make up           the same, left running until Ctrl-C"
 	@echo "make test         unit, contract and system tests"
 	@echo "make chaos        kill everything at every step, over all kinds of run, and count the runs"
+	@echo "make thousand     a thousand deferred tasks in one triggerer, and what they cost"
 	@echo "make lint         ruff and mypy"
 	@echo "make docs         build the documentation into docs/_build"
 	@echo "make bench        benchmarks"
@@ -46,6 +47,9 @@ test: $(READY)
 
 chaos: $(READY)
 	@exec $(BIN)/python -m tests.system.chaos
+
+thousand: $(READY)
+	@exec $(BIN)/python -m tests.system.thousand
 
 lint: $(READY)
 	$(BIN)/ruff check

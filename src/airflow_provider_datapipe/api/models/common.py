@@ -80,13 +80,13 @@ UNSET: Final = Unset.UNSET
 class Answer(BaseModel):
     """What the service sends. Fields that are not declared here are kept in ``model_extra``."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, defer_build=True)
 
 
 class Body(BaseModel):
     """What the service takes. Misspelt fields are refused before anything is sent."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

@@ -1,0 +1,1 @@
+"""A thousand deferred tasks in one real triggerer."""

@@ -1,0 +1,182 @@
+"""
+A thousand deferred tasks in one triggerer, whose runs end together: ``python -m tests.system.thousand``.
+
+Half of them wait for streams, a hundred in each sync, half for orchestrations. Exit status: 0 only if every task
+has succeeded, and Airflow has seen nothing block the triggerer's event loop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.support.local_service import LocalService
+from tests.support.processes import Workspace, wait_for
+from tests.system.components import AirflowComponents
+
+DAG_FILE = Path(__file__).with_name("dag.py")
+#: Tasks of one DAG, and streams of one sync.
+PART = 100
+#: Seconds in which all tasks are to be deferred, before their runs end.
+DEFERRING = 180
+CONFIG = {
+    "core.max_active_tasks_per_dag": str(PART),
+    "scheduler.max_tis_per_query": "200",
+    "core.parallelism": "4",
+    # A scheduler with so much to do is late.
+    "scheduler.scheduler_health_check_threshold": "120",
+    "triggerer.triggerer_health_check_threshold": "60",
+}
+
+
+def seed_of(parts: list[tuple[str, list[str]]], folder: Path) -> dict[str, Any]:
+    """Describe what runs: streams in syncs of a hundred, and orchestrations with nothing in them."""
+    (folder / "rows.csv").write_text("id\n1\n", encoding="utf-8")
+    rows = {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}}
+    return {
+        "connections": [rows],
+        "elt_syncs": [
+            {
+                "id": f"sync_{number}",
+                "connection_id": "rows",
+                "destination_schema_name": f"sync_{number}",
+                "source_streams": [{"id": stream, "name": stream, "file": "rows.csv"} for stream in ids],
+            }
+            for number, (kind, ids) in enumerate(parts)
+            if kind == "elt_stream"
+        ],
+        "orchestrations": [
+            {"id": each, "name": each, "cron_schedule": "0 0 1 1 *"}
+            for kind, ids in parts
+            if kind == "orchestration"
+            for each in ids
+        ],
+    }
+
+
+def parts_of(tasks: int) -> list[tuple[str, list[str]]]:
+    """Divide tasks into DAGs."""
+    kinds = ("elt_stream", "orchestration")
+    return [
+        (kinds[number % 2], [f"{kinds[number % 2]}_{number}_{each:02}" for each in range(PART)])
+        for number in range(tasks // PART)
+    ]
+
+
+def request_runs(service: LocalService, parts: list[tuple[str, list[str]]], over_at: float) -> list[dict[str, Any]]:
+    """
+    Ask for a run of everything, all of them to end at one moment, and refer to them as an operator does.
+
+    :param service: The service.
+    :param parts: What runs.
+    :param over_at: The moment, as seconds since the epoch.
+    """
+    plan = []
+    with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60, trust_env=False) as client:
+        for number, (kind, ids) in enumerate(parts):
+            rest = over_at - time.time()
+            service.runs({"resources": {each: {"minimum_duration": rest} for each in ids}})
+            references = []
+            for each in ids:
+                path = f"/elt_streams/{each}" if kind == "elt_stream" else f"/orchestrations/{each}"
+                answer = client.post(f"{path}/request_run").raise_for_status().json()
+                reference = {"kind": kind, "resource_id": each, "name": each}
+                if kind == "elt_stream":
+                    reference |= {"status_url": answer["status_url"], "sync_id": f"sync_{number}"}
+                else:
+                    reference |= {"run_id": answer["id"]}
+                references.append(reference)
+            plan.append({"kind": kind, "references": references})
+    return plan
+
+
+def lines_about(folder: Path, pattern: str) -> Iterator[str]:
+    """Find the lines of all logs in a folder that match a pattern."""
+    for file in sorted(folder.rglob("*")):
+        if file.is_file() and file.suffix in (".log", ""):
+            for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+                if re.search(pattern, line):
+                    yield line
+
+
+def states_of(airflow: AirflowComponents, runs: dict[str, str]) -> Counter[str]:
+    """Count the tasks of all DAG runs by their state."""
+    return Counter(
+        str(one.state) for dag_id, run_id in runs.items() for one in airflow.api.task_instances(dag_id, run_id)
+    )
+
+
+def play(tasks: int, interval: float | None) -> bool:
+    """Run it, print what it cost, and tell whether all is well."""
+    parts = parts_of(tasks)
+    with ExitStack() as stack:
+        workspace = stack.enter_context(Workspace("datapipe-thousand-"))
+        dags = workspace.path / "dags"
+        dags.mkdir()
+        service = stack.enter_context(
+            LocalService(seed_of(parts, workspace.path), workspace=workspace, control=True, ready_within=120)
+        )
+        (dags / "thousand.json").write_text(json.dumps({"parts": [], "interval": interval}))
+        connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+        env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
+        airflow = stack.enter_context(AirflowComponents(dags, env=env, config=CONFIG, progress=say))
+        over_at = time.time() + DEFERRING + tasks * 0.05
+        plan = request_runs(service, parts, over_at)
+        say(f"{tasks} runs were requested; they end in {over_at - time.time():.0f} s")
+        requested = max(entry["seq"] for entry in service.journal_requests())
+        (dags / "thousand.json").write_text(json.dumps({"parts": plan, "interval": interval}))
+        shutil.copy(DAG_FILE, dags / "thousand.py")
+        begun = time.monotonic()
+        runs = {dag_id: airflow.trigger(dag_id, limit=120) for dag_id in (f"thousand_{n}" for n in range(len(parts)))}
+        wait_for("all are deferred", lambda: states_of(airflow, runs)["deferred"] == tasks, limit=DEFERRING)
+        say(f"all are deferred after {time.monotonic() - begun:.0f} s, {over_at - time.time():.0f} s before the end")
+        before = max(entry["seq"] for entry in service.journal_requests())
+        time.sleep(max(over_at - time.time() - 1, 0))
+        waited = [entry for entry in service.journal_requests(after=before) if entry["method"] == "GET"]
+        say(f"waiting took {len(waited)} requests: {requests_by_path(waited)}")
+        wait_for("none is deferred any more", lambda: not states_of(airflow, runs)["deferred"], limit=300)
+        say(f"none is deferred {time.time() - over_at:.0f} s after the end of the runs")
+        asked = [entry for entry in service.journal_requests(after=requested) if entry["method"] == "GET"]
+        for dag_id, run_id in runs.items():
+            airflow.wait(dag_id, run_id, limit=60 + 3 * tasks)
+        states = states_of(airflow, runs)
+        blocked = list(lines_about(airflow.home, r"async thread was blocked"))
+        say(f"all in all {len(asked)} requests while they were deferred: {requests_by_path(asked)}")
+        say(f"tasks: {dict(states)}; {len(blocked)} warnings of a blocked event loop")
+        for line in blocked:
+            say(f"  {line[:300]}")
+    return states == {"success": tasks} and not blocked
+
+
+def requests_by_path(entries: list[dict[str, Any]]) -> dict[str, int]:
+    """Count requests by what they ask for."""
+    return dict(Counter(re.sub(r"/sync_\d+|(?<=_runs)/[^/?]+", "/*", entry["path"]) for entry in entries))
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
+
+
+def main() -> int:
+    """Run the command, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.system.thousand", description=__doc__)
+    parser.add_argument("--tasks", type=int, default=1000, help="a multiple of 200 (default: %(default)s)")
+    parser.add_argument("--interval", type=float, help="seconds between two looks (default: adaptive)")
+    given = parser.parse_args()
+    return 0 if play(given.tasks, given.interval) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Tasks that are deferred from the start, a DAG for each hundred, as the plan beside this file says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, BaseOperator, get_parsing_context
+from airflow.triggers.base import StartTriggerArgs
+
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+
+OPERATORS: dict[str, type[BaseOperator]] = {
+    "elt_stream": EltStreamRunOperator,
+    "orchestration": OrchestrationRunOperator,
+}
+TRIGGER = "airflow_provider_datapipe.triggers.run.DatapipeRunTrigger"
+
+
+def deferred(kind: str, reference: dict[str, Any], interval: float | None) -> BaseOperator:
+    """
+    Make a task whose run was requested already: it needs no worker before the run's end.
+
+    :param kind: Name of the kind of run.
+    :param reference: The run.
+    :param interval: Seconds between two looks; none for what is usual.
+    """
+    resource = "stream_id" if kind == "elt_stream" else "orchestration_id"
+    arguments: dict[str, Any] = {"task_id": reference["resource_id"], resource: reference["resource_id"]}
+    task = OPERATORS[kind](**arguments)
+    batch = {"kind": kind, "queued": [], "waiting": [reference], "hindered": [], "ended": [], "at_a_time": None}
+    task.start_from_trigger = True
+    task.start_trigger_args = StartTriggerArgs(
+        trigger_cls=TRIGGER,
+        trigger_kwargs={
+            "datapipe_conn_id": "datapipe_default",
+            "batch": batch,
+            "policy": {"poll_interval": interval},
+            "kill_policy": "leave",
+        },
+        next_method="execute_complete",
+        next_kwargs=None,
+        timeout=None,
+    )
+    return task
+
+
+plan = json.loads(Path(__file__).with_name("thousand.json").read_text(encoding="utf-8"))
+for number, part in enumerate(plan["parts"]):
+    dag_id = f"thousand_{number}"
+    # A task's process needs its own DAG only.
+    if get_parsing_context().dag_id in (None, dag_id):
+        with DAG(dag_id, start_date=pendulum.datetime(2026, 1, 1), schedule=None, catchup=False) as dag:
+            for each in part["references"]:
+                deferred(part["kind"], each, plan["interval"])
+        globals()[dag_id] = dag

@@ -1,0 +1,119 @@
+"""Runs that begin, and end by themselves, beside the runs that the same things had before: real time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import islice, zip_longest
+from typing import Any
+
+from typing_extensions import override
+
+from tests.benchmarks.adapters.ours import STREAMS, StreamsOfSyncs, decode
+from tests.benchmarks.runs import WARM, Runs
+from tests.support.simulated_waits import FAMILIES, Case, drawn
+
+#: The ways that are compared, each with a group of runs of its own: the interval, None for adaptive, and whether the
+#: runs of a group are streams of one sync.
+WAYS: tuple[tuple[float | None, bool], ...] = tuple(
+    (interval, is_shared) for is_shared in (False, True) for interval in (1.0, 5.0, 15.0, None)
+)
+#: In how many seconds they all begin.
+BEGIN_WITHIN = 10.0
+#: Those that would take more than so many times what is typical are left out: a measurement has to end.
+_LONGEST = 2.5
+
+
+class Histories(StreamsOfSyncs):
+    """
+    The same runs for each way of waiting.
+
+    :param typical: about how many seconds runs take.
+    :param group: how many runs each way waits for.
+    """
+
+    name = "histories"
+
+    def __init__(self, typical: float = 60.0, group: int = STREAMS) -> None:
+        self._typical = typical
+        self._group = group
+        #: When the first trigger starts, as seconds since the epoch.
+        self._begun = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many runs there are in all."""
+        return self._group * len(WAYS)
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """The runs of one group: of each family as many, as far as that is possible."""
+        families = [
+            [case for case in drawn(family, self._typical, 2 * self._group) if case.duration <= self.longest]
+            for family in FAMILIES
+        ]
+        mixed = (case for cases in zip_longest(*families) for case in cases if case is not None)
+        return list(islice(mixed, self._group))
+
+    @property
+    def longest(self) -> float:
+        """The most seconds that a run takes."""
+        return _LONGEST * self._typical
+
+    @cached_property
+    def _offsets(self) -> list[float]:
+        chance = random.Random("offsets")  # noqa: S311 - no secret
+        return [BEGIN_WITHIN * chance.random() for _ in range(self._group)]
+
+    def way(self, run: int) -> tuple[float | None, bool]:
+        """Tell how a run is waited for."""
+        return WAYS[run // self._group]
+
+    def ends(self, run: int) -> float:
+        """Tell when a run ends, in seconds after the first trigger starts."""
+        place = run % self._group
+        return self._offsets[place] + self.cases[place].duration
+
+    @override
+    def offsets(self, count: int, ramp: float) -> list[float]:
+        return [self._offsets[run % self._group] for run in range(count)]
+
+    @override
+    def interval(self, run: int, poll: float) -> float | None:
+        return poll if run >= WARM else self.way(run)[0]
+
+    @override
+    def history(self, run: int) -> list[float]:
+        return [] if run >= WARM else list(self.cases[run % self._group].earlier)
+
+    @override
+    def reference(self, run: int) -> dict[str, Any]:
+        reference = super().reference(run)
+        # A sync for each group, whatever its size: the runs of others are not waited for in the same way.
+        is_shared = run < WARM and self.way(run)[1]
+        return {**reference, "sync_id": f"Y{run // self._group:013d}" if is_shared else None}
+
+    @override
+    def streams_of(self, sync: int) -> range:
+        return range(sync * self._group, (sync + 1) * self._group)
+
+    @override
+    def runs(self, count: int) -> Runs:
+        def began(run: int) -> float:
+            return self._begun + (self._offsets[run % self._group] if run < WARM else 0)
+
+        return Runs(count, began=began, ends=lambda run: self._begun + self.ends(run))
+
+    @override
+    def begin(self, at: float) -> None:
+        self._begun = at
+
+    @override
+    def answer(self, path: str, runs: Runs) -> Mapping[str, Any] | None:
+        answer = super().answer(path, runs)
+        if answer is not None:
+            is_sync = "source_streams" in answer
+            group = int(answer["elt_sync_id"][1:]) if is_sync else (decode(answer["id"]) or 0) // self._group
+            runs.asked[group] += 1
+        return answer

@@ -1,0 +1,141 @@
+"""What was promised, and whether it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tests.benchmarks.adapters import ADAPTERS
+from tests.benchmarks.adapters.ours import Orchestrations, StreamsAlone, StreamsOfSyncs
+from tests.benchmarks.imports import OURS
+from tests.benchmarks.results import Results
+from tests.benchmarks.table import number, table
+from tests.benchmarks.waits import Waited
+
+#: Of waiting: a figure, its unit's factor.
+Figure = Callable[[Waited], float | None]
+_COALESCING = (StreamsOfSyncs.name, Orchestrations.name)
+_ALONE = (StreamsAlone.name,)
+_EACH = (*_COALESCING, *_ALONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """
+    One promise about waiting.
+
+    :param what: in words.
+    :param unit: of the figure.
+    :param limit: what it must not be above; below, where ``is_least``.
+    :param figure: what is measured.
+    :param adapters: whose; the worst of them counts.
+    :param count: for how many waits, looking every second.
+    :param latency: seconds after which the service answers.
+    :param is_least: whether more is better.
+    :param digits: after the point.
+    """
+
+    what: str
+    unit: str
+    limit: float
+    figure: Figure
+    adapters: Sequence[str] = _EACH
+    count: int = 1000
+    latency: float = 0.0
+    is_least: bool = False
+    digits: int = 1
+
+
+def _milliseconds(value: float | None) -> float | None:
+    return None if value is None else 1e3 * value
+
+
+LINES: tuple[Line, ...] = (
+    Line(
+        "CPU for each check of a run, where polls coalesce",
+        "ms",
+        0.05,
+        lambda one: _milliseconds(one.cpu_per_check),
+        _COALESCING,
+        digits=3,
+    ),
+    Line(
+        "CPU for each check of a run, where they can't",
+        "ms",
+        0.5,
+        lambda one: _milliseconds(one.cpu_per_check),
+        _ALONE,
+        digits=3,
+    ),
+    Line(
+        "polls done of those due",
+        "%",
+        95,
+        lambda one: None if one.done_of_due is None else 100 * one.done_of_due,
+        is_least=True,
+    ),
+    Line("event-loop lag, p99", "ms", 20, lambda one: _milliseconds(one.lag and one.lag.p99)),
+    Line("an end is seen, p99", "s", 1.1, lambda one: one.delay_p99, digits=2),
+    Line("memory for each waiting trigger", "KB", 15, lambda one: one.memory_per_trigger / 1024),
+    Line("connections opened, in all", "", 16, lambda one: float(one.connections_in_all), digits=0),
+    Line("500 triggers started, API of 50 ms", "s", 1.5, lambda one: one.start, count=500, latency=0.05, digits=2),
+)
+#: Of imports: milliseconds, and modules that are not Airflow's own.
+IMPORT_LIMITS = (12.0, 15)
+
+
+def budget_table(results: Results) -> str:
+    """Give the promises, and what was measured: of several measurements the median, of several ways the worst."""
+    rows = [*_import_rows(results), *(_row(line, results) for line in LINES)]
+    return table(["What", "Promised", "Measured", "Kept", "Best of the peers"], rows)
+
+
+def _row(line: Line, results: Results) -> list[str]:
+    fitting = [one for one in results.waited if (one.count, one.latency, one.poll) == (line.count, line.latency, 1.0)]
+    ours = {name: _median(line, fitting, name) for name in line.adapters}
+    peers = [_median(line, fitting, name) for name, adapter in ADAPTERS.items() if not adapter.is_ours]
+    known = [value for value in ours.values() if value is not None]
+    others = [value for value in peers if value is not None]
+    is_whole = len(known) == len(ours)
+    worst, best = (min, max) if line.is_least else (max, min)
+    kept = "?"
+    if is_whole:
+        measured = worst(known)
+        kept = "yes" if (measured >= line.limit if line.is_least else measured <= line.limit) else "**no**"
+    bound = "≥" if line.is_least else "≤"
+    unit = f" {line.unit}" if line.unit else ""
+    return [
+        f"{line.what}; N = {line.count:,}",
+        f"{bound} {line.limit:g}{unit}",
+        f"{number(worst(known), line.digits)}{unit}" if is_whole else "not measured",
+        kept,
+        f"{number(best(others), line.digits)}{unit}" if others else "-",
+    ]
+
+
+def _median(line: Line, waited: Sequence[Waited], adapter: str) -> float | None:
+    values = [value for one in waited if one.adapter == adapter and (value := line.figure(one)) is not None]
+    return median(values) if values else None
+
+
+def _import_rows(results: Results) -> Iterator[list[str]]:
+    milliseconds, modules = IMPORT_LIMITS
+    ours = [one for one in results.imported if one.name == OURS.name]
+    if not ours:
+        yield ["imports, over Airflow itself", f"≤ {milliseconds:g} ms, ≤ {modules} modules", "not measured", "?", "-"]
+        return
+    cpu, others = 1e3 * median(one.cpu for one in ours), median(one.others for one in ours)
+    names = {one.name for one in results.imported} - {OURS.name}
+    peers = [
+        (1e3 * median(one.cpu for one in results.imported if one.name == name), name)
+        for name in names
+        if not name.startswith("Airflow")
+    ]
+    yield [
+        "imports, over Airflow itself: CPU, and modules that are not Airflow's",
+        f"≤ {milliseconds:g} ms, ≤ {modules}",
+        f"{number(cpu)} ms, {others:g}",
+        "yes" if cpu <= milliseconds and others <= modules else "**no**",
+        f"{number(min(peers)[0])} ms" if peers else "-",
+    ]

@@ -1,0 +1,96 @@
+"""Runs with a history that end by themselves: how often each way of waiting looks, and how soon it sees the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.benchmarks.adapters.histories import BEGIN_WITHIN, WAYS, Histories
+from tests.benchmarks.figures import part
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.session import Session
+from tests.support.processes import ProgramError
+
+#: Seconds after the end of the last run in which it has to be seen: no way looks less often than once a minute.
+_SLACK = 75.0
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """
+    How one way of waiting did.
+
+    :param interval: seconds between two looks; None for adaptive.
+    :param is_shared: whether the runs are of streams of one sync.
+    :param typical: about how many seconds runs took.
+    :param count: how many there were.
+    :param requests: how many requests they took.
+    :param delays: how many seconds after its end each run was seen to be over, ascending.
+    :param bad: events that said something else.
+    :param said: some of these.
+    """
+
+    interval: float | None
+    is_shared: bool
+    typical: float
+    count: int
+    requests: int
+    delays: Sequence[float]
+    bad: int
+    said: Sequence[str]
+
+    def delay(self, share: float) -> float | None:
+        """Give within how many seconds a share of the ends was seen."""
+        return part(self.delays, share)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Followed:
+        """Read what :meth:`as_dict` gave."""
+        return cls(**data)
+
+
+def measure_by_history(typical: float, group: int, python: str = sys.executable) -> list[Followed]:
+    """
+    Wait for the same runs in all ways, at the same time, through one server.
+
+    :param typical: about how many seconds runs take.
+    :param group: how many runs each way waits for.
+    :param python: the interpreter that is measured.
+    :raises ProgramError: the stub or the client broke down, or some end was not seen.
+    """
+    histories = Histories(typical, group)
+    plan = Plan(Histories.name, histories.count, typical=typical, group=group)
+    with Session(plan, python) as session:
+        began = time.monotonic()
+        session.ask_stub("begin", at=time.time())
+        session.tell_client("go")
+        told = None
+        deadline = began + BEGIN_WITHIN + histories.longest + _SLACK
+        while told is None or told["what"] != "done":
+            told = session.hear_client(max(0.0, deadline - time.monotonic()))
+            if told is None:
+                raise ProgramError("Not all ends were seen in time.")
+        asked = dict(session.ask_stub("asked")[1]["asked"])
+    seen: dict[int, list[tuple[float, str | None]]] = {}
+    for run, at, said in told["events"]:
+        seen.setdefault(run // group, []).append((at - began - histories.ends(run), said))
+    return [
+        Followed(
+            interval=interval,
+            is_shared=is_shared,
+            typical=typical,
+            count=group,
+            requests=asked.get(number, 0),
+            delays=sorted(delay for delay, said in seen.get(number, ()) if said is None),
+            bad=sum(said is not None for _, said in seen.get(number, ())),
+            said=[said for _, said in seen.get(number, ()) if said is not None][:3],
+        )
+        for number, (interval, is_shared) in enumerate(WAYS)
+    ]

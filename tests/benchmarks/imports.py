@@ -1,0 +1,166 @@
+"""
+What a DAG file pays for its imports.
+
+``python -m tests.benchmarks.imports MODULE...`` imports them, over Airflow itself, and prints what it took.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.benchmarks.environment import process_env
+from tests.benchmarks.figures import memory_of
+
+#: Seconds in which one interpreter has to be done.
+_LIMIT = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Importable:
+    """
+    What a DAG file imports.
+
+    :param name: in the table.
+    :param distribution: that has to be installed.
+    :param modules: operators, sensors and triggers.
+    """
+
+    name: str
+    distribution: str
+    modules: tuple[str, ...]
+
+
+_OURS = "airflow_provider_datapipe"
+OURS = Importable(
+    "datapipe",
+    "airflow-provider-datapipe",
+    (
+        *(f"{_OURS}.operators.{module}" for module in ("elt", "orchestration", "reverse_etl", "transform")),
+        f"{_OURS}.sensors.run",
+        f"{_OURS}.triggers.run",
+    ),
+)
+IMPORTABLE: tuple[Importable, ...] = (
+    OURS,
+    Importable(
+        "airbyte",
+        "apache-airflow-providers-airbyte",
+        tuple(f"airflow.providers.airbyte.{part}.airbyte" for part in ("operators", "sensors", "triggers")),
+    ),
+    Importable(
+        "dbt_cloud",
+        "apache-airflow-providers-dbt-cloud",
+        tuple(f"airflow.providers.dbt.cloud.{part}.dbt" for part in ("operators", "sensors", "triggers")),
+    ),
+    Importable(
+        "fivetran",
+        "airflow-provider-fivetran-async",
+        tuple(f"fivetran_provider_async.{part}" for part in ("operators", "sensors", "triggers")),
+    ),
+    # It has no triggers.
+    Importable(
+        "hightouch",
+        "airflow-provider-hightouch",
+        tuple(f"airflow_provider_hightouch.{part}.hightouch" for part in ("operators", "sensors")),
+    ),
+    Importable("Airflow's `triggers.base` alone", "apache-airflow", ("airflow.triggers.base",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """
+    What it took. Seconds and bytes.
+
+    :param name: what was imported.
+    :param wall: the time.
+    :param cpu: the CPU.
+    :param modules: how many are new.
+    :param others: how many of them are not Airflow's own.
+    :param memory: how much more there is in use.
+    :param largest: the packages with the most new modules.
+    """
+
+    name: str
+    wall: float
+    cpu: float
+    modules: int
+    others: int
+    memory: int
+    largest: Mapping[str, int]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Imported:
+        """Read what :meth:`as_dict` gave."""
+        return cls(**data)
+
+
+def measure_imports(names: list[str], repetitions: int, python: str = sys.executable) -> Iterator[Imported]:
+    """
+    Import each in a fresh interpreter, in turns.
+
+    :param names: what to import.
+    :param repetitions: how often; once more, before, fills the caches.
+    :param python: the interpreter that is measured.
+    """
+    with TemporaryDirectory(prefix="datapipe-bench-") as folder:
+        # Without the trust that others need: some libraries read it when they are imported.
+        env = process_env(Path(folder) / "airflow")
+        for repetition in range(-1, repetitions):
+            for each in IMPORTABLE:
+                if each.name not in names:
+                    continue
+                command = [python, "-m", "tests.benchmarks.imports", *each.modules]
+                done = subprocess.run(  # noqa: S603 - our own module
+                    command, env=env, cwd=folder, capture_output=True, text=True, check=True, timeout=_LIMIT
+                )
+                if repetition >= 0:
+                    yield Imported(name=each.name, **json.loads(done.stdout.splitlines()[-1]))
+
+
+def _package(module: str) -> str:
+    parts = module.split(".")
+    return ".".join(parts[:3]) if module.startswith("airflow.providers.") else parts[0]
+
+
+def main(modules: list[str]) -> None:
+    """Import modules, and print what it took."""
+    import airflow  # noqa: F401
+    from airflow.sdk import DAG, BaseOperator  # noqa: F401
+
+    gc.collect()
+    before, memory = set(sys.modules), memory_of("self")
+    wall, cpu = time.perf_counter(), time.process_time()
+    for module in modules:
+        importlib.import_module(module)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    memory = memory_of("self") - memory
+    packages = Counter(_package(module) for module in set(sys.modules) - before)
+    took = {
+        "wall": wall,
+        "cpu": cpu,
+        "modules": packages.total(),
+        "others": packages.total() - packages["airflow"],
+        "memory": memory,
+        "largest": dict(packages.most_common(4)),
+    }
+    print(json.dumps(took))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

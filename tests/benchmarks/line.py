@@ -1,0 +1,58 @@
+"""What the processes of a measurement tell each other: lines of JSON over loopback."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from typing import Any
+
+
+class LineClosedError(Exception):
+    """The other side has gone."""
+
+
+class Line:
+    """
+    One end of a line. Nothing that is read is lost when a wait is given up.
+
+    :param connected: a connected socket.
+    """
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self._unread = b""
+
+    @classmethod
+    def to(cls, port: int) -> Line:
+        """Call whoever listens on a port of this machine."""
+        return cls(socket.create_connection(("127.0.0.1", port)))
+
+    def tell(self, what: str, **more: Any) -> None:
+        """Say something."""
+        self._socket.sendall(json.dumps({"what": what, **more}).encode() + b"\n")
+
+    def hear(self, limit: float | None = None) -> dict[str, Any] | None:
+        """
+        Give what is said next; None if nothing is in time.
+
+        :param limit: seconds to wait; None for as long as it takes.
+        :raises LineClosedError: the other side has gone.
+        """
+        deadline = None if limit is None else time.monotonic() + limit
+        while b"\n" not in self._unread:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([self._socket], [], [], left)[0]:
+                return None
+            received = self._socket.recv(1 << 16)
+            if not received:
+                raise LineClosedError
+            self._unread += received
+        line, _, self._unread = self._unread.partition(b"\n")
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()

@@ -1,0 +1,47 @@
+"""What the driver tells the processes that it starts, as their only argument."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from tests.benchmarks.adapters import ADAPTERS, Adapter, Histories
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """
+    One measurement.
+
+    :param adapter: name of what waits; ``histories`` for :class:`~tests.benchmarks.adapters.histories.Histories`.
+    :param count: how many runs are waited for.
+    :param poll: seconds between two looks.
+    :param latency: seconds after which the stub answers.
+    :param ramp: in how many seconds the triggers start.
+    :param typical: about how many seconds runs take that have a history.
+    :param group: how many of these each way waits for.
+    """
+
+    adapter: str
+    count: int
+    poll: float = 1.0
+    latency: float = 0.0
+    ramp: float = 1.0
+    typical: float = 60.0
+    group: int = 100
+
+    def make(self) -> Adapter:
+        """Make what waits."""
+        if self.adapter == Histories.name:
+            return Histories(self.typical, self.group)
+        return ADAPTERS[self.adapter]()
+
+    def as_json(self) -> str:
+        """Give it as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what :meth:`as_json` gave."""
+        return cls(**json.loads(text))

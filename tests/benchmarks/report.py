@@ -1,0 +1,204 @@
+"""The tables of ``docs/performance.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from tests.benchmarks.adapters import ADAPTERS
+from tests.benchmarks.budget import budget_table
+from tests.benchmarks.environment import ROOT
+from tests.benchmarks.figures import Lag, part
+from tests.benchmarks.imports import IMPORTABLE, OURS, Imported
+from tests.benchmarks.results import Results
+from tests.benchmarks.table import beside, number, table
+from tests.benchmarks.waits import Waited
+
+PAGE = ROOT / "docs" / "performance.md"
+BEGIN, END = "<!-- table: python -m tests.benchmarks report -->\n", "<!-- end of table -->\n"
+
+#: A column: its head, the figure, digits after the point.
+_Column = tuple[str, Callable[[Waited], float | None], int]
+
+
+def _lag(one: Lag | None) -> float | None:
+    return None if one is None else 1e3 * one.p99
+
+
+def _times(factor: float, value: float | None) -> float | None:
+    return None if value is None else factor * value
+
+
+_STEADY: tuple[_Column, ...] = (
+    ("CPU per check, ms", lambda one: _times(1e3, one.cpu_per_check), 3),
+    ("CPU per trigger and second, ms", lambda one: 1e3 * one.cpu_per_trigger, 3),
+    ("Polls done of due, %", lambda one: _times(100, one.done_of_due), 0),
+    ("Requests per second", lambda one: one.requests / one.window, 1),
+    ("Loop lag p99, ms", lambda one: _lag(one.lag), 1),
+    ("End seen p50, s", lambda one: one.delay_p50, 2),
+    ("p99, s", lambda one: one.delay_p99, 2),
+    ("Memory per trigger, KB", lambda one: one.memory_per_trigger / 1024, 1),
+)
+_EDGES: tuple[_Column, ...] = (
+    ("Started, s", lambda one: one.start, 2),
+    ("CPU of the start, s", lambda one: one.start_cpu, 2),
+    ("Loop lag at the start, at most, ms", lambda one: one.lag_start and 1e3 * one.lag_start.most, 0),
+    ("at the end, ms", lambda one: one.lag_end and 1e3 * one.lag_end.most, 0),
+    ("Connections in all", lambda one: float(one.connections_in_all), 0),
+    ("Requests in all", lambda one: float(one.requests_in_all), 0),
+)
+_ADAPTIVE: tuple[_Column, ...] = (
+    ("CPU per trigger and second, ms", lambda one: 1e3 * one.cpu_per_trigger, 4),
+    ("Requests per second", lambda one: one.requests / one.window, 1),
+    ("Checks per second", lambda one: one.checks / one.window, 1),
+    ("Loop lag p99, ms", lambda one: _lag(one.lag), 1),
+    ("Memory per trigger, KB", lambda one: one.memory_per_trigger / 1024, 1),
+    ("Started, s", lambda one: one.start, 2),
+)
+#: More is better.
+_UPWARDS = frozenset({"Polls done of due, %"})
+
+
+def report(results: Results) -> str:
+    """Write all tables that the results allow."""
+    parts = [_machines(results), "## The budget\n\n" + budget_table(results)]
+    if results.imported:
+        parts.append("## Imports\n\n" + _imports(results.imported))
+    scenarios = sorted({(one.latency, one.poll) for one in results.waited if not ADAPTERS[one.adapter].is_adaptive})
+    for latency, poll in scenarios:
+        waited = [
+            one
+            for one in results.waited
+            if (one.latency, one.poll) == (latency, poll) and not ADAPTERS[one.adapter].is_adaptive
+        ]
+        parts.append(
+            f"## Waiting, a look every {poll:g} s, an API that answers after {1e3 * latency:.0f} ms\n\n"
+            + _waits(waited, _STEADY)
+            + "\nStart and end of the same:\n\n"
+            + _waits(waited, _EDGES)
+        )
+    adaptive = [one for one in results.waited if ADAPTERS[one.adapter].is_adaptive]
+    if adaptive:
+        parts.append("## Waiting adaptively, in the midst of runs of ten minutes\n\n" + _waits(adaptive, _ADAPTIVE))
+    parts += _followed(results)
+    if notes := list(_notes(results)):
+        parts.append("## What else was seen\n\n" + "".join(f"- {note}\n" for note in notes))
+    return "\n".join(parts)
+
+
+def write(text: str, page: Path = PAGE) -> None:
+    """Put the tables into their place on the page."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} has no place for the tables.")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+def _machines(results: Results) -> str:
+    days = sorted({machine.day for machine in results.machines})
+    lines = []
+    for machine in {(m.processor, m.cores, m.memory_gb, m.system): m for m in results.machines}.values():
+        versions = ", ".join(f"{name} {version}" for name, version in sorted(machine.versions.items()))
+        lines.append(
+            f"Measured on {' and '.join(days)}: {machine.processor}, {machine.cores} cores, {machine.memory_gb:g} GB, "
+            f"{machine.system}. Versions: {versions}.\n"
+        )
+    return "\n".join(lines)
+
+
+def _imports(imported: Sequence[Imported]) -> str:
+    rows = []
+    for name in (each.name for each in IMPORTABLE):
+        these = [one for one in imported if one.name == name]
+        if not these:
+            continue
+        cpu = 1e3 * median(one.cpu for one in these)
+        ratio = ""
+        if name == OURS.name:
+            peers = {one.name for one in imported} - {OURS.name, IMPORTABLE[-1].name}
+            ratio = beside(cpu, [1e3 * median(one.cpu for one in imported if one.name == peer) for peer in peers])
+        largest = ", ".join(f"{package} {count}" for package, count in these[0].largest.items())
+        rows.append(
+            [
+                name,
+                number(1e3 * median(one.wall for one in these)),
+                number(cpu) + ratio,
+                f"{median(one.modules for one in these):g}",
+                f"{median(one.others for one in these):g}",
+                number(median(one.memory for one in these) / 2**20),
+                largest,
+            ]
+        )
+    head = ["What", "Wall, ms", "CPU, ms", "New modules", "not Airflow's", "Memory, MB", "Most modules"]
+    return table(head, rows)
+
+
+def _waits(waited: Sequence[Waited], columns: Sequence[_Column]) -> str:
+    rows = []
+    for count in sorted({one.count for one in waited}):
+        these = [one for one in waited if one.count == count]
+        figures = {
+            name: [_median(figure, [one for one in these if one.adapter == name]) for _, figure, _ in columns]
+            for name in ADAPTERS
+            if any(one.adapter == name for one in these)
+        }
+        peers = [values for name, values in figures.items() if not ADAPTERS[name].is_ours]
+        for name, values in figures.items():
+            cells = [f"{count:,}", name]
+            for place, ((head, _, digits), value) in enumerate(zip(columns, values, strict=True)):
+                is_compared = ADAPTERS[name].is_ours and head not in _UPWARDS
+                ratio = beside(value, [peer[place] for peer in peers]) if is_compared else ""
+                cells.append(number(value, digits) + ratio)
+            rows.append(cells)
+    return table(["N", "Who waits", *(head for head, _, _ in columns)], rows)
+
+
+def _median(figure: Callable[[Waited], float | None], waited: Sequence[Waited]) -> float | None:
+    values = [value for one in waited if (value := figure(one)) is not None]
+    return median(values) if values else None
+
+
+def _followed(results: Results) -> Iterator[str]:
+    for typical in sorted({one.typical for one in results.followed}):
+        rows = []
+        these = [one for one in results.followed if one.typical == typical]
+        for is_shared in (False, True):
+            for interval in sorted({one.interval for one in these}, key=lambda value: value or 1e9):
+                ways = [one for one in these if (one.is_shared, one.interval) == (is_shared, interval)]
+                if not ways:
+                    continue
+                delays = [delay for one in ways for delay in one.delays]
+                count = sum(one.count for one in ways)
+                rows.append(
+                    [
+                        "streams of one sync" if is_shared else "each alone",
+                        "adaptive" if interval is None else f"every {interval:g} s",
+                        f"{count}",
+                        number(sum(one.requests for one in ways) / count, 1),
+                        *(number(part(delays, share), 1) for share in (0.5, 0.95)),
+                        number(max(delays, default=None), 1),
+                    ]
+                )
+        head = ["Runs", "Looks", "N", "Requests per run", "End seen p50, s", "p95, s", "at the latest, s"]
+        yield f"## Runs of about {typical:g} s that have a history\n\n" + table(head, rows)
+
+
+def _notes(results: Results) -> Iterator[str]:
+    for one in results.waited:
+        what = f"{one.adapter}, N = {one.count:,}, {1e3 * one.latency:.0f} ms"
+        if one.started < one.count:
+            yield f"{what}: only {one.started:,} of the triggers had started when the measured time began."
+        if not ADAPTERS[one.adapter].is_adaptive and one.events < one.count:
+            yield f"{what}: {one.events:,} ends were seen, {one.bad} events said something else."
+        if one.not_found:
+            yield f"{what}: {one.not_found} requests were for what is not there."
+    for followed in results.followed:
+        if len(followed.delays) < followed.count:
+            yield f"Runs of {followed.typical:g} s: {len(followed.delays)} of {followed.count} ends were seen."
+    for failure in results.failures:
+        yield (
+            f"{failure['what']}, N = {failure['count']:,}, {1e3 * failure['latency']:.0f} ms: not measured "
+            f"({failure['why'].splitlines()[0][:200]})."
+        )

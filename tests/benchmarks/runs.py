@@ -1,0 +1,100 @@
+"""The runs that the stub tells of, and what it counts while it is asked."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+#: Runs with numbers from here on are over already: triggers are warmed up with them.
+WARM = 9_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """
+    What the stub has counted.
+
+    :param at: when, by the monotonic clock.
+    :param cpu: seconds of CPU that the stub has used.
+    :param requests: how many were answered.
+    :param checks: how often an answer showed one of the runs that are waited for.
+    :param connections: how many were opened.
+    :param open: how many are open.
+    :param seen: how many of the runs were shown at all.
+    :param not_found: how many requests were for what is not there.
+    """
+
+    at: float
+    cpu: float
+    requests: int
+    checks: int
+    connections: int
+    open: int
+    seen: int
+    not_found: int
+
+
+@dataclass(slots=True)
+class Runs:
+    """
+    Runs with numbers below a count, that are waited for.
+
+    :param count: how many there are.
+    :param began: when each began, as seconds since the epoch.
+    :param ends: when each ends by itself, as seconds since the epoch; None for when they are told to.
+    """
+
+    count: int
+    began: Callable[[int], float] = lambda _: 0.0
+    ends: Callable[[int], float] | None = None
+    requests: int = 0
+    checks: int = 0
+    connections: int = 0
+    open: int = 0
+    not_found: int = 0
+    #: When the request that is being answered came.
+    asked_at: float = 0.0
+    #: Of each run that was shown: when it was asked for, and when answered, until the start is over.
+    looks: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
+    is_starting: bool = True
+    #: How many requests there were for the runs of a group.
+    asked: Counter[int] = field(default_factory=Counter)
+    #: When all were told to end, by the monotonic clock.
+    ended_at: float | None = None
+
+    def is_over(self, run: int) -> bool:
+        """Tell, once for each answer, whether a run is over."""
+        if run >= WARM:
+            return True
+        if run < self.count:
+            self.checks += 1
+            looks = self.looks.setdefault(run, [])
+            if self.is_starting:
+                looks.append((self.asked_at, time.monotonic()))
+        return self.ended_at is not None if self.ends is None else time.time() >= self.ends(run)
+
+    def finished(self, run: int) -> float:
+        """Tell when a run that is over ended, as its document says it."""
+        return self.began(run) + 600 if self.ends is None else self.ends(run)
+
+    def has_begun(self, run: int) -> bool:
+        """Tell whether a run has begun."""
+        return time.time() >= self.began(run)
+
+    def counts(self) -> dict[str, Any]:
+        """Give what was counted (:class:`Counts`)."""
+        return asdict(
+            Counts(
+                at=time.monotonic(),
+                cpu=time.process_time(),
+                requests=self.requests,
+                checks=self.checks,
+                connections=self.connections,
+                open=self.open,
+                seen=len(self.looks),
+                not_found=self.not_found,
+            )
+        )

@@ -1,0 +1,127 @@
+"""
+The service that is waited for: ``python -m tests.benchmarks.stub PORT CERTIFICATE PLAN``.
+
+As fast as Python can be, so that what waits is the bottleneck. It calls the driver's port, and then counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+import time
+from collections.abc import Callable
+from typing import cast
+from urllib.parse import unquote
+
+import httptools
+import uvloop
+
+from tests.benchmarks.adapters import Adapter
+from tests.benchmarks.plan import Plan
+from tests.benchmarks.runs import Runs
+
+
+class Service(asyncio.Protocol):
+    """
+    One connection to the service.
+
+    :param adapter: answers.
+    :param runs: what it tells of.
+    :param latency: seconds until an answer leaves.
+    """
+
+    def __init__(self, adapter: Adapter, runs: Runs, latency: float) -> None:
+        self._adapter = adapter
+        self._runs = runs
+        self._latency = latency
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpRequestParser(self)
+        self._url = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a connection, whose handshake is over."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._runs.connections += 1
+        self._runs.open += 1
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let it go."""
+        self._runs.open -= 1
+        self._transport = None
+
+    def data_received(self, data: bytes) -> None:
+        """Read on."""
+        self._parser.feed_data(data)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._url = b""
+
+    def on_url(self, url: bytes) -> None:
+        """Read a part of the address."""
+        self._url += url
+
+    def on_message_complete(self) -> None:
+        """Answer, now or later."""
+        asked_at, path = time.monotonic(), unquote(self._url.decode())
+        if self._latency:
+            # What it says is decided when it leaves, as in a service that is slow.
+            asyncio.get_running_loop().call_later(self._latency, self._answer, path, asked_at)
+        else:
+            self._answer(path, asked_at)
+
+    def _answer(self, path: str, asked_at: float) -> None:
+        if self._transport is None:
+            return
+        runs = self._runs
+        runs.requests += 1
+        runs.asked_at = asked_at
+        answer = self._adapter.answer(path, runs)
+        runs.not_found += answer is None
+        body = json.dumps(answer or {}).encode()
+        status = b"404 Not Found" if answer is None else b"200 OK"
+        head = b"HTTP/1.1 %s\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (status, len(body))
+        self._transport.write(head + body)
+
+
+async def _obey(port: int, service: int, adapter: Adapter, runs: Runs) -> None:
+    """Do as the driver says, until it hangs up."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+
+    def tell(**what: object) -> None:
+        writer.write(json.dumps(what).encode() + b"\n")
+
+    tell(what="stub", port=service)
+    while line := await reader.readline():
+        order = json.loads(line)
+        more: dict[str, object] = {}
+        match order["what"]:
+            case "begin":
+                adapter.begin(order["at"])
+            case "started":
+                runs.is_starting = False
+            case "end":
+                runs.ended_at = more["ended_at"] = time.monotonic()
+            case "looks":
+                more["looks"] = list(runs.looks.items())
+            case "asked":
+                more["asked"] = list(runs.asked.items())
+        tell(what="counts", counts=runs.counts(), **more)
+
+
+async def main(port: str, certificate: str, plan_text: str) -> None:
+    """Serve until the driver hangs up."""
+    plan = Plan.from_json(plan_text)
+    adapter = plan.make()
+    runs = adapter.runs(plan.count)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    connect: Callable[[], Service] = lambda: Service(adapter, runs, plan.latency)  # noqa: E731 - typed, it is short
+    server = await asyncio.get_running_loop().create_server(connect, "127.0.0.1", 0, ssl=context, backlog=4096)
+    await _obey(int(port), server.sockets[0].getsockname()[1], adapter, runs)
+
+
+if __name__ == "__main__":
+    uvloop.run(main(*sys.argv[1:]))

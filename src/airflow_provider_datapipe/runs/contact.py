@@ -38,12 +38,14 @@ class Contact:
     :param jitter: gives a number from 0 to 1.
     """
 
-    __slots__ = ("_failures", "_jitter", "_most", "allowed", "error", "paused_until")
+    __slots__ = ("_asked_until", "_failures", "_jitter", "_most", "allowed", "error", "paused_until")
 
     def __init__(self, most: int, jitter: Callable[[], float] = random.random) -> None:
         self._most = most
         self._jitter = jitter
         self._failures = 0
+        #: Until when the service asked for patience.
+        self._asked_until = 0.0
         #: How many requests may be under way.
         self.allowed = most
         #: Until when nothing is asked, as seconds since the epoch.
@@ -61,7 +63,7 @@ class Contact:
         """Take word that the service has answered."""
         self._failures = 0
         # The patience that a service asks for holds also where some answers still come.
-        if not (isinstance(self.error, RateLimitError) and now < self.paused_until):
+        if now >= self._asked_until:
             self.error = None
             self.paused_until = 0.0
         self.allowed = min(self._most, self.allowed + 1)
@@ -76,4 +78,6 @@ class Contact:
             pause = min(_LONGEST, _SHORTEST * 2.0 ** min(self._failures - 1, 10))
             self.paused_until = now + pause * (0.5 + self._jitter() / 2)
         if isinstance(error, ApiError) and error.retry_after is not None:
-            self.paused_until = max(self.paused_until, now + error.retry_after)
+            self.paused_until = self._asked_until = max(self.paused_until, now + error.retry_after)
+        elif isinstance(error, RateLimitError):
+            self._asked_until = self.paused_until

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.sharing import Mark, Shared, Unclear, shared_by
 from airflow_provider_datapipe.runs.wait import End, Watch
 
@@ -30,7 +31,7 @@ _STRIKES = 3
 #: Seconds between two searches for waits that are over although nothing was answered.
 _SWEEP = 5.0
 #: The longest that a shared request which fails by itself is left alone, in seconds.
-_LONGEST_HOLD = 60.0
+_LONGEST_HOLD = 600.0
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +43,9 @@ class _Source:
     due: float = math.inf
     busy: bool = False
     not_before: float = 0.0
+    #: How often in a row a shared request has failed, and when it did so last.
     failures: int = 0
+    failed_at: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -54,6 +57,11 @@ class _Place:
     looks_left: int = 0
     confirm_at: float = 0.0
     strikes: int = 0
+    #: How often in a row the shared request has failed, and until when the run is looked at itself for that.
+    failures: int = 0
+    alone_until: float = 0.0
+    #: Whether a change was shown after which the run should be over.
+    seems_over: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -95,6 +103,8 @@ class Looks:
         self._more: deque[Look] = deque()
         self._under_way = 0
         self._sweep_at = 0.0
+        #: When a run that was looked at itself was shown last.
+        self._shown_at = 0.0
 
     def __len__(self) -> int:
         """Count the runs that are waited for."""
@@ -138,32 +148,28 @@ class Looks:
         """Take the answer to a look, and give the waits that have ended."""
         self.contact.answered(now)
         source = look.source
-        source.failures, source.not_before = 0, 0.0
         if isinstance(source.key, Shared):
+            source.failures = 0
             ends = self._read_shared(source.key, look, answer, now)
         else:
+            self._shown_at = now
             ends = self._read_direct(look, answer, now)
         self._finish(look, now)
         return ends
 
     def failed(self, look: Look, error: DatapipeError, now: float) -> Ends:
         """Take the failure of a look, and give the waits that have ended."""
-        if is_of_connection(error):
+        of_connection = is_of_connection(error)
+        if of_connection:
             self.contact.failed(error, now)
         else:
             # Whatever is wrong, the service is there.
             self.contact.answered(now)
-        source = look.source
-        watches = self._present(look)
-        if not isinstance(source.key, Shared):
-            ends = self._gather((watch, watch.failed(error, now)) for watch in watches)
+        if isinstance(look.source.key, Shared):
+            ends = self._failed_shared(look, error, now, by_itself=not of_connection)
         else:
-            ends = self._gather((watch, watch.unreachable(error, now)) for watch in watches)
-            source.failures += 1
-            source.not_before = now + min(_LONGEST_HOLD, 2.0 ** min(source.failures - 1, 10))
-            if not is_of_connection(error):
-                for watch in self._present(look):
-                    self._look_itself(watch, now)
+            judged = ((watch, watch.failed(error, now, rarer=not of_connection)) for watch in self._present(look))
+            ends = self._gather(judged)
         self._finish(look, now)
         return ends
 
@@ -178,10 +184,11 @@ class Looks:
         return self._gather(
             (
                 watch,
-                (watch.expired(now) if watch.due <= now else None)
-                or (watch.unreachable(error, now - patience) if error else None),
+                watch.expired(now) or (watch.unreachable(error, now - patience) if error else None),
             )
             for watch in self._places
+            # Nobody has tried to look at the others, however long ago they were seen.
+            if watch.due <= now
         )
 
     def _next_page(self, now: float) -> Look | None:
@@ -227,8 +234,12 @@ class Looks:
             place = self._places[watch]
             place.looks_left = _CONFIRM_LOOKS
             place.confirm_at = now + _CONFIRM_SECONDS * (1 + self._jitter())
-            shared = shared_by(watch.reference) if place.strikes < _STRIKES else None
-            self._move(watch, shared or _direct(watch))
+            if place.seems_over and watch.outcome is Outcome.RUNNING:
+                # One of the two lags behind: it is looked at again as if it had just changed.
+                place.mark = ()
+            place.seems_over = False
+            alone = place.strikes >= _STRIKES or now < place.alone_until
+            self._move(watch, (None if alone else shared_by(watch.reference)) or _direct(watch))
         return self._gather(ends)
 
     def _read_shared(self, shared: Shared, look: Look, answer: Any, now: float) -> Ends:
@@ -237,6 +248,7 @@ class Looks:
         missing: list[Watch] = []
         for watch in self._present(look):
             place = self._places[watch]
+            place.failures = 0
             item = shared.find(watch.reference, shown)
             if item is None:
                 missing.append(watch)
@@ -249,6 +261,7 @@ class Looks:
             else:
                 # A check without a change says nothing against what is shown.
                 place.strikes += mark != place.mark
+                place.seems_over = place.mark not in (None, mark) and not shared.is_going(item)
                 place.mark = mark
                 seen = shared.read(watch.reference, item)
                 if seen is Unclear.UNCLEAR:
@@ -259,6 +272,26 @@ class Looks:
                 ends.append((watch, end))
         self._pursue(shared, look, answer, missing, now)
         return self._gather(ends)
+
+    def _failed_shared(self, look: Look, error: DatapipeError, now: float, *, by_itself: bool) -> Ends:
+        source = look.source
+        ends = self._gather((watch, watch.unreachable(error, now)) for watch in self._present(look))
+        source.failures += 1
+        # A gateway may give up on this one request: then runs are shown meanwhile.
+        by_itself |= source.failures > _STRIKES and self._shown_at > source.failed_at
+        source.failed_at = now
+        watches = self._present(look)
+        if by_itself:
+            asked = error.retry_after if isinstance(error, ApiError) else None
+            for watch in watches:
+                place = self._places[watch]
+                place.alone_until = now + max(min(_LONGEST_HOLD, 2.0 ** min(place.failures, 10)), asked or 0.0)
+                place.failures += 1
+                self._look_itself(watch, now)
+        elif source.failures >= _STRIKES and watches:
+            # One finds out.
+            self._look_itself(watches[0], now)
+        return ends
 
     def _pursue(self, shared: Shared, look: Look, answer: Any, missing: list[Watch], now: float) -> None:
         """Look for the runs that an answer did not show: on the next page, or each by itself."""

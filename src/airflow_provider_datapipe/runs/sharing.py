@@ -69,6 +69,10 @@ class Shared(ABC):
     def mark(self, item: Any) -> Mark:
         """Give the part of what is shown that changes when the run gets on."""
 
+    def is_going(self, item: Any) -> bool:
+        """Tell whether a run that has begun is shown as going."""
+        return True
+
     def read(self, reference: Reference, item: Any) -> Observation | Unclear:
         """Read where the run stands, when its mark has changed."""
         return Unclear.UNCLEAR
@@ -139,6 +143,12 @@ class SyncStatus(Shared):
             latest.get("started_at"),
             latest.get("finished_at"),
         )
+
+    @override
+    def is_going(self, item: _Glances) -> bool:
+        active = item.get("active_sync")
+        # One that is only due has not begun.
+        return bool(active and active.get("started_at"))
 
 
 class _RunPage(TypedDict, total=False):

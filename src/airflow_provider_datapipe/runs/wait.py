@@ -21,6 +21,8 @@ _LONGEST_BACKOFF = 300.0
 _NOTHING_KNOWN = History()
 #: Seconds after the deadline in which runs still get their last look.
 _GRACE = 10.0
+#: Seconds from which a look that is late was held up.
+_HELD_UP = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +197,23 @@ class Watch:
             return self._not_scheduled(now - since)
         return self._again(now, self._next_look(now, was_due))
 
-    def failed(self, error: DatapipeError, now: float) -> End | None:
-        """Take a look that failed; give the end, or None when it is to be tried again."""
+    def failed(self, error: DatapipeError, now: float, *, rarer: bool = True) -> End | None:
+        """
+        Take a look that failed; give the end, or None when it is to be tried again.
+
+        :param error: why.
+        :param now: seconds since the epoch.
+        :param rarer: whether to look ever more rarely; not where the whole connection is slowed down already.
+        """
         if isinstance(error, ApiError) and error.status in _NOT_THERE:
             return self._end(EndReason.VANISHED, str(error))
         if end := self.unreachable(error, now):
             return end
-        self._failures += 1
-        interval = self._interval(now)
-        backoff = min(_LONGEST_BACKOFF, interval * 2 ** min(self._failures - 1, 10))
-        delay = max(interval, backoff * (0.5 + self._jitter() / 2))
+        delay = interval = self._interval(now)
+        if rarer:
+            self._failures += 1
+            backoff = min(_LONGEST_BACKOFF, interval * 2 ** min(self._failures - 1, 10))
+            delay = max(interval, backoff * (0.5 + self._jitter() / 2))
         if isinstance(error, ApiError) and error.retry_after is not None:
             # Never earlier than the service asks for.
             delay = max(delay, error.retry_after)
@@ -237,6 +246,9 @@ class Watch:
     def _next_look(self, now: float, was_due: float | None) -> float:
         """Give the seconds until the next look."""
         late = 0.0 if was_due is None else now - was_due
+        if late > _HELD_UP:
+            # Not a slow answer: all were held up, and need not be looked at twice for it.
+            late = 0.0
         return max(self._interval(now) - late, 0.0)
 
     def _interval(self, now: float) -> float:

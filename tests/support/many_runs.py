@@ -1,0 +1,218 @@
+"""A service with many runs that end by the clock: as a function of what is asked, and as a real server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+from aiohttp import web
+
+
+def stamp(seconds: float) -> str:
+    """Write a moment as the interface does."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(slots=True)
+class Run:
+    """
+    One run.
+
+    :param started_at: when it began, as seconds since the epoch.
+    :param ends_at: when it ends.
+    :param ends_as: its status then.
+    """
+
+    started_at: float
+    ends_at: float
+    ends_as: str = "COMPLETED"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request that arrived."""
+
+    path: str
+    at: float
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One answer: a JSON value, or bytes as they are."""
+
+    status: int = 200
+    body: Any = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def encoded(self) -> bytes:
+        """Give the body as sent."""
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+#: Answers in place of the service: is given the path and the moment; None where the service is to answer itself.
+Fault = Callable[[str, float], Said | None]
+
+
+class ManyRuns:
+    """
+    Runs of ELT streams, orchestrations and reverse ETL syncs, each known by its id, and what shows them.
+
+    Stream ``s`` of sync ``y`` has one run, ``y.s``, and its name is its id.
+    """
+
+    def __init__(self) -> None:
+        self.streams: dict[str, dict[str, Run]] = {}
+        self.orchestrations: dict[str, Run] = {}
+        self.reverse_etl: dict[str, Run] = {}
+        #: Seconds that the status of a sync lags behind the runs, and the runs behind the truth.
+        self.status_lag = self.run_lag = 0.0
+        #: Changes the status of a sync before it is given.
+        self.forge: Callable[[dict[str, Any]], Any] = lambda status: status
+        self.fault: Fault = lambda path, now: None
+        self.asked: list[Asked] = []
+        #: The keys that are accepted; None for all.
+        self.keys: set[str] | None = None
+
+    def answer(self, path: str, now: float, headers: Mapping[str, str] | None = None) -> Said:
+        """Answer a GET."""
+        self.asked.append(Asked(path, now, headers or {}))
+        if headers is not None and self.keys is not None and headers.get("x-api-key") not in self.keys:
+            return Said(401, {"error_code": "unauthorized", "message": "wrong key"})
+        return self.fault(path, now) or self._answer(path, now)
+
+    def count(self, begin: str = "", since: float = 0.0) -> int:
+        """Count the requests whose paths begin so."""
+        return sum(each.path.startswith(begin) and each.at >= since for each in self.asked)
+
+    @property
+    def per_path(self) -> Counter[str]:
+        """Count the requests by path."""
+        return Counter(each.path for each in self.asked)
+
+    def _answer(self, path: str, now: float) -> Said:
+        address = urlsplit(path)
+        parts = address.path.strip("/").split("/")
+        query = {name: values[0] for name, values in parse_qs(address.query).items()}
+        seen = now - self.run_lag
+        if parts[0] == "elt_syncs" and parts[2:] == ["status"] and parts[1] in self.streams:
+            return Said(body=self.forge(self._status(parts[1], now - self.status_lag)))
+        if parts[0] == "elt_stream_runs" and len(parts) > 1:
+            sync_id, _, stream_id = parts[1].partition(".")
+            run = self.streams.get(sync_id, {}).get(stream_id)
+            more = {"elt_sync_id": sync_id, "elt_stream_id": stream_id}
+            return _one(parts[1], run, seen, more)
+        if parts[0] == "reverse_etl_sync_runs" and len(parts) > 1:
+            return _one(parts[1], self.reverse_etl.get(parts[1]), seen, {"reverse_etl_sync_id": "r"})
+        if parts[0] == "orchestration_runs":
+            if len(parts) > 1:
+                return _one(parts[1], self.orchestrations.get(parts[1]), seen, _due(parts[1], self.orchestrations))
+            return Said(body=self._list(query, seen))
+        return Said(404, {"error_code": "not_found", "message": "no such thing"})
+
+    def _status(self, sync_id: str, at: float) -> dict[str, Any]:
+        streams = []
+        for stream_id, run in self.streams[sync_id].items():
+            shown: dict[str, Any] = {"bytes_synced": 0, "started_at": stamp(run.started_at), "status": "RUNNING"}
+            stream: dict[str, Any] = {"name": stream_id}
+            if at >= run.ends_at:
+                stream["latest_sync"] = shown | {"status": run.ends_as, "finished_at": stamp(run.ends_at)}
+            elif at >= run.started_at:
+                stream["active_sync"] = shown
+            streams.append(stream)
+        return {"elt_sync_id": sync_id, "source_streams": streams}
+
+    def _list(self, query: Mapping[str, str], at: float) -> dict[str, Any]:
+        newest_first = sorted(self.orchestrations, key=lambda run_id: -self.orchestrations[run_id].started_at)
+        begin = newest_first.index(query["starting_after"]) + 1 if "starting_after" in query else 0
+        page = newest_first[begin : begin + int(query.get("limit", 10))]
+        more = begin + len(page) < len(newest_first)
+        runs = [_run(run_id, self.orchestrations[run_id], at, _due(run_id, self.orchestrations)) for run_id in page]
+        return {"data": runs, "has_more": more, **({"next_cursor": page[-1]} if more else {})}
+
+
+def _due(run_id: str, runs: Mapping[str, Run]) -> dict[str, str]:
+    run = runs.get(run_id)
+    return {"orchestration_id": "o", "due_at": stamp(run.started_at if run else 0.0)}
+
+
+def _one(run_id: str, run: Run | None, at: float, more: dict[str, Any]) -> Said:
+    if run is None:
+        return Said(404, {"error_code": "not_found", "message": "no such run"})
+    return Said(body=_run(run_id, run, at, more))
+
+
+def _run(run_id: str, run: Run, at: float, more: dict[str, Any]) -> dict[str, Any]:
+    shown = {"id": run_id, "started_at": stamp(run.started_at), "status": "RUNNING"} | more
+    if at >= run.ends_at:
+        shown |= {"status": run.ends_as, "finished_at": stamp(run.ends_at)}
+    return shown
+
+
+class ManyRunsServer:
+    """
+    Serves :class:`ManyRuns` over HTTP, from a thread of its own.
+
+    :param runs: what is served; may be changed at any time.
+    :param latency: seconds that an answer takes.
+    """
+
+    def __init__(self, runs: ManyRuns, latency: float = 0.0) -> None:
+        self.runs = runs
+        self.latency = latency
+        #: The most requests that were under way together, and the peers that ever connected.
+        self.most_under_way = 0
+        self.peers: set[Any] = set()
+        #: Paths that begin so are not answered.
+        self.hangs: tuple[str, ...] = ()
+        self._under_way = 0
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    async def _serve(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        self._ready.set()
+        await self._stopping.wait()
+        await runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._under_way += 1
+        self.most_under_way = max(self.most_under_way, self._under_way)
+        try:
+            self.peers.add(request.transport and request.transport.get_extra_info("peername"))
+            if request.path.startswith(self.hangs or "none"):
+                self.runs.asked.append(Asked(request.path_qs, time.time(), request.headers))
+                await self._stopping.wait()
+            if self.latency:
+                await asyncio.sleep(self.latency)
+            said = self.runs.answer(request.path_qs, time.time(), request.headers)
+        finally:
+            self._under_way -= 1
+        return web.Response(
+            status=said.status, body=said.encoded(), headers=said.headers, content_type="application/json"
+        )

@@ -1,0 +1,641 @@
+"""What is asked next, of a service with many runs, by a clock that the test turns."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from airflow_provider_datapipe.api.errors import DatapipeError, RequestTimeoutError, TransportError
+from airflow_provider_datapipe.api.exchange import Exchange, Head
+from airflow_provider_datapipe.api.settings import Settings
+from airflow_provider_datapipe.runs.looks import Look, Looks
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+from tests.support.many_runs import ManyRuns, Run, Said
+
+START = 1_000_000.0
+SETTINGS = Settings("https://api.example.com", "k")
+EVERY_5 = WaitPolicy(poll_interval=5.0)
+
+
+def read(look: Look, said: Said) -> Any:
+    """Read an answer as the clients do."""
+    exchange = Exchange(SETTINGS, look.request)
+    exchange.attempt()
+    return exchange.received(Head(said.status, HTTPStatus(said.status).phrase, said.headers), said.encoded())
+
+
+@dataclass
+class Simulation:
+    """
+    Looks at a service, in simulated time.
+
+    :param service: what is looked at.
+    :param most: the most requests at a time.
+    :param latency: seconds that an answer takes.
+    :param hangs: paths that begin so get no answer, which shows after a minute.
+    """
+
+    service: ManyRuns
+    most: int = 16
+    latency: float = 0.05
+    hangs: tuple[str, ...] = ()
+    now: float = START
+    ends: dict[str, tuple[End, float]] = field(default_factory=dict)
+    most_under_way: int = 0
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        self.looks = Looks(self.most, lambda: self.jitter)
+        self.watches: dict[Watch, str] = {}
+        self._answers: list[tuple[float, int, Look, float]] = []
+        self._numbers = itertools.count()
+
+    def wait(self, reference: Reference, policy: WaitPolicy = EVERY_5) -> Watch:
+        watch = Watch(reference, policy, self.now, lambda: self.jitter)
+        self.watches[watch] = f"{reference.run_id}#{len(self.watches)}"
+        self.looks.add(watch)
+        return watch
+
+    def wait_for_sync(self, sync_id: str, policy: WaitPolicy = EVERY_5) -> list[Watch]:
+        return [self.wait(stream(sync_id, name), policy) for name in self.service.streams[sync_id]]
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        until = self.now + seconds
+        while True:
+            self._take(self.looks.overdue(self.now))
+            while (look := self.looks.next(self.now)) is not None:
+                self._send(look)
+            wake = self.looks.wake_at(self.now) if self.looks.next(self.now) is None else self.now
+            at = min(max(wake, self.now + 0.001), self._answers[0][0] if self._answers else math.inf)
+            if at > until:
+                self.now = until
+                return
+            self.now = at
+            while self._answers and self._answers[0][0] <= self.now:
+                self._receive(*heapq.heappop(self._answers)[2:])
+
+    def end_of(self, run_id: str) -> End:
+        (end,) = [end for name, (end, _) in self.ends.items() if name.partition("#")[0] == run_id]
+        return end
+
+    def _send(self, look: Look) -> None:
+        assert look.request.once
+        hangs = self.hangs and look.request.path.startswith(self.hangs)
+        heapq.heappush(self._answers, (self.now + (60 if hangs else self.latency), next(self._numbers), look, self.now))
+        self.most_under_way = max(self.most_under_way, len(self._answers))
+
+    def _receive(self, look: Look, sent_at: float) -> None:
+        query = "&".join(f"{name}={value}" for name, value in look.request.query)
+        path = look.request.path + (f"?{query}" if query else "")
+        try:
+            if self.hangs and path.startswith(self.hangs):
+                self.service.asked.append(type(self.service.asked[0])(path, sent_at))
+                raise RequestTimeoutError("no answer", sent=True)
+            answer = read(look, self.service.answer(path, sent_at))
+        except DatapipeError as error:
+            self._take(self.looks.failed(look, error, self.now))
+        else:
+            self._take(self.looks.answered(look, answer, self.now))
+
+    def _take(self, ends: list[tuple[Watch, End]]) -> None:
+        for watch, end in ends:
+            name = self.watches[watch]
+            assert name not in self.ends, "one end each"
+            self.ends[name] = end, self.now
+            if end.reason is EndReason.RUN_OVER and watch.reference.kind == "elt_stream":
+                sync_id, _, stream_id = str(watch.reference.run_id).partition(".")
+                assert self.now >= self.service.streams[sync_id][stream_id].ends_at, "no false end"
+
+
+def stream(sync_id: str, name: str) -> Reference:
+    return Reference("elt_stream", name, name, run_id=f"{sync_id}.{name}", sync_id=sync_id)
+
+
+def orchestration(run_id: str) -> Reference:
+    return Reference("orchestration", "o", "nightly", run_id=run_id)
+
+
+def reverse_etl(run_id: str) -> Reference:
+    return Reference("reverse_etl", "r", "customers", run_id=run_id)
+
+
+def sync_of(count: int, ends_after: float, sync_id: str = "y") -> ManyRuns:
+    service = ManyRuns()
+    service.streams[sync_id] = {f"s{number}": Run(START - 10, START + ends_after) for number in range(count)}
+    return service
+
+
+def direct(count: int, ends_after: float) -> ManyRuns:
+    service = ManyRuns()
+    service.reverse_etl = {f"r{number}": Run(START - 10, START + ends_after) for number in range(count)}
+    return service
+
+
+def delays(simulation: Simulation) -> list[float]:
+    """Give how long after its end each run of a stream was known to be over."""
+    found = []
+    for name, (end, at) in simulation.ends.items():
+        assert end.reason is EndReason.RUN_OVER
+        sync_id, _, stream_id = name.partition("#")[0].partition(".")
+        found.append(at - simulation.service.streams[sync_id][stream_id].ends_at)
+    return found
+
+
+# Few requests.
+
+
+def test_several_waits_for_one_run_are_one_request() -> None:
+    simulation = Simulation(direct(1, 50))
+    for _ in range(7):
+        simulation.wait(reverse_etl("r0"))
+    simulation.run(60)
+    assert len(simulation.ends) == 7
+    # At 0, 5 ... 50 s.
+    assert simulation.service.per_path == {"/reverse_etl_sync_runs/r0": 11}
+
+
+def test_who_looks_more_often_is_not_held_up_by_who_looks_less_often() -> None:
+    simulation = Simulation(direct(1, 100))
+    for seconds in (60.0, 5.0):
+        simulation.wait(reverse_etl("r0"), WaitPolicy(poll_interval=seconds))
+    simulation.run(99)
+    assert simulation.service.count() == 20
+
+
+def test_the_streams_of_a_sync_cost_a_request_for_all_and_few_for_each() -> None:
+    simulation = Simulation(sync_of(100, 600))
+    simulation.wait_for_sync("y")
+    simulation.run(700)
+    assert len(delays(simulation)) == 100
+    assert max(delays(simulation)) <= 6
+    shared = simulation.service.count("/elt_syncs/y/status")
+    each = Counter(asked.path for asked in simulation.service.asked if asked.path.startswith("/elt_stream_runs/"))
+    assert 600 / 5 <= shared <= 600 / 5 + 3
+    # At first, at the end, and now and then.
+    assert max(each.values()) <= 2 + 600 / 120
+
+
+def test_one_stream_alone_is_looked_at_itself() -> None:
+    simulation = Simulation(sync_of(1, 50))
+    simulation.wait_for_sync("y")
+    simulation.run(60)
+    assert simulation.service.per_path == {"/elt_stream_runs/y.s0": 11}
+
+
+def test_runs_of_orchestrations_come_through_one_list_of_several_pages() -> None:
+    service = ManyRuns()
+    service.orchestrations = {f"o{number}": Run(START - number, START + 100) for number in range(250)}
+    simulation = Simulation(service)
+    for run_id in service.orchestrations:
+        simulation.wait(orchestration(run_id))
+    simulation.run(110)
+    assert len(simulation.ends) == 250
+    assert all(end.outcome is Outcome.SUCCEEDED for end, _ in simulation.ends.values())
+    # Three pages at 0, 5 ... 100 s, and no look at a single run.
+    assert service.count("/orchestration_runs") == 3 * 21
+    assert service.count("/orchestration_runs/") == 0
+
+
+def test_a_run_that_is_far_down_the_list_is_looked_at_itself() -> None:
+    service = ManyRuns()
+    service.orchestrations = {f"o{number}": Run(START - number, START + 100) for number in range(5000)}
+    simulation = Simulation(service)
+    for run_id in ("o1", "o2", "o4999"):
+        simulation.wait(orchestration(run_id))
+    simulation.run(200)
+    assert len(simulation.ends) == 3
+    # Once it was not shown several times in a row, the list is not asked for it any more.
+    assert service.count("/orchestration_runs?") <= 21
+    assert service.count("/orchestration_runs/o4999") <= 21 + 3
+
+
+def test_never_more_requests_than_allowed_at_a_time() -> None:
+    simulation = Simulation(direct(500, 300), most=4, latency=1.0)
+    for run_id in simulation.service.reverse_etl:
+        simulation.wait(reverse_etl(run_id))
+    simulation.run(60)
+    assert simulation.most_under_way == 4
+    assert simulation.service.count() >= 4 * 58
+
+
+# A status that can't be relied on.
+
+
+def each_stream(**snapshots: Any) -> Any:
+    def forge(status: dict[str, Any]) -> Any:
+        return status | {"source_streams": [{"name": each["name"], **snapshots} for each in status["source_streams"]]}
+
+    return forge
+
+
+def renamed(name: Callable[[str], dict[str, str]]) -> Any:
+    def forge(status: dict[str, Any]) -> Any:
+        streams = ({key: value for key, value in each.items() if key != "name"} for each in status["source_streams"])
+        names = [each["name"] for each in status["source_streams"]]
+        return status | {"source_streams": [each | name(old) for each, old in zip(streams, names, strict=True)]}
+
+    return forge
+
+
+NUMBERS = itertools.count()
+
+
+def always_new(status: dict[str, Any]) -> Any:
+    return each_stream(active_sync={"status": str(next(NUMBERS))})(status)
+
+
+LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "always the same": each_stream(active_sync={"status": "RUNNING", "started_at": "2026-01-01T00:00:00Z"}),
+    "over too early": each_stream(latest_sync={"status": "COMPLETED", "finished_at": "2026-01-01T00:00:00Z"}),
+    "without some": lambda status: status | {"source_streams": status["source_streams"][::2]},
+    "of one name": renamed(lambda name: {"name": "s0"}),
+    "without names": renamed(lambda name: {}),
+    "of other names": renamed(lambda name: {"name": name + "!"}),
+    "empty": lambda status: status | {"source_streams": []},
+    "changing all the time": always_new,
+}
+
+
+@pytest.mark.parametrize("kind", LIES)
+def test_a_status_that_lies_makes_no_false_end_and_no_wait_without_end(kind: str) -> None:
+    simulation = Simulation(sync_of(6, 400))
+    simulation.service.forge = LIES[kind]
+    simulation.wait_for_sync("y")
+    simulation.run(700)
+    assert len(delays(simulation)) == 6
+    # What can be seen to be of no use costs no time; a plain lie is found out by the next look at the run itself.
+    assert max(delays(simulation)) <= (245 if kind in ("always the same", "over too early") else 6)
+    # Never more than what each run by itself would cost, and the status.
+    assert simulation.service.count() <= 7 * 700 / 5
+
+
+def test_a_status_that_lags_costs_its_lag() -> None:
+    simulation = Simulation(sync_of(6, 400))
+    simulation.service.status_lag = 30
+    simulation.wait_for_sync("y")
+    simulation.run(500)
+    assert max(delays(simulation)) <= 36
+
+
+@pytest.mark.parametrize("lag", [2, 12])
+def test_a_status_that_is_ahead_of_the_runs_costs_their_lag(lag: float) -> None:
+    """The status shows that a run is over, and the run itself is still said to be going."""
+    simulation = Simulation(sync_of(6, 400))
+    simulation.service.run_lag = lag
+    simulation.wait_for_sync("y")
+    simulation.run(500)
+    assert len(delays(simulation)) == 6
+    assert max(delays(simulation)) <= lag + 6
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(404, {}),
+        Said(403, {}),
+        Said(500, {}),
+        Said(200, b"<html>"),
+        Said(200, {"source_streams": None}),
+        Said(200, {"source_streams": [{"name": 7}]}),
+        Said(302, {}),
+        Said(500, {}, {"retry-after": "3600"}),
+    ],
+    ids=["404", "403", "500", "html", "null", "number", "redirect", "500 for an hour"],
+)
+def test_a_status_that_fails_costs_no_time(said: Said) -> None:
+    simulation = Simulation(sync_of(6, 400))
+    simulation.service.fault = lambda path, now: said if path.startswith("/elt_syncs") else None
+    simulation.wait_for_sync("y")
+    simulation.run(500)
+    assert len(delays(simulation)) == 6
+    assert max(delays(simulation)) <= 6
+    at = [asked.at for asked in simulation.service.asked if asked.path.startswith("/elt_syncs")]
+    # It is asked for ever more rarely, and not before it wants to be.
+    assert len(at) <= 500 / 60 + 8
+    assert len(at) == 1 or "retry-after" not in said.headers
+
+
+@pytest.mark.parametrize("how", ["503", "no answer"])
+def test_a_status_that_fails_as_a_whole_service_does_ends_no_wait(how: str) -> None:
+    """A gateway gives up on the one request that takes long; the runs themselves can be looked at."""
+    simulation = Simulation(sync_of(6, 4000))
+    if how == "503":
+        simulation.service.fault = lambda path, now: Said(503) if path.startswith("/elt_syncs") else None
+    else:
+        simulation.service.answer("/elt_syncs", START)
+        simulation.hangs = ("/elt_syncs",)
+    simulation.wait_for_sync("y")
+    simulation.run(5000)
+    assert len(delays(simulation)) == 6
+    assert max(delays(simulation)) <= 130
+
+
+# Failures of the whole connection.
+
+
+def outage(begin: float, end: float, said: Said) -> Any:
+    return lambda path, now: said if START + begin <= now < START + end else None
+
+
+@pytest.mark.parametrize("count", [1, 10, 1000])
+def test_an_outage_is_met_with_few_requests_however_many_wait(count: int) -> None:
+    simulation = Simulation(direct(count, 2000))
+    for run_id in simulation.service.reverse_etl:
+        simulation.wait(reverse_etl(run_id))
+    simulation.run(30)
+    simulation.service.fault = outage(30, 630, Said(503))
+    simulation.run(600)
+    # What was under way fails; then 0.75, 1.5, 3 ... 45 s, at most one at a time.
+    assert simulation.service.count(since=START + 30) <= 16 + 6 + 600 / 45 + 2
+    assert not simulation.ends
+
+
+@pytest.mark.parametrize("count", [1, 3, 1000])
+@pytest.mark.parametrize("status", [503, 401, 429])
+def test_all_go_on_soon_after_an_outage(count: int, status: int) -> None:
+    """The longest pause is a minute, whoever failed in it, and how often."""
+    simulation = Simulation(direct(count, 700))
+    for run_id in simulation.service.reverse_etl:
+        simulation.wait(reverse_etl(run_id))
+    simulation.run(30)
+    simulation.service.fault = outage(30, 1200, Said(status))
+    simulation.run(1170)
+    assert not simulation.ends
+    simulation.run(75)
+    assert len(simulation.ends) == count
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_the_patience_that_is_asked_for_is_shown_by_all(status: int) -> None:
+    simulation = Simulation(direct(200, 1000), latency=0.5)
+    for run_id in simulation.service.reverse_etl:
+        simulation.wait(reverse_etl(run_id))
+    simulation.run(20)
+    # One request is refused; those that are under way with it are answered.
+    told = iter([Said(status, {}, {"retry-after": "120"})])
+    simulation.service.fault = lambda path, now: next(told, None)
+    simulation.run(20)
+    refused_at = next(asked.at for asked in simulation.service.asked if asked.at >= START + 20)
+    simulation.run(300)
+    later = sorted(asked.at for asked in simulation.service.asked if asked.at > refused_at + simulation.latency)
+    assert later[0] >= refused_at + 120
+    assert len(later) > 200
+
+
+def test_contact_is_lost_once_for_all_where_nothing_is_asked_for_them() -> None:
+    simulation = Simulation(direct(300, 9000))
+    for run_id in simulation.service.reverse_etl:
+        simulation.wait(reverse_etl(run_id), replace(EVERY_5, contact_limit=100))
+    simulation.run(30)
+    simulation.service.fault = lambda path, now: Said(503)
+    simulation.run(115)
+    assert {end.reason for end, _ in simulation.ends.values()} == {EndReason.LOST_CONTACT}
+    assert len(simulation.ends) == 300
+    assert min(at for _, at in simulation.ends.values()) >= START + 125
+
+
+def test_a_wait_that_is_not_due_has_not_lost_contact() -> None:
+    """Looked at once an hour, it is not ended because another wait meets with one failure."""
+    service = direct(2, 8000)
+    simulation = Simulation(service)
+    simulation.wait(reverse_etl("r0"), WaitPolicy(poll_interval=3600.0))
+    simulation.wait(reverse_etl("r1"))
+    simulation.run(2000)
+    service.fault = outage(2000, 2020, Said(503))
+    simulation.run(1000)
+    assert not simulation.ends
+    simulation.run(8500)
+    assert simulation.end_of("r0").outcome is Outcome.SUCCEEDED
+
+
+def test_an_outage_in_which_a_shared_look_fails_ends_no_wait_too_early() -> None:
+    simulation = Simulation(sync_of(50, 3000))
+    simulation.wait_for_sync("y")
+    simulation.run(30)
+    simulation.service.fault = outage(30, 1500, Said(503))
+    simulation.run(1470)
+    assert simulation.service.count(since=START + 30) <= 60
+    assert not simulation.ends
+    simulation.run(1600)
+    assert max(delays(simulation)) <= 6
+
+
+# Limits.
+
+
+def test_a_deadline_holds_while_the_connection_is_paused() -> None:
+    simulation = Simulation(direct(50, 9000))
+    policy = replace(EVERY_5, deadline=START + 100)
+    for run_id in simulation.service.reverse_etl:
+        simulation.wait(reverse_etl(run_id), policy)
+    simulation.service.fault = lambda path, now: Said(429, {}, {"retry-after": "3000"})
+    simulation.run(120)
+    assert {end.reason for end, _ in simulation.ends.values()} == {EndReason.TIMEOUT}
+    assert all(START + 100 <= at <= START + 100 + 10 + 5 for _, at in simulation.ends.values())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_deadline_holds_while_a_request_hangs(shared: bool) -> None:
+    simulation = Simulation(sync_of(4, 9000) if shared else direct(4, 9000))
+    policy = replace(EVERY_5, deadline=START + 20)
+    if shared:
+        simulation.wait_for_sync("y", policy)
+    else:
+        for run_id in simulation.service.reverse_etl:
+            simulation.wait(reverse_etl(run_id), policy)
+    simulation.run(7)
+    simulation.hangs = ("/",)
+    simulation.run(30)
+    assert {end.reason for end, _ in simulation.ends.values()} == {EndReason.TIMEOUT}
+    assert all(at <= START + 20 + 10 + 5 for _, at in simulation.ends.values())
+
+
+def test_a_run_that_can_not_be_looked_at_in_time_is_looked_at_itself_before_its_deadline() -> None:
+    """The status fails for long: that it is left alone does not cost the last look."""
+    simulation = Simulation(sync_of(4, 95))
+    simulation.service.fault = lambda path, now: Said(500) if path.startswith("/elt_syncs") else None
+    simulation.wait_for_sync("y", replace(EVERY_5, deadline=START + 99))
+    simulation.run(130)
+    assert len(delays(simulation)) == 4
+
+
+def test_after_a_long_standstill_each_is_looked_at_once() -> None:
+    simulation = Simulation(direct(100, 9000))
+    for run_id in simulation.service.reverse_etl:
+        simulation.wait(reverse_etl(run_id))
+    simulation.run(12)
+    simulation.now += 300
+    woken = simulation.now
+    simulation.run(4.9)
+    assert simulation.service.count(since=woken) == 100
+    assert not simulation.ends
+
+
+# Whatever happens.
+
+
+class Anything(RuleBasedStateMachine):
+    """Waits come and go, the service does what it likes, and time passes: whatever the order."""
+
+    KEYS = st.sampled_from(
+        [stream("y", f"s{n}") for n in range(5)]
+        + [stream("z", "t0")]
+        + [orchestration(f"o{n}") for n in (70, 150, 160, 249, 999)]
+        + [reverse_etl(f"r{n}") for n in range(3)]
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.service = ManyRuns()
+        self.service.streams = {
+            "y": {f"s{number}": Run(START, START + 40 * number) for number in range(5)},
+            "z": {"t0": Run(START, START + 10_000)},
+        }
+        # Several pages of them.
+        self.service.orchestrations = {f"o{number}": Run(START - number, START + number) for number in range(250)}
+        self.service.reverse_etl = {f"r{number}": Run(START, START + 50 * number) for number in range(3)}
+        self.looks = Looks(4, lambda: 0.5)
+        self.watches: dict[Watch, None] = {}
+        self.under_way: list[Look] = []
+
+    @rule(reference=KEYS, every=st.sampled_from([1.0, 7.0, None]), deadline=st.sampled_from([None, 30.0, 500.0]))
+    def one_comes(self, reference: Reference, every: float | None, deadline: float | None) -> None:
+        until = None if deadline is None else self.now + deadline
+        watch = Watch(reference, WaitPolicy(poll_interval=every, deadline=until, contact_limit=300.0), self.now)
+        self.watches[watch] = None
+        self.looks.add(watch)
+
+    @precondition(lambda self: self.watches)
+    @rule(data=st.data())
+    def one_goes(self, data: st.DataObject) -> None:
+        watch = data.draw(st.sampled_from(list(self.watches)))
+        del self.watches[watch]
+        self.looks.discard(watch)
+
+    @rule()
+    def all_go(self) -> None:
+        for watch in self.watches:
+            self.looks.discard(watch)
+        self.watches.clear()
+
+    @rule(seconds=st.sampled_from([0.0, 0.3, 5.0, 61.0, 400.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self._take(self.looks.overdue(self.now))
+        self._send()
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data())
+    def an_answer_comes(self, data: st.DataObject) -> None:
+        look = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        query = "&".join(f"{name}={value}" for name, value in look.request.query)
+        said = data.draw(
+            st.sampled_from([None, None, None, Said(404), Said(500), Said(503), Said(429, {}, {"retry-after": "20"})])
+        )
+        said = said or self.service.answer(look.request.path + f"?{query}" * bool(query), self.now)
+        try:
+            answer = read(look, said)
+        except DatapipeError as error:
+            self._take(self.looks.failed(look, error, self.now))
+        else:
+            self._take(self.looks.answered(look, answer, self.now))
+        self._send()
+
+    @precondition(lambda self: self.under_way)
+    @rule()
+    def an_answer_is_lost(self) -> None:
+        self._take(self.looks.failed(self.under_way.pop(), TransportError("reset", sent=True), self.now))
+        self._send()
+
+    def _send(self) -> None:
+        while (look := self.looks.next(self.now)) is not None:
+            assert look.watches, "somebody wants to know"
+            self.under_way.append(look)
+        assert not self.looks.is_due(self.now)
+        assert self.looks.wake_at(self.now) >= self.now, "it would never sleep"
+
+    def _take(self, ends: list[tuple[Watch, End]]) -> None:
+        for watch, _ in ends:
+            # Once, and of nobody who has gone.
+            del self.watches[watch]
+
+    @invariant()
+    def no_two_ask_the_same(self) -> None:
+        assert len(self.under_way) <= 4
+        requests = [look.request for look in self.under_way]
+        assert len(set(requests)) == len(requests)
+        assert len({look.source for look in self.under_way}) == len(self.under_way)
+
+    @invariant()
+    def nothing_is_left_of_those_who_went(self) -> None:
+        assert len(self.looks) == len(self.watches)
+        if not self.watches and not self.under_way:
+            assert not self.looks._sources
+            assert not self.looks._more
+
+    def teardown(self) -> None:
+        """Everybody who still waits is looked at in bounded time, once the service is well again."""
+        for lost in self.under_way:
+            self._take(self.looks.failed(lost, TransportError("reset", sent=True), self.now))
+        self.under_way.clear()
+        asked: dict[Watch, float] = {}
+        until = self.now + 400
+        while self.now < until and self.watches.keys() - asked.keys():
+            self._take(self.looks.overdue(self.now))
+            following = self.looks.next(self.now)
+            if following is None:
+                self.now = max(self.looks.wake_at(self.now), self.now + 0.01)
+                continue
+            look = following
+            asked |= dict.fromkeys(look.watches, self.now)
+            query = "&".join(f"{name}={value}" for name, value in look.request.query)
+            try:
+                answer = read(look, self.service.answer(look.request.path + f"?{query}" * bool(query), self.now))
+            except DatapipeError as error:
+                self._take(self.looks.failed(look, error, self.now))
+            else:
+                self._take(self.looks.answered(look, answer, self.now))
+        assert not self.watches.keys() - asked.keys(), "somebody was forgotten"
+        self.all_go()
+        self.nothing_is_left_of_those_who_went()
+        assert self.looks.next(self.now + 10_000) is None
+        assert not self.looks._queue, "nothing is left"
+
+
+TestAnything = Anything.TestCase
+TestAnything.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_thousand_come_and_go(seed: int) -> None:
+    randoms = random.Random(seed)  # noqa: S311 - no secret
+    service = sync_of(1000, 200)
+    service.reverse_etl = {f"r{number}": Run(START, START + 200) for number in range(500)}
+    simulation = Simulation(service)
+    references = [stream("y", f"s{number}") for number in range(1000)] + [reverse_etl(f"r{n}") for n in range(500)]
+    there: list[Watch] = []
+    for _ in range(20):
+        there += [simulation.wait(randoms.choice(references)) for _ in range(100)]
+        for _ in range(randoms.randrange(60)):
+            simulation.looks.discard(there.pop(randoms.randrange(len(there))))
+        simulation.run(randoms.uniform(0, 3))
+    simulation.run(220)
+    assert len(simulation.ends) == len(there)
+    assert len(simulation.looks) == 0
+    assert not simulation.looks._sources

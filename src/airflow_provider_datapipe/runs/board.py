@@ -10,7 +10,8 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.batch import Batch, BatchWait
+from airflow_provider_datapipe.runs.contact import is_of_connection
 from airflow_provider_datapipe.runs.looks import Ends, Look, Looks
 from airflow_provider_datapipe.runs.wait import WaitPolicy, Watch
 
@@ -116,7 +118,7 @@ class Clients:
 
 class Board:
     """
-    The poller of one connection on one event loop; :func:`wait_on_board` makes and closes it.
+    The poller of one connection on one event loop; :func:`joined` makes and closes it.
 
     :param read: reads the connection.
     """
@@ -126,7 +128,8 @@ class Board:
         self._looks = Looks()
         self._waits: dict[Watch, tuple[BatchWait, asyncio.Future[None]]] = {}
         self._poller: asyncio.Task[None] | None = None
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self._asked: dict[Request[Any], asyncio.Task[Any]] = {}
         self._wake = asyncio.Event()
         #: How many wait on it.
         self.waiters = 0
@@ -158,6 +161,21 @@ class Board:
             self._let_go(watches)
             wait.settle()
 
+    async def ask(self, request: Request[Any]) -> Any:
+        """
+        Send a request that is about no wait, with the patience and the connections of all.
+
+        :param request: what to ask; an equal one that is under way is not sent again.
+        :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
+        """
+        asked = self._asked.get(request)
+        if asked is None:
+            asked = self._asked[request] = asyncio.create_task(self._ask(request), context=contextvars.Context())
+            self._under_way.add(asked)
+            asked.add_done_callback(lambda task: self._answered(request, task))
+        # Whoever leaves does not take the answer from others.
+        return await asyncio.shield(asked)
+
     async def close(self) -> None:
         """Stop what is under way, and close the connections."""
         tasks = [*self._under_way, *([self._poller] if self._poller else [])]
@@ -165,6 +183,28 @@ class Board:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._clients.close()
+
+    async def _ask(self, request: Request[Any]) -> Any:
+        await self._clients.open()
+        contact = self._looks.contact
+        while (pause := contact.paused_until - time.time()) > 0:  # noqa: ASYNC110 - it may be put off while this sleeps
+            await asyncio.sleep(pause)
+        await self._clients.refresh(in_doubt=contact.error is not None)
+        try:
+            answer = await self._clients.send(request)
+        except DatapipeError as error:
+            if is_of_connection(error):
+                contact.failed(error, time.time())
+            raise
+        contact.answered(time.time())
+        return answer
+
+    def _answered(self, request: Request[Any], task: asyncio.Task[Any]) -> None:
+        self._asked.pop(request, None)
+        self._under_way.discard(task)
+        if not task.cancelled():
+            # Where all who asked have left, nobody else hears of it.
+            task.exception()
 
     def _let_go(self, watches: list[Watch]) -> None:
         for watch in watches:
@@ -226,15 +266,13 @@ class Board:
 _BOARDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Board]] = WeakKeyDictionary()
 
 
-async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy) -> None:
+@asynccontextmanager
+async def joined(conn_id: str, read: Reader) -> AsyncIterator[Board]:
     """
-    Wait on the board of a connection and the running event loop, which is there while anybody uses it.
+    Give the board of a connection and the running event loop, which is there while anybody uses it.
 
     :param conn_id: the connection.
     :param read: reads it.
-    :param batch: is changed in place.
-    :param policy: how patient to be.
-    :raises Exception: whatever reading the connection raises.
     """
     boards = _BOARDS.setdefault(asyncio.get_running_loop(), {})
     board = boards.get(conn_id)
@@ -242,10 +280,24 @@ async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPo
         board = boards[conn_id] = Board(read)
     board.waiters += 1
     try:
-        await board.wait(batch, policy)
+        yield board
     finally:
         board.waiters -= 1
         if not board.waiters:
             # Before anything is awaited: whoever comes now makes a new one.
             del boards[conn_id]
             await board.close()
+
+
+async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy) -> None:
+    """
+    Wait on the board of a connection and the running event loop.
+
+    :param conn_id: the connection.
+    :param read: reads it.
+    :param batch: is changed in place.
+    :param policy: how patient to be.
+    :raises Exception: whatever reading the connection raises.
+    """
+    async with joined(conn_id, read) as board:
+        await board.wait(batch, policy)

@@ -81,7 +81,23 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
-        "sensors": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.sensors.run"]}],
-        "triggers": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.triggers.run"]}],
+        "sensors": [
+            {
+                "integration-name": "Datapipe",
+                "python-modules": [
+                    "airflow_provider_datapipe.sensors.run",
+                    "airflow_provider_datapipe.sensors.state",
+                ],
+            }
+        ],
+        "triggers": [
+            {
+                "integration-name": "Datapipe",
+                "python-modules": [
+                    "airflow_provider_datapipe.triggers.condition",
+                    "airflow_provider_datapipe.triggers.run",
+                ],
+            }
+        ],
         "integrations": [{"integration-name": "Datapipe", "tags": ["service"]}],
     }

@@ -160,7 +160,7 @@ async def first_event(trigger: Any) -> Any:
 
 def copy_of(task: Any) -> Any:
     fresh = copy.copy(task)
-    for name in ("_watch", "_under_way"):
+    for name in ("_looked", "_under_way"):
         fresh.__dict__[name] = None
     return fresh
 
@@ -293,7 +293,10 @@ def test_time_that_is_over_leaves_the_run_and_a_retry_goes_on_with_it(
 def test_execution_timeout_holds_while_deferred() -> None:
     for task, expected in (
         (EltStreamRunOperator(task_id="t", stream_id="sync.b", deferrable=True), RunTimeoutError),
-        (EltStreamRunSensor(task_id="t", stream_id="sync.b", deferrable=True, poke_interval=0.1), AirflowTaskTimeout),
+        (
+            EltStreamRunSensor(task_id="t", stream_id="sync.b", newest=True, deferrable=True, poke_interval=0.1),
+            AirflowTaskTimeout,
+        ),
     ):
         task.execution_timeout = timedelta(seconds=0.2)
         # The newest run is going while the sensor looks.
@@ -347,15 +350,14 @@ def test_every_sensor_waits_for_the_run_that_is_going(
 ) -> None:
     httpx.post(f"{service.base_url}{path}", headers=service.headers).raise_for_status()
     time.sleep(0.2)
-    result = run(found(task_id="t", deferrable=deferrable, poke_interval=0.1, timeout=30, **arguments))
+    result = run(found(task_id="t", newest=True, deferrable=deferrable, poke_interval=0.1, timeout=30, **arguments))
     assert result["outcome"] == "succeeded"
     assert result["duration"] >= 0.5
 
 
 def sense(*, deferrable: bool, **arguments: Any) -> Any:
-    return run(
-        EltStreamRunSensor(task_id="t", deferrable=deferrable, **({"poke_interval": 0.1, "timeout": 0.4} | arguments))
-    )
+    arguments = {"poke_interval": 0.1, "timeout": 0.4, "newest": "run_id" not in arguments} | arguments
+    return run(EltStreamRunSensor(task_id="t", deferrable=deferrable, **arguments))
 
 
 @MODES
@@ -385,7 +387,13 @@ def test_a_sensor_whose_time_is_over(
     with pytest.raises(expected):
         run(
             OrchestrationRunSensor(
-                task_id="t", orchestration_id="nightly", deferrable=deferrable, poke_interval=0.1, timeout=0.2, **flags
+                task_id="t",
+                orchestration_id="nightly",
+                newest=True,
+                deferrable=deferrable,
+                poke_interval=0.1,
+                timeout=0.2,
+                **flags,
             )
         )
 
@@ -430,7 +438,7 @@ def test_a_lost_answer_is_no_failed_sensor(*, deferrable: bool, service: LocalSe
 
 def test_an_event_of_a_broken_trigger_is_lost_contact_or_skipped() -> None:
     event = {"status": "error", "message": "no connection"}
-    sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", deferrable=True)
+    sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", newest=True, deferrable=True)
     with pytest.raises(LostContactError):
         sensor.execute_complete({}, event)
     sensor.never_fail = True

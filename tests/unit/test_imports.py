@@ -27,6 +27,8 @@ LIGHT = [
     f"{PROVIDER}.operators.reverse_etl",
     f"{PROVIDER}.operators.transform",
     f"{PROVIDER}.sensors.run",
+    f"{PROVIDER}.sensors.state",
+    f"{PROVIDER}.triggers.condition",
     f"{PROVIDER}.triggers.run",
 ]
 

@@ -46,6 +46,18 @@ def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
             f"ELT sync {sync_id} is disabled, so its streams can't be run. Enable it in the service, or with "
             f"elt_syncs.enable({sync_id!r}), then run this task again."
         )
+    return (yield from streams_of_sync(sync_id, chosen, options))
+
+
+def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> Steps[list[Target]]:
+    """
+    Find the streams of a sync, whether or not it is enabled.
+
+    :param sync_id: id of the sync.
+    :param chosen: names or ids of the streams; None for all.
+    :param options: what each run takes.
+    :raises RunError: the sync has no streams, or not those that were chosen.
+    """
     streams = yield from ask_all(elt_streams.list_(elt_sync_id=sync_id))
     if not streams:
         raise RunError(f"ELT sync {sync_id} has no streams: add some in the service.")

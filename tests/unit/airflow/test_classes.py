@@ -61,12 +61,22 @@ ID = {
     "EltStreamRunSensor": "stream_id",
     "OrchestrationRunSensor": "orchestration_id",
     "ReverseEtlRunSensor": "reverse_etl_sync_id",
+    "EltSyncRunSensor": "sync_id",
+    "EltStreamFreshnessSensor": "stream_id",
+    "EltSyncFreshnessSensor": "sync_id",
+    "OrchestrationFreshnessSensor": "orchestration_id",
+    "ReverseEtlFreshnessSensor": "reverse_etl_sync_id",
+    "EltStreamLastRunSensor": "stream_id",
+    "OrchestrationLastRunSensor": "orchestration_id",
+    "ReverseEtlLastRunSensor": "reverse_etl_sync_id",
+    "ReverseEtlFailedRecordsSensor": "reverse_etl_sync_id",
 }
 
 
 def make(found: type[BaseOperator], **arguments: Any) -> Any:
     name = ID[found.__name__]
-    return found(task_id="t", **({name: f"{{{{ params.{name} }}}}"} | arguments))
+    needed = {"max_age": 60} if "max_age" in own_parameters(found) else {}
+    return found(task_id="t", **({name: f"{{{{ params.{name} }}}}"} | needed | arguments))
 
 
 def test_there_are_classes_to_test() -> None:
@@ -113,7 +123,8 @@ def test_dags_with_it_can_be_stored_and_read_back(found: type[BaseOperator]) -> 
 @pytest.mark.parametrize("found", CONCRETE)
 def test_it_can_be_mapped(found: type[BaseOperator]) -> None:
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
-        found.partial(task_id="t").expand(**{ID[found.__name__]: ["a", "b"]})
+        needed = {"max_age": 60} if "max_age" in own_parameters(found) else {}
+        found.partial(task_id="t", **needed).expand(**{ID[found.__name__]: ["a", "b"]})
 
 
 @pytest.mark.parametrize(

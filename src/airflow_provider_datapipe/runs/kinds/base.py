@@ -24,6 +24,8 @@ class Kind(ABC):
     name: ClassVar[str]
     #: What people call the thing that runs.
     noun: ClassVar[str]
+    #: Whether a run may begin while an earlier one of the same thing goes on.
+    may_overlap: ClassVar[bool] = False
 
     def prepare(self, target: Target) -> Iterator[Request[Any]]:
         """Give the requests that have to be answered before a run is asked for; all may be repeated."""
@@ -44,6 +46,10 @@ class Kind(ABC):
     @abstractmethod
     def newest(self, resource_id: str) -> Request[Any]:
         """Give the request that shows the newest run, and with it what is of use of those before it."""
+
+    def oldest_first(self, resource_id: str) -> Request[Any] | None:
+        """Give the request that lists all runs that are kept, oldest first; None where there is no such list."""
+        return None
 
     @abstractmethod
     def cursor(self, newest: Any) -> str | None:

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from airflow_provider_datapipe.api.errors import ConflictError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
+from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.status_url import status_request, status_url_after
 from airflow_provider_datapipe.runs.kinds.base import Kind, durations_of
@@ -31,6 +32,10 @@ class ListedKind(Kind):
     @override
     def newest(self, resource_id: str) -> Request[Page[Any]]:
         return self._listing(resource_id).with_query(limit=KEPT, sort_direction="desc")
+
+    @override
+    def oldest_first(self, resource_id: str) -> Request[Page[Any]]:
+        return self._listing(resource_id).with_query(limit=LARGEST_PAGE, sort_direction="asc")
 
     @override
     def cursor(self, newest: Page[Any]) -> str | None:

@@ -25,6 +25,8 @@ class OrchestrationKind(Kind):
 
     name = "orchestration"
     noun = "orchestration"
+    # The interface declares no conflict for them.
+    may_overlap = True
 
     @override
     def request(self, target: Target) -> Request[OrchestrationRun]:

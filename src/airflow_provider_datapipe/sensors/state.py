@@ -1,0 +1,192 @@
+"""Sensors that look at how things stand: how old data is, how the last run ended, how many records failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from airflow_provider_datapipe.operators.base import seconds
+from airflow_provider_datapipe.sensors.base import (
+    DatapipeSensor,
+    _OfOrchestration,
+    _OfReverseEtl,
+    _OfStream,
+    _OfSync,
+)
+
+
+class DatapipeFreshnessSensor(DatapipeSensor):
+    """
+    Waits until the last run that succeeded ended no longer ago than a duration.
+
+    It returns the :class:`~airflow_provider_datapipe.runs.reference.RunResult` of that run. Runs that failed are passed
+    over, and so are slices of a load that goes on.
+
+    :param max_age: the duration, or seconds.
+    :param as_of: the moment from which it is counted: a time with a time zone, or its ISO 8601 text, such as
+        ``{{ data_interval_end }}`` for backfills; None for the time of each look. What ended later than this is fresh
+        as well. (templated)
+    """
+
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "as_of")
+    condition = "fresh"
+    condition_fields: ClassVar[tuple[str, ...]] = ("max_age", "as_of")
+
+    def __init__(self, *, max_age: timedelta | float, as_of: str | datetime | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if seconds(max_age) <= 0:
+            raise ValueError(f"max_age must be more than 0 seconds, not {max_age}")
+        self.max_age = max_age
+        self.as_of = as_of
+
+
+class EltStreamFreshnessSensor(_OfStream, DatapipeFreshnessSensor):
+    """
+    Waits until an ELT stream is fresh. See :class:`DatapipeFreshnessSensor` for the other parameters.
+
+    .. seealso:: interface.md, "GET /elt_stream_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *_OfStream.template_fields)
+    condition_fields: ClassVar[tuple[str, ...]] = (
+        *DatapipeFreshnessSensor.condition_fields,
+        *_OfStream.condition_fields,
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class EltSyncFreshnessSensor(_OfSync, DatapipeFreshnessSensor):
+    """
+    Waits until each stream of an ELT sync is fresh, at one request for a look at all of them.
+
+    It returns a :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. See :class:`DatapipeFreshnessSensor` for the
+    other parameters.
+
+    .. seealso:: interface.md, "GET /elt_syncs/{id}/status".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *_OfSync.template_fields)
+    condition = "sync"
+    condition_fields: ClassVar[tuple[str, ...]] = (*DatapipeFreshnessSensor.condition_fields, *_OfSync.condition_fields)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class OrchestrationFreshnessSensor(_OfOrchestration, DatapipeFreshnessSensor):
+    """
+    Waits until the last good run of an orchestration is recent. See :class:`DatapipeFreshnessSensor`.
+
+    .. seealso:: interface.md, "GET /orchestration_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *_OfOrchestration.template_fields)
+    condition_fields: ClassVar[tuple[str, ...]] = (
+        *DatapipeFreshnessSensor.condition_fields,
+        *_OfOrchestration.condition_fields,
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class ReverseEtlFreshnessSensor(_OfReverseEtl, DatapipeFreshnessSensor):
+    """
+    Waits until the destination of a reverse ETL sync is fresh. See :class:`DatapipeFreshnessSensor`.
+
+    A run in which records failed has not succeeded.
+
+    .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *_OfReverseEtl.template_fields)
+    condition_fields: ClassVar[tuple[str, ...]] = (
+        *DatapipeFreshnessSensor.condition_fields,
+        *_OfReverseEtl.condition_fields,
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class DatapipeLastRunSensor(DatapipeSensor):
+    """
+    Judges the last run that has ended, whatever goes on now, and returns its RunResult.
+
+    A run that did not succeed fails the sensor at once, or skips it with ``soft_fail`` or ``never_fail``. It waits only
+    where no run has ended so far.
+    """
+
+    condition = "last_run"
+
+
+class EltStreamLastRunSensor(_OfStream, DatapipeLastRunSensor):
+    """
+    Judges the last run of an ELT stream. See :class:`DatapipeLastRunSensor`.
+
+    .. seealso:: interface.md, "GET /elt_stream_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *_OfStream.template_fields)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class OrchestrationLastRunSensor(_OfOrchestration, DatapipeLastRunSensor):
+    """
+    Judges the last run of an orchestration. See :class:`DatapipeLastRunSensor`.
+
+    .. seealso:: interface.md, "GET /orchestration_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *_OfOrchestration.template_fields)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class ReverseEtlLastRunSensor(_OfReverseEtl, DatapipeLastRunSensor):
+    """
+    Judges the last run of a reverse ETL sync. See :class:`DatapipeLastRunSensor`.
+
+    .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *_OfReverseEtl.template_fields)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class ReverseEtlFailedRecordsSensor(_OfReverseEtl):
+    """
+    Waits until a reverse ETL sync has few unresolved failed records.
+
+    It returns ``reverse_etl_sync_id``, ``failed_records`` (how many there are) and ``at_most``.
+
+    :param at_most: how many there may be.
+
+    .. seealso:: interface.md, "GET /reverse_etl_failed_records/count".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *_OfReverseEtl.template_fields)
+    condition = "failed_records"
+    condition_fields: ClassVar[tuple[str, ...]] = ("at_most", *_OfReverseEtl.condition_fields)
+
+    def __init__(self, *, at_most: int = 0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if at_most < 0:
+            raise ValueError(f"at_most must be 0 or more, not {at_most}")
+        self.at_most = at_most
+        self._ready()

@@ -1,0 +1,185 @@
+"""Waiting in the triggerer for what a sensor waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_provider_datapipe.triggers import run as run_trigger
+from airflow_provider_datapipe.triggers.loading import load
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.runs.board import Board
+    from airflow_provider_datapipe.runs.conditions import Check
+    from airflow_provider_datapipe.runs.reference import Reference
+    from airflow_provider_datapipe.runs.wait import End
+
+_NEEDED = (
+    "airflow_provider_datapipe.hooks.datapipe",
+    "airflow_provider_datapipe.runs.board",
+    "airflow_provider_datapipe.runs.conditions",
+)
+#: The least seconds between two looks.
+_FASTEST = 0.1
+
+
+class DatapipeConditionTrigger(BaseTrigger):
+    """
+    Waits until a condition is met, and gives what was seen.
+
+    It holds no secret: the connection is looked up where the trigger runs. The condition's fields are arguments and
+    attributes of their own, so that Airflow renders their templates where a task starts from its trigger.
+
+    :param condition: name of the condition (:data:`airflow_provider_datapipe.runs.conditions.CONDITIONS`).
+    :param datapipe_conn_id: the connection.
+    :param poll_interval: seconds between two looks.
+    :param deadline: when waiting ends, as seconds since the epoch; None where Airflow ends it.
+    :param patient: whether what looks final is waited for, too: the worker has seen otherwise.
+    :param fields: what the condition takes, as JSON.
+    """
+
+    def __init__(
+        self,
+        condition: str,
+        datapipe_conn_id: str,
+        poll_interval: float = 60.0,
+        deadline: float | None = None,
+        patient: bool = False,
+        **fields: Any,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
+        self.condition = condition
+        self.datapipe_conn_id = datapipe_conn_id
+        self.poll_interval = poll_interval
+        self.deadline = deadline
+        self.patient = patient
+        self._names = tuple(fields)
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What the condition takes, with rendered templates where Airflow has rendered them."""
+        return {name: getattr(self, name) for name in self._names}
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Give class path and arguments."""
+        return (
+            "airflow_provider_datapipe.triggers.condition.DatapipeConditionTrigger",
+            {
+                "condition": self.condition,
+                "datapipe_conn_id": self.datapipe_conn_id,
+                "poll_interval": self.poll_interval,
+                "deadline": self.deadline,
+                "patient": self.patient,
+                **self.fields,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait, and give one event: what was seen, or why there was nothing to see."""
+        settled = asyncio.get_running_loop().time() + run_trigger.SETTLE_SECONDS
+        event = await self._wait()
+        # Under dag.test() there is no scheduler, and no task instance.
+        if getattr(self, "task_instance", None) is not None:
+            await asyncio.sleep(settled - asyncio.get_running_loop().time())
+        yield TriggerEvent(event | {"deadline": self.deadline})
+
+    async def _wait(self) -> dict[str, Any]:
+        await load(*_NEEDED)
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+        from airflow_provider_datapipe.runs.board import joined
+
+        try:
+            async with joined(self.datapipe_conn_id, DatapipeHook(self.datapipe_conn_id).aget_settings) as board:
+                return await self._look_until_met(board)
+        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: nothing was seen
+            return {"status": "error", "message": f"connection {self.datapipe_conn_id}: {error}"}
+
+    async def _look_until_met(self, board: Board) -> dict[str, Any]:
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.runs.conditions import Patience, condition_of, is_final
+        from airflow_provider_datapipe.runs.errors import LostContactError
+
+        condition, patience = condition_of(self.condition, self.fields), Patience(time.time())
+        said, before = "nothing was seen so far", None
+        while True:
+            pause = max(self.poll_interval, _FASTEST)
+            try:
+                check = await self._look(board, condition)
+            except TimeoutError:
+                return {"status": "timeout", "said": said}
+            except ValueError:
+                # What is set wrongly is said by the worker, in its own log.
+                return {"status": "again"}
+            except DatapipeError as error:
+                if not self.patient and is_final(error, was_answered=patience.was_answered):
+                    return {"status": "again"}
+                try:
+                    pause = patience.failed(error, time.time(), pause)
+                except LostContactError as lost:
+                    return {"status": "error", "message": str(lost)}
+                self.log.warning("%s", error)
+            else:
+                patience.answered(time.time())
+                if check.is_met:
+                    return _met(check)
+                if check.said != said:
+                    said = check.said
+                    self.log.info("Waiting: %s.", said)
+                # A list that shows an older state than the run does is looked at no more often than others.
+                if check.awaited not in (None, before):
+                    before = check.awaited
+                    event = await self._wait_for(board, condition, before, said)
+                    if event is None:
+                        continue
+                    return event
+                before = None
+            if self.deadline is not None:
+                pause = min(pause, self.deadline - time.time())
+            await asyncio.sleep(max(pause, 0))
+
+    async def _look(self, board: Board, condition: Any) -> Check:
+        """
+        Look once.
+
+        :raises TimeoutError: the time is over.
+        """
+        from airflow_provider_datapipe.runs.steps import adrive
+
+        left = None if self.deadline is None else self.deadline - time.time()
+        if left is not None and left <= 0:
+            raise TimeoutError
+        async with asyncio.timeout(left):
+            checked: Check = await adrive(condition.check(time.time()), board.ask, asyncio.sleep)
+        return checked
+
+    async def _wait_for(self, board: Board, condition: Any, reference: Reference, said: str) -> dict[str, Any] | None:
+        """Wait for the end of a run; give the event that this is, or None where it is time to look again."""
+        from airflow_provider_datapipe.runs.batch import Batch
+        from airflow_provider_datapipe.runs.conditions import Check
+        from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+
+        batch = Batch(reference.kind, waiting=[reference])
+        policy = WaitPolicy(
+            poll_interval=max(self.poll_interval, _FASTEST),
+            deadline=self.deadline,
+            # A run that nobody asked for may be hours away: only the sensor's own time-out counts.
+            schedule_limit=float("inf"),
+        )
+        await board.wait(batch, policy)
+        end: End
+        (end,) = batch.ended
+        if end.reason is EndReason.TIMEOUT:
+            return {"status": "timeout", "said": said}
+        if end.reason is EndReason.RUN_OVER and not condition.settled_by(end):
+            return None
+        return _met(Check(said, is_met=True, ends=(end,)))
+
+
+def _met(check: Check) -> dict[str, Any]:
+    return {"status": "success", "check": check.as_dict()}

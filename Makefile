@@ -59,8 +59,11 @@ lint: $(READY)
 docs: $(DOCS_READY)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+# BENCH_PYTHON: the interpreter that is measured; with peers installed beside Airflow, they are measured, too.
+BENCH_PYTHON ?= $(BIN)/python
+
 bench: $(READY)
-	$(BIN)/python -m pytest tests/benchmarks
+	@exec $(BIN)/python -m tests.benchmarks --python $(BENCH_PYTHON)
 
 # Versions only: no addresses, no local paths, nothing editable. What the environment has stays as it is; what only an
 # extra needs that is not installed, such as openlineage, is the newest that goes with it.

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.benchmarks.adapters import ADAPTERS
 from tests.benchmarks.by_history import measure_by_history
@@ -31,10 +32,13 @@ def parser() -> argparse.ArgumentParser:
     """Make what reads the command."""
     made = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--set", default="main", help="the set of results that is added to")
-    common.add_argument("--python", default=sys.executable, help="the interpreter that is measured")
-    made.set_defaults(set="main", python=sys.executable, fresh=False)
-    made.add_argument("--python", default=sys.executable, help=argparse.SUPPRESS)
+    made.set_defaults(set="main", python=sys.executable)
+    # Not set by a word's own parser unless given: it would undo what stands before the word.
+    common.add_argument("--set", default=argparse.SUPPRESS, help="the set of results that is added to")
+    for each in (made, common):
+        each.add_argument(
+            "--python", type=_absolute, default=argparse.SUPPRESS, help="the interpreter that is measured"
+        )
     words = made.add_subparsers(dest="word")
     imports = words.add_parser("imports", parents=[common], help="what a DAG file pays")
     imports.add_argument("--repetitions", type=int, default=5)
@@ -47,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     waits.add_argument("--start-limit", type=float, default=30.0, help="the most seconds for the start")
     waits.add_argument("--finish-limit", type=float, default=30.0, help="the most seconds in which ends are seen")
     waits.add_argument("--repetitions", type=int, default=1)
-    waits.add_argument("--only", help="parts of names, such as alone,dbt; all that is not adaptive if left out")
+    waits.add_argument("--only", help="parts of names, such as streams,dbt; all that is not adaptive if left out")
     histories = words.add_parser("histories", parents=[common], help="runs that end when they please")
     histories.add_argument("--typical", type=float, default=60.0, help="about how many seconds they take")
     histories.add_argument("--group", type=int, default=100, help="how many each way waits for")
@@ -137,7 +141,12 @@ def _line(waited: Waited) -> str:
 def _names(only: str | None) -> list[str]:
     if only is None:
         return [name for name, adapter in ADAPTERS.items() if not adapter.is_adaptive]
-    return [name for name in ADAPTERS if any(part.strip() in name for part in only.split(","))]
+    return [name for name in ADAPTERS if any(part in name for part in only.split(","))]
+
+
+def _absolute(path: str) -> str:
+    # Not resolved: the interpreter of an environment is a link.
+    return str(Path(path).absolute())
 
 
 def _counts(text: str) -> list[int]:

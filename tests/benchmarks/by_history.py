@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.benchmarks.adapters.histories import BEGIN_WITHIN, WAYS, Histories
+from tests.benchmarks.adapters.histories import WAYS, Histories, Way
 from tests.benchmarks.figures import part
 from tests.benchmarks.plan import Plan
 from tests.benchmarks.session import Session
@@ -56,23 +56,30 @@ class Followed:
         return cls(**data)
 
 
-def measure_by_history(typical: float, group: int, python: str = sys.executable) -> list[Followed]:
+def measure_by_history(
+    typical: float, group: int, python: str = sys.executable, ways: Sequence[Way] = WAYS
+) -> list[Followed]:
     """
     Wait for the same runs in all ways, at the same time, through one server.
 
     :param typical: about how many seconds runs take.
     :param group: how many runs each way waits for.
     :param python: the interpreter that is measured.
+    :param ways: which are compared.
     :raises ProgramError: the stub or the client broke down, or some end was not seen.
     """
-    histories = Histories(typical, group)
-    plan = Plan(Histories.name, histories.count, typical=typical, group=group)
+    histories = Histories(typical, group, ways)
+    plan = Plan(
+        Histories.name,
+        histories.count,
+        histories={"typical": typical, "group": group, "ways": [list(way) for way in ways]},
+    )
     with Session(plan, python) as session:
         began = time.monotonic()
         session.ask_stub("begin", at=time.time())
         session.tell_client("go")
         told = None
-        deadline = began + BEGIN_WITHIN + histories.longest + _SLACK
+        deadline = began + histories.longest + _SLACK
         while told is None or told["what"] != "done":
             told = session.hear_client(max(0.0, deadline - time.monotonic()))
             if told is None:
@@ -92,5 +99,5 @@ def measure_by_history(typical: float, group: int, python: str = sys.executable)
             bad=sum(said is not None for _, said in seen.get(number, ())),
             said=[said for _, said in seen.get(number, ()) if said is not None][:3],
         )
-        for number, (interval, is_shared) in enumerate(WAYS)
+        for number, (interval, is_shared) in enumerate(ways)
     ]

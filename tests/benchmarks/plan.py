@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
 
 from tests.benchmarks.adapters import ADAPTERS, Adapter, Histories
 
@@ -19,8 +20,7 @@ class Plan:
     :param poll: seconds between two looks.
     :param latency: seconds after which the stub answers.
     :param ramp: in how many seconds the triggers start.
-    :param typical: about how many seconds runs take that have a history.
-    :param group: how many of these each way waits for.
+    :param histories: what makes :class:`~tests.benchmarks.adapters.histories.Histories`, for these.
     """
 
     adapter: str
@@ -28,13 +28,12 @@ class Plan:
     poll: float = 1.0
     latency: float = 0.0
     ramp: float = 1.0
-    typical: float = 60.0
-    group: int = 100
+    histories: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self) -> Adapter:
         """Make what waits."""
         if self.adapter == Histories.name:
-            return Histories(self.typical, self.group)
+            return Histories(**self.histories)
         return ADAPTERS[self.adapter]()
 
     def as_json(self) -> str:

@@ -154,7 +154,7 @@ def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> W
     samples = [Sample(*sample) for sample in told["samples"]]
     seconds = last.at - first.at
     cpu = cpu_at(samples, last.at) - cpu_at(samples, first.at) - told["idle"] * seconds
-    starts = _starts(dict(told["started"]), dict(looks))
+    starts = first_answers(dict(told["started"]), dict(looks))
     said = [what for _, _, what in told["events"] if what is not None]
     delays = [at - ended_at for _, at, what in told["events"] if what is None]
     return Waited(
@@ -219,7 +219,7 @@ def _await_end(session: Session, limit: float) -> dict[str, Any]:
     return told
 
 
-def _starts(started: Mapping[int, float], looks: Mapping[int, Sequence[Sequence[float]]]) -> list[float]:
+def first_answers(started: Mapping[int, float], looks: Mapping[int, Sequence[Sequence[float]]]) -> list[float]:
     """Give when each trigger had the first answer to a request that was made after it had started."""
     firsts = (
         next((answered for asked, answered in looks.get(run, ()) if asked >= at), None) for run, at in started.items()

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
 from typing_extensions import override
 
-from tests.benchmarks.adapters.ours import STREAMS, StreamsOfSyncs, decode
+from tests.benchmarks.adapters.ours import StreamsOfSyncs, decode
 from tests.benchmarks.runs import WARM, Runs
 from tests.support.simulated_waits import FAMILIES, Case, drawn
 
-#: The ways that are compared, each with a group of runs of its own: the interval, None for adaptive, and whether the
-#: runs of a group are streams of one sync.
-WAYS: tuple[tuple[float | None, bool], ...] = tuple(
+#: The interval between two looks, None for adaptive, and whether the runs of a group are streams of one sync.
+Way = tuple[float | None, bool]
+#: The ways that are compared, each with a group of runs of its own.
+WAYS: tuple[Way, ...] = tuple(
     (interval, is_shared) for is_shared in (False, True) for interval in (1.0, 5.0, 15.0, None)
 )
-#: In how many seconds they all begin.
-BEGIN_WITHIN = 10.0
+#: The share of what is typical in which they all begin.
+_BEGIN_WITHIN = 1 / 6
 #: Those that would take more than so many times what is typical are left out: a measurement has to end.
 _LONGEST = 2.5
 
@@ -31,26 +32,32 @@ class Histories(StreamsOfSyncs):
 
     :param typical: about how many seconds runs take.
     :param group: how many runs each way waits for.
+    :param ways: which are compared.
     """
 
     name = "histories"
 
-    def __init__(self, typical: float = 60.0, group: int = STREAMS) -> None:
+    def __init__(self, typical: float, group: int, ways: Sequence[Way] = WAYS) -> None:
         self._typical = typical
         self._group = group
+        self._ways = ways
         #: When the first trigger starts, as seconds since the epoch.
         self._begun = 0.0
 
     @property
     def count(self) -> int:
         """How many runs there are in all."""
-        return self._group * len(WAYS)
+        return self._group * len(self._ways)
 
     @cached_property
     def cases(self) -> list[Case]:
         """The runs of one group: of each family as many, as far as that is possible."""
         families = [
-            [case for case in drawn(family, self._typical, 2 * self._group) if case.duration <= self.longest]
+            [
+                case
+                for case in drawn(family, self._typical, 2 * self._group)
+                if case.duration <= _LONGEST * self._typical
+            ]
             for family in FAMILIES
         ]
         mixed = (case for cases in zip_longest(*families) for case in cases if case is not None)
@@ -58,17 +65,17 @@ class Histories(StreamsOfSyncs):
 
     @property
     def longest(self) -> float:
-        """The most seconds that a run takes."""
-        return _LONGEST * self._typical
+        """In how many seconds after the first trigger starts all runs are over."""
+        return (_BEGIN_WITHIN + _LONGEST) * self._typical
 
     @cached_property
     def _offsets(self) -> list[float]:
         chance = random.Random("offsets")  # noqa: S311 - no secret
-        return [BEGIN_WITHIN * chance.random() for _ in range(self._group)]
+        return [_BEGIN_WITHIN * self._typical * chance.random() for _ in range(self._group)]
 
-    def way(self, run: int) -> tuple[float | None, bool]:
+    def way(self, run: int) -> Way:
         """Tell how a run is waited for."""
-        return WAYS[run // self._group]
+        return self._ways[run // self._group]
 
     def ends(self, run: int) -> float:
         """Tell when a run ends, in seconds after the first trigger starts."""

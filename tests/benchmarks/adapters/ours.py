@@ -97,7 +97,7 @@ class Ours(Adapter):
 class StreamsOfSyncs(Ours):
     """Streams whose syncs are known, a hundred each: one status shows them all."""
 
-    name = "streams, 100 to a sync"
+    name = "streams-of-syncs"
     kind = "elt_stream"
     knows_sync = True
 
@@ -158,7 +158,7 @@ def _snapshot(began: float, *, is_over: bool) -> dict[str, Any]:
 class StreamsAlone(StreamsOfSyncs):
     """Streams whose syncs are not known: each run is asked for by itself."""
 
-    name = "streams, each alone"
+    name = "streams-alone"
     knows_sync = False
 
 
@@ -205,7 +205,7 @@ def _age(run: int) -> float:
 class AdaptiveAlone(StreamsAlone):
     """Streams in the midst of runs of ten minutes, looked at when their histories say so."""
 
-    name = "adaptive: streams, each alone"
+    name = "adaptive-alone"
     is_adaptive = True
 
     @override
@@ -218,5 +218,5 @@ class AdaptiveAlone(StreamsAlone):
 class AdaptiveOfSyncs(AdaptiveAlone):
     """The same, whose syncs are known."""
 
-    name = "adaptive: streams, 100 to a sync"
+    name = "adaptive-of-syncs"
     knows_sync = True

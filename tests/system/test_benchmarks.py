@@ -1,0 +1,43 @@
+"""The benchmarks work: the smallest that there are, with real processes. They are counted, never timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import __main__ as command
+from tests.benchmarks.adapters.ours import StreamsOfSyncs
+from tests.benchmarks.by_history import measure_by_history
+from tests.benchmarks.imports import OURS, measure_imports
+from tests.benchmarks.results import Results
+
+
+def test_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "FOLDER", tmp_path)
+    # Start and end come as soon as they do: the limits are for a machine that has other things to do.
+    limits = ["--window", "0.5", "--start-limit", "120", "--finish-limit", "120"]
+    assert command.main(["waits", "--count", "20", "--only", StreamsOfSyncs.name, *limits]) == 0
+    results = Results.read(tmp_path / "main.jsonl")
+    assert results.failures == []
+    (waited,) = results.waited
+    assert (waited.count, waited.events, waited.bad, waited.said) == (20, 20, 0, [])
+    assert 0 < waited.started <= 20
+    assert waited.not_found == 0
+    assert waited.requests_in_all > 0
+    assert waited.lag is not None
+    assert "apache-airflow" in results.machines[0].versions
+
+
+def test_histories() -> None:
+    alone, shared = measure_by_history(3.0, 4, ways=((1.0, False), (None, True)))
+    for followed in (alone, shared):
+        assert (len(followed.delays), followed.bad, followed.said) == (4, 0, [])
+        assert followed.requests >= 1
+        assert min(followed.delays) >= 0
+    assert (alone.interval, shared.interval, shared.is_shared) == (1.0, None, True)
+
+
+def test_imports() -> None:
+    (imported,) = measure_imports([OURS.name], 1)
+    assert imported.modules >= imported.others >= len(OURS.modules)

@@ -1,0 +1,137 @@
+"""The arithmetic of the benchmarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.budget import LINES, budget_table
+from tests.benchmarks.figures import TICK, Lag, Sample, cpu_at, lag, part
+from tests.benchmarks.report import BEGIN, END, report, write
+from tests.benchmarks.results import Keeper, Results
+from tests.benchmarks.table import beside, number
+from tests.benchmarks.waits import Waited, first_answers
+
+
+def waited(adapter: str, *, count: int = 1000, cpu: float = 0.1, checks: int = 8000, memory: int = 1 << 20) -> Waited:
+    return Waited(
+        adapter=adapter,
+        count=count,
+        poll=1.0,
+        latency=0.0,
+        window=8.0,
+        requests=80,
+        checks=checks,
+        connections=0,
+        cpu=cpu,
+        due=8000.0,
+        lag=Lag(0.001, 0.002, 0.003),
+        lag_start=None,
+        lag_end=None,
+        memory=memory,
+        start=1.0,
+        started=count,
+        start_cpu=0.5,
+        delay_p50=0.5,
+        delay_p99=1.0,
+        delay_most=1.0,
+        events=count,
+        bad=0,
+        said=[],
+        connections_in_all=1,
+        connections_open=1,
+        requests_in_all=100,
+        not_found=0,
+        first={},
+        stub_load=0.1,
+    )
+
+
+def test_cpu_between_two_ticks() -> None:
+    samples = [Sample(1.0, 0.0, 10.0), Sample(2.0, 0.0, 11.0), Sample(4.0, 0.0, 15.0)]
+    assert [cpu_at(samples, moment) for moment in (0.0, 1.0, 1.5, 3.0, 9.0)] == [10.0, 10.0, 10.5, 13.0, 15.0]
+
+
+def test_a_tick_that_is_late_stands_for_those_that_it_hid() -> None:
+    calm = [Sample(TICK * tick, 0.001, 0.0) for tick in range(1, 101)]
+    assert lag(calm, 0.0, 2.0) == Lag(0.001, 0.001, 0.001)
+    # Blocked for a second: of two hundred ticks half would have been late, by half a second on average.
+    blocked = lag([*calm, Sample(2.0, 1.0, 0.0)], 0.0, 2.0)
+    assert blocked is not None
+    assert blocked.most == 1.0
+    assert blocked.p99 > 0.9
+    assert lag([*calm, Sample(9.0, 0.001, 0.0)], 3.0, 4.0) is None
+
+
+def test_a_block_that_began_in_a_time_counts_for_it() -> None:
+    assert lag([Sample(9.0, 6.0, 0.0)], 2.0, 4.0) is not None
+
+
+def test_a_share_of_values() -> None:
+    assert part([], 0.5) is None
+    assert part([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert part([float(value) for value in range(100)], 0.99) == 99.0
+
+
+def test_only_an_answer_to_what_was_asked_after_the_start_counts() -> None:
+    looks = {1: [(0.5, 0.9), (1.5, 1.6), (2.5, 2.6)], 2: [(0.5, 3.0)]}
+    assert first_answers({1: 1.0, 2: 1.0, 3: 1.0}, looks) == [1.6]
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "text"),
+    [
+        (1.0, [58.4, 90.0], " (1/58)"),
+        (2.0, [5.0, None], " (1/2.5)"),
+        (2.0, [1.0], " (2.0 times)"),
+        (0.0, [1.0], ""),
+        (None, [1.0], ""),
+        (1.0, [], ""),
+    ],
+)
+def test_a_ratio_is_to_the_best_of_the_others(ours: float | None, others: list[float | None], text: str) -> None:
+    assert beside(ours, others) == text
+
+
+def test_numbers() -> None:
+    assert [number(value, 2) for value in (None, 0.005, 3.14159, 1234.5)] == ["-", "0.01", "3.14", "1,234"]
+
+
+def kept(results: Results, what: str) -> str:
+    (row,) = [line for line in budget_table(results).splitlines() if line.startswith(f"| {what}")]
+    return row.split(" | ")[3]
+
+
+def test_the_worst_of_several_ways_counts_and_none_may_be_missing() -> None:
+    coalescing = [waited("streams-of-syncs"), waited("orchestrations")]
+    assert kept(Results(waited=coalescing[:1]), "CPU for each check of a run, where polls coalesce") == "?"
+    assert kept(Results(waited=coalescing), "CPU for each check of a run, where polls coalesce") == "yes"
+    worse = [coalescing[0], waited("orchestrations", cpu=0.5)]
+    assert kept(Results(waited=worse), "CPU for each check of a run, where polls coalesce") == "**no**"
+    every = [*coalescing, waited("streams-alone", checks=7000)]
+    assert kept(Results(waited=every), "polls done") == "**no**"
+    assert kept(Results(waited=every), "memory") == "yes"
+
+
+def test_other_numbers_of_waits_say_nothing_of_the_budget() -> None:
+    fewer = [waited(name, count=500) for name in ("streams-of-syncs", "orchestrations", "streams-alone")]
+    assert {kept(Results(waited=fewer), line.what) for line in LINES} == {"?"}
+
+
+def test_a_report_is_put_into_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "set.jsonl"
+    keeper = Keeper(file)
+    for one in (waited("streams-of-syncs"), waited("fivetran", cpu=1.0)):
+        keeper.keep(one)
+    keeper.keep_failure("airbyte", 1000, 0.05, "it did not start\nat all")
+    text = report(Results.read(file))
+    assert "| 1,000 | streams-of-syncs | 0.013 (1/10) |" in text
+    assert "airbyte, N = 1,000, 50 ms: not measured (it did not start)." in text
+    page = tmp_path / "page.md"
+    page.write_text(f"Before\n{BEGIN}old\n{END}After\n")
+    write(text, page)
+    assert page.read_text() == f"Before\n{BEGIN}\n{text}\n{END}After\n"
+    page.write_text("No place")
+    with pytest.raises(ValueError, match="no place"):
+        write(text, page)

@@ -1,0 +1,363 @@
+"""What sensors wait for: never met too early, and found in the end, at the requests that it is worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.api.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    DatapipeError,
+    InvalidRequestError,
+    NotFoundError,
+    RateLimitError,
+    ServerError,
+)
+from airflow_provider_datapipe.runs.conditions import (
+    Check,
+    Condition,
+    FreshCondition,
+    LastRunCondition,
+    Patience,
+    RunCondition,
+    SyncCondition,
+    condition_of,
+    is_final,
+)
+from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.wait import End, EndReason
+from tests.unit.runs.history_service import HistoryService, Past, at, stamp
+
+
+def look(condition: Condition, service: HistoryService, minute: float = 1000) -> Check:
+    def never(_: float) -> None:
+        raise AssertionError("a look does not wait")
+
+    return drive(condition.check(at(minute).timestamp()), service.send, never)
+
+
+def run_of(check: Check) -> str | None:
+    assert check.is_met
+    (end,) = check.ends
+    return end.reference.run_id
+
+
+def stream(**fields: Any) -> RunCondition:
+    return RunCondition(kind="elt_stream", stream_id="s", **fields)
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[Past]:
+    """Draw the whole life of a stream, of which a test shows what there is at a time."""
+    runs, minute = [], 0.0
+    for number in range(draw(st.integers(1, 12))):
+        start = minute + draw(st.integers(1, 4))
+        end = start + draw(st.integers(1, 4))
+        status = draw(st.sampled_from(["COMPLETED", "FAILED", "CHUNK_COMPLETED"]))
+        runs.append(Past(f"r{number}", start, end, status))
+        minute = end
+    return runs
+
+
+def seen_at(runs: list[Past], minute: float) -> list[Past]:
+    begun = [run for run in runs if run.start is not None and run.start <= minute]
+    return [
+        run if run.end is not None and run.end <= minute else Past(run.id, run.start, None, "RUNNING") for run in begun
+    ]
+
+
+@given(
+    runs=lives(),
+    minute=st.integers(0, 60),
+    moment_of=st.sampled_from(["start", "end"]),
+    on_failure=st.sampled_from(["fail", "next"]),
+    keeps=st.booleans(),
+)
+def test_a_sensor_that_looks_all_the_time_ends_with_the_run_that_one_finds_afterwards(
+    runs: list[Past], minute: int, moment_of: str, on_failure: str, keeps: bool
+) -> None:
+    fields = {"after": at(minute).isoformat(), "moment_of": moment_of, "on_failure": on_failure}
+    service = HistoryService({"s": []})
+    condition, early = stream(**fields), None
+    for now in range(100):
+        service.runs["s"] = seen_at(runs, now)
+        check = look(condition if keeps else stream(**fields), service, now)
+        if check.is_met:
+            early = (run_of(check), now)
+            break
+        awaited = check.awaited
+        assert awaited is not None
+        # Only ever a run that may be the one, or comes before it.
+        assert awaited.run_id is None or not next(run for run in service.runs["s"] if run.id == awaited.run_id).end
+    service.runs["s"] = seen_at(runs, 1000)
+    afterwards = look(stream(**fields), service)
+    if early is None:
+        assert not afterwards.is_met
+        return
+    name, now = early
+    assert name == run_of(afterwards)
+    run = next(run for run in runs if run.id == name)
+    assert run.end is not None
+    assert run.start is not None
+    assert now >= run.end
+    assert (run.start if moment_of == "start" else run.end) >= minute
+    assert on_failure == "fail" or run.status == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("runs", "said", "awaited"),
+    [
+        ([], "no run of s has started since", {"run_id": None}),
+        ([Past("a", 1, 2)], "no run of s has started since", {"run_id": None}),
+        ([Past("a", 1, 2), Past("b", 11, None, "RUNNING")], "run b of s is running", {"run_id": "b"}),
+        ([Past("a", 1, None, "RUNNING")], "no run of s has started since", {"run_id": None}),
+        # The run after a slice is of the same load, which began too early.
+        ([Past("a", 1, 2, "CHUNK_COMPLETED")], "no run of s has started since", {"run_id": None}),
+    ],
+)
+def test_what_is_waited_for_meanwhile(runs: list[Past], said: str, awaited: dict[str, Any]) -> None:
+    check = look(stream(after=stamp(10)), HistoryService({"s": runs}))
+    assert not check.is_met
+    assert said in check.said
+    assert check.awaited is not None
+    assert {name: getattr(check.awaited, name) for name in awaited} == awaited
+    assert check.awaited.attached
+    if runs and check.awaited.run_id is None:
+        assert check.awaited.status_url
+        assert f"starting_after={runs[-1].id}" in check.awaited.status_url
+
+
+def ended(run: Past) -> End:
+    service = HistoryService({"s": [run]})
+    return look(stream(after=stamp(0)), service).ends[0]
+
+
+def test_an_end_settles_it_only_where_that_run_was_found_to_be_the_one() -> None:
+    service = HistoryService({"s": [Past("a", 1, 2)]})
+    condition = stream(after=stamp(10))
+    look(condition, service)
+    # It may be of a load that began before, or one of several.
+    assert not condition.settled_by(ended(Past("b", 11, 12)))
+    service.runs["s"].append(Past("b", 11, None, "RUNNING"))
+    look(condition, service)
+    assert condition.settled_by(ended(Past("b", 11, 12)))
+    assert not condition.settled_by(ended(Past("c", 11, 12)))
+    assert not condition.settled_by(End(EndReason.RUN_OVER, Reference("elt_stream", "s", "s"), Outcome.SUCCEEDED))
+
+
+def test_a_failure_that_is_passed_over_settles_nothing() -> None:
+    service = HistoryService({"s": [Past("b", 11, None, "RUNNING")]})
+    condition = stream(after=stamp(10), on_failure="next")
+    look(condition, service)
+    assert not condition.settled_by(ended(Past("b", 11, 12, "FAILED")))
+    assert condition.settled_by(ended(Past("b", 11, 12)))
+
+
+def test_the_newest_run_stays_the_one_that_was_seen_first() -> None:
+    service = HistoryService({"s": [Past("a", 1, 2), Past("b", 3, None, "RUNNING")]})
+    condition = stream(newest=True)
+    assert not look(condition, service).is_met
+    assert condition.fields["run_id"] == "b"
+    service.runs["s"][1:] = [Past("b", 3, 4, "FAILED"), Past("c", 5, None, "RUNNING")]
+    assert run_of(look(condition, service)) == "b"
+    # A trigger made from what the worker has seen goes on the same.
+    assert run_of(look(condition_of("run", condition.fields), service)) == "b"
+
+
+def test_where_there_is_no_run_so_far_the_newest_is_the_first() -> None:
+    service = HistoryService({"s": []})
+    condition = stream(newest=True)
+    assert not look(condition, service).is_met
+    service.runs["s"] = [Past("a", 1, 2), Past("b", 3, None, "RUNNING")]
+    assert run_of(look(condition_of("run", condition.fields), service)) == "a"
+    assert run_of(look(condition, service)) == "a"
+
+
+def test_a_run_that_is_a_slice_ends_as_its_load_does() -> None:
+    service = HistoryService({"s": [Past("a", 1, 2, "CHUNK_COMPLETED")]})
+    for fields in ({"run_id": "a"}, {"newest": True}):
+        service.runs["s"] = [Past("a", 1, 2, "CHUNK_COMPLETED")]
+        kept = stream(**fields)
+        assert not look(kept, service).is_met
+        service.runs["s"] += [Past("b", 3, 4, "CHUNK_COMPLETED"), Past("c", 5, 6)]
+        assert run_of(look(kept, service)) == "c"
+        # Where nothing is kept between two looks, too.
+        assert run_of(look(stream(run_id="a"), service)) == "c"
+
+
+def test_a_wrong_moment_is_said_before_anything_is_asked() -> None:
+    service = HistoryService({"s": []})
+    for condition in (stream(after="2026-01-01"), SyncCondition(sync_id="y", after="2026-01-01")):
+        with pytest.raises(ValueError, match="after has no time zone"):
+            look(condition, service)
+    assert service.asked == []
+
+
+@pytest.mark.parametrize(
+    ("runs", "fresh"),
+    [
+        ([], None),
+        ([Past("a", 1, 89)], None),
+        ([Past("a", 1, 90)], "a"),
+        ([Past("a", 91, 92), Past("b", 93, 94)], "b"),
+        ([Past("a", 91, 92), Past("b", 93, 94, "FAILED"), Past("c", 95, None, "RUNNING")], "a"),
+        ([Past("a", 91, 92, "CHUNK_COMPLETED")], None),
+        ([Past("a", 1, 2), Past("b", 91, 92, "FAILED")], None),
+    ],
+)
+def test_fresh_is_what_has_succeeded_lately(runs: list[Past], fresh: str | None) -> None:
+    for fields, now in (({}, 100.0), ({"as_of": stamp(100)}, 5000.0)):
+        condition = FreshCondition(kind="elt_stream", stream_id="s", max_age=600, **fields)
+        check = look(condition, HistoryService({"s": runs}), now)
+        assert (run_of(check) if check.is_met else None) == fresh
+        assert check.awaited is None
+
+
+def test_freshness_walks_no_further_than_it_needs() -> None:
+    runs = [Past(f"r{number}", number, number + 0.5, "FAILED") for number in range(1000)]
+    service = HistoryService({"s": runs})
+    assert not look(FreshCondition(kind="elt_stream", stream_id="s", max_age=50 * 60), service, 1000).is_met
+    assert [request.endpoint.name for request in service.asked].count("elt_stream_runs.list") == 2
+
+
+@pytest.mark.parametrize(
+    ("runs", "last"),
+    [
+        ([], None),
+        ([Past("a", 1, None, "RUNNING")], None),
+        ([Past("a", 1, 2), Past("b", 3, 4, "FAILED"), Past("c", 5, None, "RUNNING")], "b"),
+        ([Past("a", 1, 2, "FAILED"), Past("b", 3, 4)], "b"),
+        ([Past("a", 1, 2), Past("b", 3, 4, "CHUNK_COMPLETED")], "a"),
+        ([Past("a", 1, 2), *(Past(f"b{n}", 3 + n, 3.5 + n, "CHUNK_COMPLETED") for n in range(50))], "a"),
+    ],
+)
+def test_the_last_run_is_the_last_that_has_ended(runs: list[Past], last: str | None) -> None:
+    check = look(LastRunCondition(kind="elt_stream", stream_id="s"), HistoryService({"s": runs}))
+    assert (run_of(check) if check.is_met else None) == last
+
+
+def test_the_verdict_of_a_last_run_is_that_of_the_run() -> None:
+    condition = LastRunCondition(kind="elt_stream", stream_id="s")
+    check = look(condition, HistoryService({"s": [Past("b", 3, 4, "FAILED")]}))
+    result, error = condition.verdict(Check.from_dict(check.as_dict()))
+    assert result["run_id"] == "b"
+    assert isinstance(error, RunFailedError)
+
+
+def names(service: HistoryService, since: int = 0) -> list[str]:
+    return [request.endpoint.name for request in service.asked[since:]]
+
+
+def test_a_look_at_a_sync_is_one_request_until_all_may_be_there() -> None:
+    service = HistoryService({name: [Past(f"{name}1", 1, 2)] for name in "abc"})
+    condition = SyncCondition(sync_id="y", after=stamp(10))
+    assert not look(condition, service).is_met
+    service.asked.clear()
+    for name in "ab":
+        service.runs[name].append(Past(f"{name}2", 11, 12))
+        assert "waited for: " in look(condition, service).said
+    # A run that goes on is none that is over.
+    service.runs["c"].append(Past("c2", 11, None, "RUNNING"))
+    assert look(condition, service).said.endswith("waited for: c")
+    assert names(service) == ["elt_syncs.status"] * 3
+    service.runs["c"][-1] = Past("c2", 11, 12)
+    check = look(condition, service)
+    assert check.is_met
+    assert names(service, 3) == ["elt_syncs.status", *["elt_stream_runs.list"] * 3]
+    result, error = condition.verdict(check)
+    assert error is None
+    assert {name: each["run_id"] for name, each in result["streams"].items()} == {"a": "a2", "b": "b2", "c": "c2"}
+
+
+def test_slices_which_the_status_shows_as_completed_are_not_taken_for_the_end_of_a_load() -> None:
+    service = HistoryService({"a": [Past("a1", 11, 12, "CHUNK_COMPLETED")], "b": [Past("b1", 11, 12)]})
+    condition = SyncCondition(sync_id="y", after=stamp(10))
+    assert not look(condition, service).is_met
+    before = len(service.asked)
+    # What was looked at, and has not changed since, is not looked at again.
+    assert not look(condition, service).is_met
+    assert names(service, before) == ["elt_syncs.status"]
+    service.runs["a"].append(Past("a2", 13, 14))
+    assert look(condition, service).is_met
+
+
+def test_a_status_that_never_changes_is_not_believed_for_ever() -> None:
+    service = HistoryService({"a": []})
+    condition = SyncCondition(sync_id="y", after=stamp(10))
+    stale = HistoryService({"a": [Past("a1", 1, 2)]})
+
+    def send(request: Any) -> Any:
+        return (stale if request.endpoint.name == "elt_syncs.status" else service).send(request)
+
+    service.runs["a"] = [Past("a2", 11, 12)]
+    looks = 1
+    while not drive(condition.check(0), send, lambda _: None).is_met:
+        looks += 1
+        assert looks <= 10
+    assert looks > 1
+
+
+def test_a_sync_of_which_a_stream_failed_fails_when_all_have_ended() -> None:
+    service = HistoryService({"a": [Past("a1", 11, 12, "FAILED")], "b": [Past("b1", 11, None, "RUNNING")]})
+    condition = SyncCondition(sync_id="y", after=stamp(10))
+    assert not look(condition, service).is_met
+    service.runs["b"] = [Past("b1", 11, 12)]
+    result, error = condition.verdict(look(condition, service))
+    assert result["outcome"] == "partial"
+    assert isinstance(error, RunFailedError)
+    assert "1 of 2 streams failed" in str(error)
+
+
+def test_chosen_streams_only() -> None:
+    service = HistoryService({"a": [Past("a1", 11, 12)], "b": []})
+    assert not look(SyncCondition(sync_id="y", after=stamp(10)), service).is_met
+    assert look(SyncCondition(sync_id="y", streams=["a"], after=stamp(10)), service).is_met
+
+
+def test_a_sync_is_fresh_if_all_are_and_stays_so_until_it_is_told() -> None:
+    service = HistoryService({"a": [Past("a1", 91, 92)], "b": [Past("b1", 1, 2)]})
+    condition = SyncCondition(sync_id="y", max_age=600)
+    assert not look(condition, service, 100).is_met
+    service.runs["b"].append(Past("b2", 101, 104))
+    # By now the other one is stale.
+    assert not look(condition, service, 105).is_met
+    service.runs["a"].append(Past("a2", 103, 106, "FAILED"))
+    assert not look(condition, service, 107).is_met
+    service.runs["a"].append(Past("a3", 107, 108))
+    assert look(condition, service, 109).is_met
+
+
+def test_what_is_not_there_is_final_and_a_key_only_before_the_first_answer() -> None:
+    def error(kind: type[Any], status: int) -> Any:
+        made = kind.__new__(kind)
+        made.status = status
+        return made
+
+    for was_answered in (False, True):
+        assert is_final(error(NotFoundError, 404), was_answered=was_answered)
+        assert is_final(error(InvalidRequestError, 400), was_answered=was_answered)
+        assert is_final(error(InvalidRequestError, 423), was_answered=was_answered) == (not was_answered)
+        assert is_final(error(AuthenticationError, 401), was_answered=was_answered) == (not was_answered)
+        assert is_final(ConfigurationError("x"), was_answered=was_answered) == (not was_answered)
+        assert not is_final(error(ServerError, 503), was_answered=was_answered)
+        assert not is_final(error(RateLimitError, 429), was_answered=was_answered)
+
+
+def test_patience_ends_after_half_an_hour_without_an_answer_and_looks_ever_more_rarely() -> None:
+    patience, now, pauses = Patience(0), 0.0, []
+    with pytest.raises(LostContactError, match="for 18"):
+        while True:
+            pauses.append(patience.failed(DatapipeError("down."), now, 5))
+            now += pauses[-1]
+    assert pauses[:4] == [5, 10, 20, 40]
+    assert max(pauses) == 300
+    assert len(pauses) < 20
+    patience.answered(now)
+    assert patience.failed(DatapipeError("down."), now + 1, 5) == 5

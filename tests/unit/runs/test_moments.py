@@ -1,0 +1,180 @@
+"""The run after a moment: the same whenever one looks, and never one before it."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.moments import After, MomentOf, Sight, first_after, parse_moment
+from airflow_provider_datapipe.runs.reference import Target
+from airflow_provider_datapipe.runs.steps import drive
+from tests.unit.runs.history_service import HistoryService, Past, at
+
+TARGET = Target("s", "orders")
+MOMENTS_OF = st.sampled_from(MomentOf)
+OVER = ["COMPLETED", "COMPLETED", "FAILED", "CHUNK_COMPLETED"]
+
+
+@st.composite
+def stream_histories(draw: st.DrawFn, *, most: int = 40) -> list[Past]:
+    """Draw runs that follow each other, of which the last one may be going."""
+    runs: list[Past] = []
+    minute = 0.0
+    for number in range(draw(st.integers(0, most))):
+        minute += draw(st.integers(0, 3))
+        end = minute + draw(st.integers(0, 3))
+        runs.append(Past(f"r{number}", minute, end, draw(st.sampled_from(OVER))))
+        # Starts are unique, as in the service.
+        minute = max(end, minute + 1)
+    if runs and draw(st.booleans()):
+        runs[-1] = Past(runs[-1].id, runs[-1].start, None, "RUNNING")
+    return runs
+
+
+@st.composite
+def orchestration_histories(draw: st.DrawFn) -> list[Past]:
+    """Draw runs in the order of their start that may overlap."""
+    starts = sorted(draw(st.sets(st.integers(0, 60), max_size=20)))
+    runs = []
+    for number, start in enumerate(starts):
+        end = draw(st.none() | st.integers(start, start + 9))
+        status = "RUNNING" if end is None else draw(st.sampled_from(["COMPLETED", "FAILED", "CANCELED"]))
+        runs.append(Past(f"o{number}", start, end, status))
+    return [*runs, Past("next", None, None, "NOT_STARTED")] if draw(st.booleans()) else runs
+
+
+def expected(runs: list[Past], rule: After) -> str | None:
+    """Say, from the words of the documentation, which run it is: the last one of the load that counts."""
+    groups: list[list[Past]] = [[]]
+    for run in runs:
+        groups[-1].append(run)
+        if not run.is_slice:
+            groups.append([])
+    counting: list[tuple[float, str]] = []
+    for group in filter(None, groups):
+        last = group[-1]
+        begun = math.inf if group[0].start is None else group[0].start
+        ended = math.inf if last.end is None or last.is_slice else last.end
+        time = begun if rule.moment_of is MomentOf.START else ended
+        passed_over = rule.succeeded and ended < math.inf and last.status != "COMPLETED"
+        if (time == math.inf or at(time) >= rule.moment) and not passed_over:
+            counting.append((time, last.id))
+    return min(counting, key=lambda each: each[0])[1] if counting else None
+
+
+def find(service: HistoryService, rule: After, kind: str = "elt_stream") -> tuple[Sight | None, Sight | None]:
+    def never(_: float) -> None:
+        raise AssertionError("nothing is waited for")
+
+    return drive(first_after(KINDS[kind], TARGET, rule), service.send, never)
+
+
+def run_id(sight: Sight | None) -> str | None:
+    return None if sight is None else sight.run_id
+
+
+@given(
+    runs=stream_histories(),
+    minute=st.integers(-1, 130),
+    moment_of=MOMENTS_OF,
+    good=st.booleans(),
+    size=st.integers(1, 9),
+)
+def test_it_is_the_first_one_however_the_list_is_cut_into_pages(
+    runs: list[Past], minute: int, moment_of: MomentOf, good: bool, size: int
+) -> None:
+    rule = After(at(minute), moment_of, succeeded=good)
+    service = HistoryService({"s": runs}, page_size=size)
+    found, newest = find(service, rule)
+    assert run_id(found) == expected(runs, rule)
+    assert run_id(newest) == (runs[-1].id if runs else None)
+
+
+@given(runs=orchestration_histories(), minute=st.integers(-1, 70), moment_of=MOMENTS_OF, good=st.booleans())
+def test_runs_that_overlap_are_told_apart_by_their_moments(
+    runs: list[Past], minute: int, moment_of: MomentOf, good: bool
+) -> None:
+    rule = After(at(minute), moment_of, succeeded=good)
+    found, _ = find(HistoryService({"s": runs}), rule, "orchestration")
+    assert run_id(found) == expected(runs, rule)
+
+
+@given(runs=stream_histories(), later=stream_histories(most=10), minute=st.integers(0, 100), moment_of=MOMENTS_OF)
+def test_what_was_found_once_is_found_whenever_one_looks(
+    runs: list[Past], later: list[Past], minute: int, moment_of: MomentOf
+) -> None:
+    rule = After(at(minute), moment_of)
+    found, _ = find(HistoryService({"s": runs}), rule)
+    if found is None or not found.observation.outcome.is_over:
+        return
+    # Those that ran since.
+    more = [
+        Past(f"l{run.id}", 500 + (run.start or 0), None if run.end is None else 500 + run.end, run.status)
+        for run in later
+    ]
+    again, _ = find(HistoryService({"s": [*runs, *more]}), rule)
+    assert run_id(again) == run_id(found)
+
+
+@settings(max_examples=30, deadline=None)
+@given(count=st.integers(1, 1500), position=st.floats(0, 1), size=st.sampled_from([20, 100]))
+def test_no_more_pages_are_read_than_the_way_from_the_nearer_end_needs(count: int, position: float, size: int) -> None:
+    runs = [Past(f"r{number}", number, number + 0.5) for number in range(count)]
+    place = int(position * (count - 1))
+    service = HistoryService({"s": runs}, page_size=size)
+    found, _ = find(service, After(at(place)))
+    assert run_id(found) == f"r{place}"
+    from_start, from_end = place // size + 1, (count - place) // size + 1
+    assert len(service.asked) <= 2 * min(from_start, from_end) + 2
+
+
+def test_a_run_of_now_costs_one_request() -> None:
+    runs = [Past(f"r{number}", number, number + 0.5) for number in range(5000)]
+    service = HistoryService({"s": runs})
+    assert run_id(find(service, After(at(4990)))[0]) == "r4990"
+    assert run_id(find(service, After(at(9999)))[0]) is None
+    assert len(service.asked) == 2
+
+
+def test_the_rest_of_a_load_that_began_before_does_not_count() -> None:
+    runs = [Past("a", 0, 1, "CHUNK_COMPLETED"), Past("b", 10, 11), Past("c", 20, 21)]
+    service = HistoryService({"s": runs})
+    assert run_id(find(service, After(at(5)))[0]) == "c"
+    assert run_id(find(service, After(at(5), MomentOf.END))[0]) == "b"
+
+
+@pytest.mark.parametrize(
+    "given_moment",
+    [
+        "2026-01-01T00:00:00Z",
+        "2026-01-01 00:00:00+00:00",
+        " 2026-01-01T01:00:00+01:00 ",
+        datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))),
+    ],
+)
+def test_a_moment_is_read_in_any_time_zone(given_moment: Any) -> None:
+    assert parse_moment("after", given_moment) == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("2026-01-01", "after has no time zone"),
+        ("2026-01-01T00:00:00", "after has no time zone"),
+        (datetime(2026, 1, 1), "after has no time zone"),  # noqa: DTZ001 - that is what is refused
+        ("None", "after is no moment"),
+        ("", "after is no moment"),
+        ("{{ ds }}", "after is no moment"),
+        (None, "after must be a time"),
+        (5, "after must be a time"),
+    ],
+)
+def test_what_is_no_moment_is_said(value: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_moment("after", value)

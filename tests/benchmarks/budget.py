@@ -33,6 +33,7 @@ class Line:
     :param count: for how many waits, looking every second.
     :param latency: seconds after which the service answers.
     :param is_least: whether more is better.
+    :param is_worst: whether the worst of several measurements counts, where one is a matter of luck; else the median.
     :param digits: after the point.
     """
 
@@ -44,6 +45,7 @@ class Line:
     count: int = 1000
     latency: float = 0.0
     is_least: bool = False
+    is_worst: bool = False
     digits: int = 1
 
 
@@ -76,7 +78,7 @@ LINES: tuple[Line, ...] = (
         is_least=True,
     ),
     Line("event-loop lag, p99", "ms", 20, lambda one: _milliseconds(one.lag and one.lag.p99)),
-    Line("an end is seen, p99", "s", 1.1, lambda one: one.delay_p99, digits=2),
+    Line("an end is seen, p99", "s", 1.1, lambda one: one.delay_p99, is_worst=True, digits=2),
     Line("memory for each waiting trigger", "KB", 15, lambda one: one.memory_per_trigger / 1024),
     Line("connections opened, in all", "", 16, lambda one: float(one.connections_in_all), digits=0),
     Line("500 triggers started, API of 50 ms", "s", 1.5, lambda one: one.start, count=500, latency=0.05, digits=2),
@@ -86,15 +88,15 @@ IMPORT_LIMITS = (12.0, 15)
 
 
 def budget_table(results: Results) -> str:
-    """Give the promises, and what was measured: of several measurements the median, of several ways the worst."""
+    """Give the promises, and what was measured: of several ways the worst."""
     rows = [*_import_rows(results), *(_row(line, results) for line in LINES)]
     return table(["What", "Promised", "Measured", "Kept", "Best of the peers"], rows)
 
 
 def _row(line: Line, results: Results) -> list[str]:
     fitting = [one for one in results.waited if (one.count, one.latency, one.poll) == (line.count, line.latency, 1.0)]
-    ours = {name: _median(line, fitting, name) for name in line.adapters}
-    peers = [_median(line, fitting, name) for name, adapter in ADAPTERS.items() if not adapter.is_ours]
+    ours = {name: _typical(line, fitting, name) for name in line.adapters}
+    peers = [_typical(line, fitting, name) for name, adapter in ADAPTERS.items() if not adapter.is_ours]
     known = [value for value in ours.values() if value is not None]
     others = [value for value in peers if value is not None]
     is_whole = len(known) == len(ours)
@@ -114,9 +116,9 @@ def _row(line: Line, results: Results) -> list[str]:
     ]
 
 
-def _median(line: Line, waited: Sequence[Waited], adapter: str) -> float | None:
+def _typical(line: Line, waited: Sequence[Waited], adapter: str) -> float | None:
     values = [value for one in waited if one.adapter == adapter and (value := line.figure(one)) is not None]
-    return median(values) if values else None
+    return (max(values) if line.is_worst else median(values)) if values else None
 
 
 def _import_rows(results: Results) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,10 @@ def test_a_report_is_put_into_its_place(tmp_path: Path) -> None:
     page.write_text("No place")
     with pytest.raises(ValueError, match="no place"):
         write(text, page)
+
+
+def test_luck_does_not_keep_a_promise() -> None:
+    lucky = [waited(name) for name in ("streams-of-syncs", "orchestrations", "streams-alone")]
+    assert kept(Results(waited=lucky), "an end is seen") == "yes"
+    unlucky = replace(lucky[0], delay_p99=1.2)
+    assert kept(Results(waited=[*lucky, lucky[0], unlucky]), "an end is seen") == "**no**"

@@ -23,7 +23,7 @@ WAYS: tuple[Way, ...] = tuple(
 #: The share of what is typical in which they all begin.
 _BEGIN_WITHIN = 1 / 6
 #: Those that would take more than so many times what is typical are left out: a measurement has to end.
-_LONGEST = 2.5
+_LONGEST = 2.0
 
 
 class Histories(StreamsOfSyncs):

@@ -80,7 +80,7 @@ class HistoryService:
             for run in runs:
                 if run.id == run_id:
                     return owner, run
-        raise NotFoundError(404, "not_found", run_id)
+        raise NotFoundError(run_id, status=404)
 
     def _shown(self, resource: str, owner: str, run: Past) -> Any:
         fields: dict[str, Any] = {"id": run.id, "status": run.status}

@@ -32,7 +32,8 @@ def stream_histories(draw: st.DrawFn, *, most: int = 40) -> list[Past]:
         runs.append(Past(f"r{number}", minute, end, draw(st.sampled_from(OVER))))
         # Starts are unique, as in the service.
         minute = max(end, minute + 1)
-    if runs and draw(st.booleans()):
+    is_going: bool = draw(st.booleans())
+    if runs and is_going:
         runs[-1] = Past(runs[-1].id, runs[-1].start, None, "RUNNING")
     return runs
 

@@ -58,7 +58,11 @@ class Batch:
     @property
     def has_room(self) -> bool:
         """Whether something is queued and may be started."""
-        return bool(self.queued) and (self.at_a_time is None or self._under_way < self.at_a_time)
+        return self.has_room_beside(self._under_way)
+
+    def has_room_beside(self, under_way: int) -> bool:
+        """Tell whether something is queued and may be started while so many runs are waited for."""
+        return bool(self.queued) and (self.at_a_time is None or under_way < self.at_a_time)
 
     @property
     def is_over(self) -> bool:
@@ -179,7 +183,8 @@ class BatchWait:
     @property
     def is_over(self) -> bool:
         """Whether there is something else to do than to wait."""
-        return not self._targets or self._batch.has_room
+        # The batch itself knows of those that have ended only when it is settled.
+        return not self._targets or self._batch.has_room_beside(len(self._targets))
 
     def take(self, watch: Watch, end: End) -> list[Watch]:
         """Take the end of the wait for one run, and give those that are then waited for no longer."""

@@ -79,13 +79,14 @@ class Clients:
         try:
             async with asyncio.timeout(_READ_LIMIT):
                 settings = await self._read()
-        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the client at hand may do
-            log.warning("The connection can't be read again: %s", error)
-            return
-        if settings != before.settings:
-            log.info("The connection has changed: going on with what it says now.")
+            if settings == before.settings:
+                return
             self._take(settings)
-            await self._close_unused(before)
+        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the client at hand may do
+            log.warning("The connection can't be read again: %s", str(error) or type(error).__name__)
+            return
+        log.info("The connection has changed: going on with what it says now.")
+        await self._close_unused(before)
 
     async def send(self, request: Request[Any]) -> Any:
         """Send a request with the newest client."""
@@ -106,9 +107,10 @@ class Clients:
             await self._close_unused(client)
 
     def _take(self, settings: Settings) -> None:
+        client = AsyncClient(settings)
         self._read_at = time.monotonic()
-        self._current = AsyncClient(settings)
-        self._users[self._current] = 0
+        self._current = client
+        self._users[client] = 0
 
     async def _close_unused(self, client: AsyncClient) -> None:
         if client is not self._current and self._users.get(client) == 0:
@@ -133,6 +135,8 @@ class Board:
         self._wake = asyncio.Event()
         #: How many wait on it.
         self.waiters = 0
+        #: The defect that has ended its waits: nobody is to join it any more.
+        self.broken: Exception | None = None
 
     async def wait(self, batch: Batch, policy: WaitPolicy) -> None:
         """
@@ -143,6 +147,8 @@ class Board:
         :raises Exception: whatever reading the connection raises.
         """
         await self._clients.open()
+        if self.broken is not None:
+            raise self.broken
         self._looks.contact.widen(self._clients.most)
         wait = BatchWait(batch, policy, time.time())
         watches = wait.watches
@@ -244,20 +250,24 @@ class Board:
                 ends = self._looks.failed(look, error, time.time())
             else:
                 ends = self._looks.answered(look, answer, time.time())
+            self._take(ends)
         except Exception as error:  # noqa: BLE001 - as in _poll
             self._fail(error)
-        else:
-            self._take(ends)
         self._wake.set()
 
     def _take(self, ends: Ends) -> None:
         for watch, end in ends:
+            if watch not in self._waits:
+                # Given up with another of its batch.
+                continue
             wait, over = self._waits.pop(watch)
             self._let_go(wait.take(watch, end))
             if wait.is_over and not over.done():
                 over.set_result(None)
 
     def _fail(self, error: Exception) -> None:
+        log.error("Waiting on the board broke: all of its waits end with this error.", exc_info=error)
+        self.broken = error
         for _, over in self._waits.values():
             if not over.done():
                 over.set_exception(error)
@@ -276,7 +286,7 @@ async def joined(conn_id: str, read: Reader) -> AsyncIterator[Board]:
     """
     boards = _BOARDS.setdefault(asyncio.get_running_loop(), {})
     board = boards.get(conn_id)
-    if board is None:
+    if board is None or board.broken is not None:
         board = boards[conn_id] = Board(read)
     board.waiters += 1
     try:
@@ -285,8 +295,10 @@ async def joined(conn_id: str, read: Reader) -> AsyncIterator[Board]:
         board.waiters -= 1
         if not board.waiters:
             # Before anything is awaited: whoever comes now makes a new one.
-            del boards[conn_id]
-            await board.close()
+            if boards.get(conn_id) is board:
+                del boards[conn_id]
+            # Whoever is cancelled once more closes it all the same.
+            await asyncio.shield(board.close())
 
 
 async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy) -> None:

@@ -95,6 +95,7 @@ def get_provider_info() -> dict[str, Any]:
                 "integration-name": "Datapipe",
                 "python-modules": [
                     "airflow_provider_datapipe.triggers.condition",
+                    "airflow_provider_datapipe.triggers.events",
                     "airflow_provider_datapipe.triggers.run",
                 ],
             }

@@ -29,6 +29,7 @@ LIGHT = [
     f"{PROVIDER}.sensors.run",
     f"{PROVIDER}.sensors.state",
     f"{PROVIDER}.triggers.condition",
+    f"{PROVIDER}.triggers.events",
     f"{PROVIDER}.triggers.run",
 ]
 

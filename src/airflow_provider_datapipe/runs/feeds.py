@@ -1,0 +1,328 @@
+"""What can be watched for events: how each is looked at, for all who watch it at once. Pure: series of steps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypeAlias
+
+from typing_extensions import override
+
+from airflow_provider_datapipe.api import paging
+from airflow_provider_datapipe.api.endpoints import (
+    elt_stream_runs,
+    elt_streams,
+    orchestration_runs,
+    reverse_etl_failed_records,
+    reverse_etl_sync_runs,
+    transforms,
+)
+from airflow_provider_datapipe.api.errors import NotFoundError
+from airflow_provider_datapipe.api.models.common import Page, format_timestamp
+from airflow_provider_datapipe.api.models.transforms import TransformStatus
+from airflow_provider_datapipe.api.paging import LARGEST_PAGE
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.news import Cursor, Seen, needs_more_at_first, take
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Observation, Reference
+from airflow_provider_datapipe.runs.sharing import Mark, SyncStatus
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+
+#: Runs that are asked for where few are expected.
+_FEW = 10
+#: After how many looks at a sync's status all its streams are looked at, whether or not it tells of a change.
+_ALL_EVERY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """
+    What one watcher wants to know.
+
+    :param resource_id: what it watches; None for everything of the kind.
+    :param cursor: up to where it was told (JSON); None to begin now.
+    :param options: what the kind of feed takes, such as ``threshold``.
+    """
+
+    resource_id: str | None
+    cursor: dict[str, Any] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+#: What is to be told to a watcher, and its new cursor.
+News: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any]]
+
+
+class Feed(ABC):
+    """
+    One thing that is looked at, by as few requests as will do for all who watch it.
+
+    :param key: which thing.
+    """
+
+    #: Name of the kind of event.
+    kind: ClassVar[str]
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    @abstractmethod
+    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+        """Look once, and tell each watcher what is new to it."""
+
+    def renew(self) -> None:
+        """Take word that somebody has come who may know less than the others."""
+        return
+
+
+class _RunsFeed(Feed):
+    """Runs of one kind in a list that begins with the newest."""
+
+    @override
+    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+        cursors = [_cursor_of(interest.cursor) for interest in interests]
+        listing = self._listing(interests)
+        seen, gone = yield from _look_at(self.kind, listing, cursors)
+        news: list[News] = []
+        for interest, cursor in zip(interests, cursors, strict=True):
+            ends, following = take(cursor, (run for run in seen if self._is_for(interest, run)), gone)
+            news.append((ends, following.as_dict()))
+        return news
+
+    @abstractmethod
+    def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
+        """Give the request that lists the runs."""
+
+    def _is_for(self, interest: Interest, run: Seen) -> bool:
+        """Tell whether a run of the list is one that somebody watches."""
+        return True
+
+
+class StreamFeed(_RunsFeed):
+    """The runs of one stream, by its id."""
+
+    kind = "elt_stream"
+
+    @override
+    def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
+        return elt_stream_runs.list_(self.key, sort_direction="desc")
+
+
+class ReverseEtlFeed(_RunsFeed):
+    """The runs of one reverse ETL sync, by its id."""
+
+    kind = "reverse_etl"
+
+    @override
+    def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
+        return reverse_etl_sync_runs.list_(self.key, sort_direction="desc")
+
+
+class OrchestrationFeed(_RunsFeed):
+    """The runs of all orchestrations that are watched: one list has them all."""
+
+    kind = "orchestration"
+
+    @override
+    def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
+        wanted = {interest.resource_id for interest in interests}
+        return orchestration_runs.list_(orchestration_id=wanted.pop() if len(wanted) == 1 else None)
+
+    @override
+    def _is_for(self, interest: Interest, run: Seen) -> bool:
+        return interest.resource_id in (None, run.payload["resource_id"])
+
+
+class SyncFeed(Feed):
+    """
+    The runs of the streams of an ELT sync, by its id.
+
+    Its status, which has no ids of runs, tells which of the streams have to be looked at. The cursor of a watcher holds
+    one for each stream.
+    """
+
+    kind = "elt_stream"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self._names: dict[str, str] = {}
+        self._shown: frozenset[str] = frozenset()
+        self._looks = 0
+        #: What the status last told of each stream, and whether that was so in two looks at the stream.
+        self._marks: dict[str, tuple[Mark | None, bool]] = {}
+
+    @override
+    def renew(self) -> None:
+        self._marks = {}
+
+    @override
+    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+        sharing = SyncStatus(self.key)
+        shown = sharing.index((yield from ask(sharing.request())))
+        if self._looks % _ALL_EVERY == 0 or self._shown != frozenset(shown):
+            streams = yield from ask_all(elt_streams.list_(elt_sync_id=self.key))
+            self._names = {stream.id: stream.name for stream in streams}
+            self._shown = frozenset(shown)
+            self.renew()
+        self._looks += 1
+        ends: list[list[dict[str, Any]]] = [[] for _ in interests]
+        cursors: list[dict[str, Any]] = [dict((interest.cursor or {}).get("streams", {})) for interest in interests]
+        # Kept apart until all is well: else a failure would have them taken for told.
+        marks = dict(self._marks)
+        for stream_id, name in self._names.items():
+            those = [
+                number for number, one in enumerate(interests) if one.options.get("stream_id") in (None, stream_id)
+            ]
+            known = [_cursor_of(cursors[number].get(stream_id)) for number in those]
+            item = shown.get(name)
+            mark = None if item is None else sharing.mark(item)
+            before, is_confirmed = marks.get(stream_id, (None, False))
+            is_same = mark is not None and mark == before
+            # Once more after a change: the list of runs may lag behind the status.
+            if not those or (is_same and is_confirmed and not _may_have_ended(mark, known)):
+                continue
+            # A stream that was not there when the watcher began has no history from before.
+            began = [interests[number].cursor is not None for number in those]
+            told_from = [one or (Cursor() if old else None) for one, old in zip(known, began, strict=True)]
+            try:
+                listing = elt_stream_runs.list_(stream_id, sort_direction="desc")
+                seen, gone = yield from _look_at(self.kind, listing, told_from, name)
+            except NotFoundError:
+                # Deleted since its sync was asked for its streams.
+                continue
+            marks[stream_id] = (mark, is_same)
+            for number, cursor in zip(those, told_from, strict=True):
+                told, following = take(cursor, seen, gone)
+                ends[number] += [payload | {"sync_id": self.key} for payload in told]
+                cursors[number][stream_id] = following.as_dict()
+        self._marks = marks
+        return [
+            (told, {"streams": {each: one for each, one in cursor.items() if each in self._names}})
+            for told, cursor in zip(ends, cursors, strict=True)
+        ]
+
+
+class TransformFeed(Feed):
+    """The materializations of one transform, by its id. They have no ids, and only the last can be seen."""
+
+    kind = "transform"
+
+    @override
+    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+        transform = yield from ask(transforms.get(self.key))
+        seen: Observation = KINDS[self.kind].read(Reference(self.kind, self.key, self.key), transform)
+        changed_at = format_timestamp(transform.updated_at)
+        cursor = {"changed_at": changed_at, "status": transform.materialization_status or str(transform.status)}
+        is_over = seen.outcome.is_over and transform.status == TransformStatus.PUBLISHED
+        payload = _payload(seen) | {"finished_at": changed_at}
+        return [
+            ([payload] if is_over and interest.cursor not in (None, cursor) else [], cursor) for interest in interests
+        ]
+
+
+class FailedRecordsFeed(Feed):
+    """The count of failed records of one reverse ETL sync, by its id. Option: ``threshold``."""
+
+    kind = "failed_records"
+
+    @override
+    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+        count = (yield from ask(reverse_etl_failed_records.count(self.key))).count
+        news: list[News] = []
+        for interest in interests:
+            threshold = interest.options["threshold"]
+            is_above = count >= threshold
+            was_above = bool((interest.cursor or {}).get("is_above"))
+            payload = {
+                "kind": self.kind,
+                "resource_id": self.key,
+                "rows_failed": count,
+                "threshold": threshold,
+                "outcome": str(Outcome.PARTIAL),
+            }
+            news.append(([payload] if is_above and not was_above else [], {"is_above": is_above}))
+        return news
+
+
+#: The feeds by name: a watcher names one, and the key of what it watches there.
+FEEDS: dict[str, type[Feed]] = {
+    "elt_stream": StreamFeed,
+    "elt_sync": SyncFeed,
+    "orchestration": OrchestrationFeed,
+    "reverse_etl": ReverseEtlFeed,
+    "transform": TransformFeed,
+    "failed_records": FailedRecordsFeed,
+}
+
+
+def _look_at(
+    kind: str, listing: Request[Page[Any]], cursors: Sequence[Cursor | None], name: str | None = None
+) -> Steps[tuple[list[Seen], frozenset[str]]]:
+    """Read a list as far back as is needed, and the runs noted as going that it does not show."""
+    seen: list[Seen] = []
+    size = LARGEST_PAGE if None in cursors else _FEW
+    following: Request[Page[Any]] | None = listing.with_query(limit=size)
+    pages = paging.Cursors()
+    while following is not None:
+        page = yield from ask(following)
+        shown = [_seen(kind, run, name) for run in page.data]
+        seen += shown
+        if not shown or not any(
+            needs_more_at_first(seen, shown) if cursor is None else cursor.needs_more(shown[-1].moment)
+            for cursor in cursors
+        ):
+            break
+        following = pages.after(following, page)
+        following = following and following.with_query(limit=LARGEST_PAGE)
+    gone: set[str] = set()
+    missing = {run_id for cursor in cursors if cursor for run_id in cursor.going} - {run.run_id for run in seen}
+    for run_id in sorted(missing):
+        look = KINDS[kind].look(Reference(kind, "", "", run_id=run_id))
+        try:
+            seen.append(_seen(kind, (yield from ask(look)), name))
+        except NotFoundError:
+            gone.add(run_id)
+    return seen, frozenset(gone)
+
+
+def _seen(kind: str, run: Any, name: str | None) -> Seen:
+    resource_id = {
+        "elt_stream": lambda: run.elt_stream_id,
+        "orchestration": lambda: run.orchestration_id,
+        "reverse_etl": lambda: run.reverse_etl_sync_id,
+    }[kind]()
+    observed = KINDS[kind].read(Reference(kind, resource_id, name or resource_id), run)
+    result = observed.result
+    is_slice = result is not None and result["status"] == "CHUNK_COMPLETED"
+    moment = run.due_at if kind == "orchestration" else run.started_at
+    return Seen(
+        run_id=run.id,
+        moment=format_timestamp(moment),
+        has_begun=observed.outcome is not Outcome.SCHEDULED,
+        is_over=observed.outcome.is_over or is_slice,
+        is_slice=is_slice,
+        payload=_payload(observed),
+    )
+
+
+def _payload(observed: Observation) -> dict[str, Any]:
+    if observed.result is None:
+        raise AssertionError("a run that is shown has a result")
+    return {name: value for name, value in observed.result.items() if name != "attached"}
+
+
+def _cursor_of(stored: dict[str, Any] | None) -> Cursor | None:
+    return None if stored is None else Cursor.from_dict(stored)
+
+
+def _may_have_ended(mark: Mark | None, cursors: Sequence[Cursor | None]) -> bool:
+    """Tell whether runs are noted as going while the status shows none, or nobody has looked yet."""
+    is_active = mark is not None and mark[0] is not None
+    return any(cursor is None or (cursor.going and not is_active) for cursor in cursors)
+
+
+def once(request: Request[Any]) -> Request[Any]:
+    """Leave it to whoever watches to look again: a client that did so, too, would hold up the others."""
+    return replace(request, once=True)

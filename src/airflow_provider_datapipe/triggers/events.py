@@ -1,0 +1,367 @@
+"""Triggers for an ``AssetWatcher``: an event for each run that ends, whoever has started it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from airflow_provider_datapipe.triggers.loading import load
+
+if TYPE_CHECKING:
+    from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
+
+    from airflow_provider_datapipe.runs.board import Reader
+    from airflow_provider_datapipe.runs.desk import Desk, Member, Report
+
+#: What a run can come to (:class:`airflow_provider_datapipe.runs.outcome.Outcome`).
+OUTCOMES = frozenset({"succeeded", "partial", "failed", "canceled", "unknown"})
+_SUCCEEDED = ("succeeded",)
+#: The most seconds between two attempts to read the cursor.
+_LONGEST_PAUSE = 60.0
+
+_NEEDED = (
+    "airflow_provider_datapipe.hooks.datapipe",
+    "airflow_provider_datapipe.runs.desk",
+    "airflow_provider_datapipe.triggers.cursors",
+)
+
+
+class _EventTrigger(BaseEventTrigger):
+    """
+    What all of them share.
+
+    All of a connection get their news from one poller (Airflow 3.3 or later). Where a watcher was last told of is kept
+    in Airflow's state store of the asset.
+    """
+
+    #: The name of the feed.
+    _feed: ClassVar[str]
+
+    def __init__(self, datapipe_conn_id: str, outcomes: Sequence[str], poll_interval: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
+        if unknown := sorted(set(outcomes) - OUTCOMES):
+            raise ValueError(f"outcomes: {', '.join(unknown)}: must be of {', '.join(sorted(OUTCOMES))}")
+        if not outcomes or isinstance(outcomes, str):
+            raise ValueError("outcomes: must be a list of at least one outcome")
+        if poll_interval <= 0:
+            raise ValueError("poll_interval: must be more than 0 seconds")
+        self.datapipe_conn_id = datapipe_conn_id
+        # In one order: Airflow tells triggers apart by their arguments.
+        self.outcomes = sorted(set(outcomes))
+        self.poll_interval = poll_interval
+
+    def _key(self) -> str:
+        """Give the key of what is looked at."""
+        raise NotImplementedError
+
+    def _resource_id(self) -> str | None:
+        """Give what of that is watched; None for all."""
+        return self._key()
+
+    def _options(self) -> dict[str, Any]:
+        """Give what the feed takes besides."""
+        return {}
+
+    def _arguments(self) -> dict[str, Any]:
+        """Give the arguments that say what is watched."""
+        raise NotImplementedError
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Give class path and arguments."""
+        shared = {
+            "datapipe_conn_id": self.datapipe_conn_id,
+            "outcomes": self.outcomes,
+            "poll_interval": self.poll_interval,
+        }
+        arguments = {name: value for name, value in self._arguments().items() if value is not None}
+        return f"{type(self).__module__}.{type(self).__qualname__}", shared | arguments
+
+    def shared_stream_key(self) -> Hashable | None:
+        """Have one poller for all watchers of a connection, whatever they watch."""
+        # Without a word of what it has stored, Airflow's sharing would be worth less than watching alone.
+        has_word = find_spec("airflow.triggers.shared_stream") is not None
+        return (__name__, self.datapipe_conn_id) if has_word else None
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
+        """Make the poller; Airflow tells it when events are stored, so that cursors are stored after them."""
+        return _producer(kwargs["datapipe_conn_id"])
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Report]) -> AsyncIterator[TriggerEvent]:
+        """Give this watcher's part of what the poller tells."""
+        await load(*_NEEDED)
+        from airflow_provider_datapipe.runs.desk import desk_of
+
+        async with desk_of(self.datapipe_conn_id, _reader(self.datapipe_conn_id)) as desk:
+            member = await self._member()
+            async with desk.joined(member):
+                async for report in shared_stream:
+                    for payload in report.of(member):
+                        yield TriggerEvent(payload)
+                    report.take(member)
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Watch alone, where nothing is shared: before Airflow 3.3."""
+        await load(*_NEEDED)
+        from airflow_provider_datapipe.runs.desk import Desk
+
+        desk: Desk = Desk(_reader(self.datapipe_conn_id))
+        try:
+            member = await self._member()
+            async with desk.joined(member):
+                async for report in desk.reports():
+                    for payload in report.of(member):
+                        yield TriggerEvent(payload)
+                    report.told(member)
+        finally:
+            await desk.close()
+
+    async def _member(self) -> Member:
+        from airflow_provider_datapipe.runs.desk import Member
+        from airflow_provider_datapipe.runs.feeds import Interest
+        from airflow_provider_datapipe.triggers.cursors import CursorStore
+
+        path, arguments = self.serialize()
+        # What is looked at more or less often is still the same.
+        identity = {"path": path} | {name: value for name, value in arguments.items() if name != "poll_interval"}
+        accessors = getattr(self, "asset_state_store", None)
+        store = CursorStore(accessors, identity) if accessors is not None else None
+        cursor = await self._read(store) if store else None
+        return Member(
+            self._feed,
+            self._key(),
+            Interest(self._resource_id(), cursor, self._options()),
+            outcomes=self.outcomes,
+            poll_interval=self.poll_interval,
+            store=store.set if store else None,
+        )
+
+    async def _read(self, store: Any) -> dict[str, Any] | None:
+        """Read the cursor; without it runs would be missed, so that there is no going on."""
+        pause = 1.0
+        while True:
+            try:
+                cursor: dict[str, Any] | None = await store.get()
+            except Exception as error:  # noqa: BLE001 - whatever Airflow raises: raising would restart this at once
+                self.log.warning("The cursor can't be read: %s", error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            else:
+                return cursor
+
+
+def _reader(conn_id: str) -> Reader:
+    from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+
+    return DatapipeHook(conn_id).aget_settings
+
+
+def _producer(conn_id: str) -> SharedStreamProducer:
+    # Only Airflow 3.3 has it, and only it asks.
+    from airflow.triggers.shared_stream import SharedStreamProducer
+
+    class Producer(SharedStreamProducer):
+        """The poller of a connection."""
+
+        async def open_stream(self) -> AsyncIterator[tuple[Report, Report]]:
+            """Give what is new, for ever."""
+            await load(*_NEEDED)
+            from airflow_provider_datapipe.runs.desk import desk_of
+
+            async with desk_of(conn_id, _reader(conn_id)) as desk:
+                async for report in desk.reports():
+                    yield report, report
+
+        async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+            """Store the cursors of those whose events are stored."""
+            for item in batch:
+                if item.outcome.failed:
+                    # All watchers start again from the cursors that are stored: nothing is missed.
+                    raise RuntimeError("Airflow has not stored an event in time: the watchers start again")
+                await item.broker_payload.confirm()
+
+    return Producer()
+
+
+class EltStreamRunEventTrigger(_EventTrigger):
+    """
+    An event for each run of an ELT stream that ends, or of all the streams of a sync.
+
+    A first load that goes on in slices is one run: its event comes at its end, with the rows of all slices.
+
+    :param stream_id: the stream; with its ``sync_id`` the watchers of a sync's streams share one request.
+    :param sync_id: the ELT sync; without ``stream_id`` all its streams are watched.
+    :param datapipe_conn_id: the connection.
+    :param outcomes: which ends count.
+    :param poll_interval: seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        stream_id: str | None = None,
+        sync_id: str | None = None,
+        *,
+        datapipe_conn_id: str = "datapipe_default",
+        outcomes: Sequence[str] = _SUCCEEDED,
+        poll_interval: float = 30,
+    ) -> None:
+        super().__init__(datapipe_conn_id, outcomes, poll_interval)
+        if not (stream_id or sync_id):
+            raise ValueError("stream_id or sync_id is needed")
+        self.stream_id = stream_id
+        self.sync_id = sync_id
+
+    @property
+    def _feed(self) -> str:  # type: ignore[override]  # here it depends on the arguments
+        return "elt_sync" if self.sync_id else "elt_stream"
+
+    def _key(self) -> str:
+        return self.sync_id or self.stream_id or ""
+
+    def _options(self) -> dict[str, Any]:
+        return {"stream_id": self.stream_id} if self.stream_id else {}
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"stream_id": self.stream_id, "sync_id": self.sync_id}
+
+
+class OrchestrationRunEventTrigger(_EventTrigger):
+    """
+    An event for each run of an orchestration that ends, or of all orchestrations.
+
+    :param orchestration_id: the orchestration; None for all.
+    :param datapipe_conn_id: the connection.
+    :param outcomes: which ends count.
+    :param poll_interval: seconds between two looks.
+    """
+
+    _feed = "orchestration"
+
+    def __init__(
+        self,
+        orchestration_id: str | None = None,
+        *,
+        datapipe_conn_id: str = "datapipe_default",
+        outcomes: Sequence[str] = _SUCCEEDED,
+        poll_interval: float = 30,
+    ) -> None:
+        super().__init__(datapipe_conn_id, outcomes, poll_interval)
+        self.orchestration_id = orchestration_id
+
+    def _key(self) -> str:
+        return "all"
+
+    def _resource_id(self) -> str | None:
+        return self.orchestration_id
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"orchestration_id": self.orchestration_id}
+
+
+class ReverseEtlRunEventTrigger(_EventTrigger):
+    """
+    An event for each run of a reverse ETL sync that ends.
+
+    :param reverse_etl_sync_id: the reverse ETL sync.
+    :param datapipe_conn_id: the connection.
+    :param outcomes: which ends count; a run with failed rows is ``partial``.
+    :param poll_interval: seconds between two looks.
+    """
+
+    _feed = "reverse_etl"
+
+    def __init__(
+        self,
+        reverse_etl_sync_id: str,
+        *,
+        datapipe_conn_id: str = "datapipe_default",
+        outcomes: Sequence[str] = _SUCCEEDED,
+        poll_interval: float = 30,
+    ) -> None:
+        super().__init__(datapipe_conn_id, outcomes, poll_interval)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+
+    def _key(self) -> str:
+        return self.reverse_etl_sync_id
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"reverse_etl_sync_id": self.reverse_etl_sync_id}
+
+
+class TransformMaterializationEventTrigger(_EventTrigger):
+    """
+    An event when a published transform has been built.
+
+    Materializations have no ids: of several between two looks the last is told, and a change of the transform alone
+    is taken for one.
+
+    :param transform_id: the transform.
+    :param datapipe_conn_id: the connection.
+    :param outcomes: which ends count.
+    :param poll_interval: seconds between two looks.
+    """
+
+    _feed = "transform"
+
+    def __init__(
+        self,
+        transform_id: str,
+        *,
+        datapipe_conn_id: str = "datapipe_default",
+        outcomes: Sequence[str] = _SUCCEEDED,
+        poll_interval: float = 30,
+    ) -> None:
+        super().__init__(datapipe_conn_id, outcomes, poll_interval)
+        self.transform_id = transform_id
+
+    def _key(self) -> str:
+        return self.transform_id
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"transform_id": self.transform_id}
+
+
+class FailedRecordsEventTrigger(_EventTrigger):
+    """
+    An event when a reverse ETL sync comes to have too many failed records; the next one after it had fewer again.
+
+    :param reverse_etl_sync_id: the reverse ETL sync.
+    :param threshold: how many are too many.
+    :param datapipe_conn_id: the connection.
+    :param poll_interval: seconds between two looks.
+    """
+
+    _feed = "failed_records"
+
+    def __init__(
+        self,
+        reverse_etl_sync_id: str,
+        threshold: int = 1,
+        *,
+        datapipe_conn_id: str = "datapipe_default",
+        poll_interval: float = 60,
+    ) -> None:
+        super().__init__(datapipe_conn_id, ("partial",), poll_interval)
+        if threshold < 1:
+            raise ValueError("threshold: must be at least 1")
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.threshold = threshold
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Give class path and arguments."""
+        path, arguments = super().serialize()
+        del arguments["outcomes"]
+        return path, arguments
+
+    def _key(self) -> str:
+        return self.reverse_etl_sync_id
+
+    def _options(self) -> dict[str, Any]:
+        return {"threshold": self.threshold}
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"reverse_etl_sync_id": self.reverse_etl_sync_id, "threshold": self.threshold}

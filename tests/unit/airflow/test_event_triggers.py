@@ -1,0 +1,332 @@
+"""The triggers of events under Airflow's own sharing of streams, against real servers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from airflow.triggers.shared_stream import SharedStreamManager
+
+from airflow_provider_datapipe.runs import desk as desk_module
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.triggers import events
+from airflow_provider_datapipe.triggers.events import (
+    EltStreamRunEventTrigger,
+    FailedRecordsEventTrigger,
+    OrchestrationRunEventTrigger,
+    ReverseEtlRunEventTrigger,
+    TransformMaterializationEventTrigger,
+)
+from tests.support.scripted_server import Reply, ScriptedServer
+
+CONNECTION = "datapipe_events"
+ALL = [
+    EltStreamRunEventTrigger("s", datapipe_conn_id=CONNECTION, outcomes=["succeeded", "failed"], poll_interval=5),
+    EltStreamRunEventTrigger(sync_id="y"),
+    EltStreamRunEventTrigger("s", "y"),
+    OrchestrationRunEventTrigger(),
+    OrchestrationRunEventTrigger("o"),
+    ReverseEtlRunEventTrigger("r"),
+    TransformMaterializationEventTrigger("t"),
+    FailedRecordsEventTrigger("r", 10),
+]
+
+
+def page(*ended: int, going: tuple[int, ...] = ()) -> Reply:
+    runs = [
+        {
+            "id": f"r{number}",
+            "reverse_etl_sync_id": "r",
+            "started_at": f"2026-01-01T00:00:0{number}.000Z",
+            "status": "COMPLETED",
+            "synced_rows": 7,
+            "failed_rows": 0,
+        }
+        | ({"finished_at": f"2026-01-01T00:01:0{number}.000Z"} if number in ended else {"status": "RUNNING"})
+        for number in sorted({*ended, *going}, reverse=True)
+    ]
+    return Reply(body={"data": runs, "has_more": False})
+
+
+class Store:
+    """Airflow's state store of one asset, as far as a trigger sees it."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+        self.failing = 0
+
+    async def aget(self, key: str) -> Any:
+        if self.failing:
+            self.failing -= 1
+            raise RuntimeError("the API server is away")
+        return self.kept.get(key)
+
+    async def aset(self, key: str, value: Any) -> None:
+        self.kept[key] = json.loads(json.dumps(value))
+
+    @property
+    def cursor(self) -> Any:
+        (cursor,) = self.kept.values()
+        return cursor
+
+
+class Runner:
+    """What Airflow's triggerer does with watchers; what it has stored is said by the test."""
+
+    def __init__(self) -> None:
+        self.manager = SharedStreamManager()
+        self.events: list[tuple[int, dict[str, Any]]] = []
+        self.unconfirmed: list[int] = []
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+
+    def start(self, number: int, trigger: Any) -> None:
+        self.tasks[number] = asyncio.create_task(self._run(number, trigger))
+
+    async def _run(self, number: int, trigger: Any) -> None:
+        key = trigger.shared_stream_key()
+        stream = self.manager.subscribe(trigger_id=number, trigger=trigger, key=key)
+        try:
+            async for event in trigger.filter_shared_stream(stream):
+                sequence = self.manager.bind_pending_event(trigger_id=number, key=key)
+                assert sequence is not None, "an event of a report is bound to it"
+                self.unconfirmed.append(sequence)
+                self.events.append((number, json.loads(json.dumps(event.payload))))
+        finally:
+            await self.manager.unsubscribe(number, key)
+
+    def confirm(self) -> None:
+        self.manager.confirm_persisted(self.unconfirmed)
+        self.unconfirmed = []
+
+    async def stop(self, number: int) -> None:
+        self.tasks[number].cancel()
+        await asyncio.gather(self.tasks.pop(number), return_exceptions=True)
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Runner]:
+    runner = Runner()
+    try:
+        yield runner
+        # None has raised.
+        assert [task.exception() for task in runner.tasks.values() if task.done()] == []
+    finally:
+        for number in list(runner.tasks):
+            await runner.stop(number)
+        await runner.manager.stop_all()
+    # The clients are closed, and nobody looks any more.
+    assert desk_module._DESKS.get(asyncio.get_running_loop(), {}) == {}
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():  # noqa: ASYNC110 - what is waited for is told by no event
+            await asyncio.sleep(0.01)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, host: str, key: str = "k") -> None:
+    connection = {"conn_type": "datapipe", "host": host, "password": key, "extra": {"retry_budget": 0}}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
+
+
+def watcher(store: Store | None = None, **options: Any) -> ReverseEtlRunEventTrigger:
+    trigger = ReverseEtlRunEventTrigger("r", datapipe_conn_id=CONNECTION, **{"poll_interval": 0.05} | options)
+    trigger.asset_state_store = store  # type: ignore[assignment]  # all of Airflow's that is used
+    return trigger
+
+
+@pytest.mark.parametrize("trigger", ALL, ids=lambda trigger: str(trigger.serialize()[1]))
+def test_a_trigger_is_made_again_from_what_is_stored(trigger: Any) -> None:
+    path, arguments = trigger.serialize()
+    assert path.rpartition(".")[0] == events.__name__
+    again = type(trigger)(**json.loads(json.dumps(arguments)))
+    assert again.serialize() == (path, arguments)
+    assert again.shared_stream_key() == trigger.shared_stream_key()
+    assert arguments["datapipe_conn_id"] == trigger.datapipe_conn_id
+
+
+def test_all_watchers_of_a_connection_share_a_stream_and_others_do_not() -> None:
+    assert len({trigger.shared_stream_key() for trigger in ALL[1:]}) == 1
+    assert ALL[0].shared_stream_key() != ALL[1].shared_stream_key()
+
+
+def test_the_order_of_outcomes_makes_no_other_trigger() -> None:
+    one, other = (
+        EltStreamRunEventTrigger("s", outcomes=each) for each in (["failed", "partial"], ("partial", "failed"))
+    )
+    assert one.serialize() == other.serialize()
+
+
+def test_the_outcomes_are_those_of_runs_that_are_over() -> None:
+    assert {str(outcome) for outcome in Outcome if outcome.is_over} - {"skipped"} == events.OUTCOMES
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (EltStreamRunEventTrigger, "stream_id or sync_id"),
+        (lambda: EltStreamRunEventTrigger("s", outcomes=["success"]), "success: must be of canceled, failed"),
+        (lambda: EltStreamRunEventTrigger("s", outcomes=[]), "at least one"),
+        (lambda: OrchestrationRunEventTrigger(poll_interval=0), "poll_interval"),
+        (lambda: FailedRecordsEventTrigger("r", 0), "threshold"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_when_the_dag_is_read(make: Callable[[], Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        make()
+
+
+async def test_a_cursor_is_stored_after_the_events_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    with ScriptedServer([page(1, going=(2,)), page(1, going=(2,)), page(1, 2)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            runner.start(1, watcher(store))
+            await until(lambda: bool(runner.events))
+            # There is the one of the beginning, which covers nothing.
+            assert store.cursor["going"] == ["r2"]
+            asked = len(server.seen)
+            await until(lambda: len(server.seen) > asked + 2)
+            assert store.cursor["going"] == ["r2"]
+            runner.confirm()
+            await until(lambda: store.cursor["going"] == [])
+            ((_, event),) = runner.events
+    assert (event["run_id"], event["outcome"], event["rows_synced"]) == ("r2", "succeeded", 7)
+    assert (event["started_at"], event["finished_at"]) == ("2026-01-01T00:00:02.000Z", "2026-01-01T00:01:02.000Z")
+    assert event["duration"] == 60
+
+
+async def test_after_a_crash_between_event_and_cursor_the_event_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    with ScriptedServer([page(1), page(1, 2)]) as server:
+        connect(monkeypatch, server.url)
+        for _ in range(2):
+            async with running() as runner:
+                runner.start(1, watcher(store))
+                await until(lambda runner=runner: bool(runner.events))  # type: ignore[misc]  # a default binds it now
+                assert [event["run_id"] for _, event in runner.events] == ["r2"]
+        async with running() as runner:
+            runner.start(1, watcher(store))
+            await until(lambda: bool(runner.events))
+            runner.confirm()
+            await until(lambda: "r2" in store.cursor["told"])
+        asked = len(server.seen)
+        async with running() as runner:
+            runner.start(1, watcher(store))
+            await until(lambda: len(server.seen) > asked + 2)
+            assert runner.events == []
+
+
+async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer([page(1), page(1), page(1)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            for number in range(20):
+                runner.start(number, watcher(outcomes=["failed"] if number % 2 else ["succeeded"], poll_interval=300))
+            await until(lambda: len(server.seen) >= 1)
+            desk = desk_module._DESKS[asyncio.get_running_loop()][CONNECTION]
+            await until(lambda: all(member.cursor for unit in desk._units.values() for member in unit.members))
+            members = sum(len(unit.members) for unit in desk._units.values())
+            assert members == 20
+            # All of them come at once, or some while the first look is under way.
+            assert len(server.seen) <= 3
+
+
+async def test_a_watcher_that_leaves_takes_nothing_from_those_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = [Store(), Store()]
+    with ScriptedServer([page(1)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            for number, store in enumerate(stores):
+                runner.start(number, watcher(store, poll_interval=0.05))
+            await until(lambda: all(store.kept for store in stores))
+            await runner.stop(0)
+            server._script[:] = [page(1, 2)]
+            await until(lambda: bool(runner.events))
+            runner.confirm()
+            await until(lambda: "r2" in stores[1].cursor["told"])
+        assert "r2" not in stores[0].cursor["told"]
+        assert [number for number, _ in runner.events] == [1]
+
+
+TROUBLES = [
+    Reply(401),
+    Reply(403),
+    Reply(404),
+    Reply(429, headers={"Retry-After": "1"}),
+    Reply(500),
+    Reply(503),
+    Reply(0),
+    Reply(body=b"<html>"),
+    Reply(body={"data": [{"id": 1}]}),
+]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda reply: f"{reply.status} {reply.body}"[:20])
+async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer([trouble, page(1), trouble, trouble, page(1, 2)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            runner.start(1, watcher(Store()))
+            await until(lambda: bool(runner.events))
+            assert [event["run_id"] for _, event in runner.events] == ["r2"]
+
+
+async def test_a_cursor_that_can_not_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store()
+    with ScriptedServer([page(1)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            store.failing = 1
+            runner.start(1, watcher(store))
+            await until(lambda: bool(store.kept))
+
+
+async def test_a_connection_that_is_mended_is_picked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer([Reply(401)]) as wrong, ScriptedServer([page(1), page(1, 2)]) as right:
+        monkeypatch.delenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", raising=False)
+        async with running() as runner:
+            runner.start(1, watcher())
+            await asyncio.sleep(0)
+            connect(monkeypatch, wrong.url)
+            await until(lambda: bool(wrong.seen))
+            connect(monkeypatch, right.url, key="new")
+            await until(lambda: bool(runner.events))
+    headers = {name.lower(): value for name, value in right.seen[0].headers.items()}
+    assert headers["x-api-key"] == "new"
+
+
+async def test_alone_it_gives_the_same_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "_STORED_WITHIN", 0.0)
+    store = Store()
+    with ScriptedServer([page(1), page(1, 2)]) as server:
+        connect(monkeypatch, server.url)
+        stream: Any = watcher(store).run()
+        event = await anext(stream)
+        assert event.payload["run_id"] == "r2"
+        assert "r2" not in store.cursor["told"]
+        following = asyncio.ensure_future(anext(stream))
+        await until(lambda: "r2" in store.cursor["told"])
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await stream.aclose()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_events_that_airflow_does_not_store_in_time_have_the_watchers_start_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store()
+    with ScriptedServer([page(1), page(1, 2)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            runner.manager = SharedStreamManager(ack_timeout=0.3)
+            runner.start(1, watcher(store))
+            await until(runner.tasks[1].done)
+            assert runner.tasks.pop(1).exception() is not None
+            assert "r2" not in store.cursor["told"]

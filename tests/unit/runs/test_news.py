@@ -1,0 +1,449 @@
+"""Which ends are told, over random histories of runs that overlap, looked at and restarted at random."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pendulum
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError, ServerError
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs import news
+from airflow_provider_datapipe.runs.feeds import FEEDS, FailedRecordsFeed, Feed, Interest, SyncFeed, TransformFeed
+from airflow_provider_datapipe.runs.news import Cursor, Seen, take
+from airflow_provider_datapipe.runs.steps import Pause, Steps
+
+EPOCH = pendulum.datetime(2026, 1, 1)
+PAGE = 4
+
+
+def at(seconds: float) -> str:
+    return EPOCH.add(seconds=seconds).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+@dataclass
+class Run:
+    number: int
+    resource: str
+    began: float
+    ended: float | None = None
+    status: str = "RUNNING"
+    rows: int = 1
+
+    @property
+    def run_id(self) -> str:
+        return f"r{self.number}"
+
+
+@dataclass
+class Service:
+    """A service with streams of one sync, or orchestrations."""
+
+    kind: str
+    resources: list[str]
+    now: float = 0.0
+    runs: list[Run] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+    #: Which of the next requests fails; none if less than 0.
+    fails_at: int = -1
+    #: Runs that a replica which lags behind shows as they were, or not at all.
+    stale: dict[str, str] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+
+    def shown(self, run: Run) -> dict[str, Any]:
+        is_stale = self.stale.get(run.run_id) == "going"
+        times = {"started_at": at(run.began)}
+        if run.ended is not None and not is_stale:
+            times["finished_at"] = at(run.ended)
+        status = "RUNNING" if is_stale else run.status
+        if self.kind == "orchestration":
+            return {
+                "id": run.run_id,
+                "orchestration_id": run.resource,
+                "due_at": at(run.began),
+                "status": status,
+                **times,
+            }
+        body = {"id": run.run_id, "elt_sync_id": "y", "elt_stream_id": run.resource, "rows_synced": run.rows}
+        return {**body, "status": status, **times}
+
+    def answer(self, request: Request[Any]) -> Any:
+        self.fails_at -= 1
+        if self.fails_at == -1:
+            raise ServerError("it fails", status=500)
+        self.asked[request.endpoint.name] += 1
+        body = self._body(request)
+        model: Any = request.endpoint.answer
+        # A part of an answer is read by a TypedDict.
+        return model.model_validate(body) if hasattr(model, "model_validate") else body
+
+    def _body(self, request: Request[Any]) -> Any:
+        query = dict(request.query)
+        match request.endpoint.name:
+            case "elt_streams.list":
+                streams = [_stream(each) for each in self.resources]
+                return {"data": streams, "has_more": False}
+            case "elt_syncs.status":
+                return {"source_streams": [self._snapshots(each) for each in self.resources]}
+            case "elt_stream_runs.list" | "orchestration_runs.list":
+                wanted = query.get("elt_stream_id") or query.get("orchestration_id")
+                return self._page(wanted, min(int(query["limit"]), PAGE), query.get("starting_after"))
+        run_id = request.path.rpartition("/")[2]
+        for run in self.runs:
+            if run.run_id == run_id and run_id not in self.gone:
+                return self.shown(run)
+        raise NotFoundError("no such run", status=404)
+
+    def _page(self, resource: str | None, limit: int, after: str | None) -> Any:
+        listed = sorted(
+            (
+                run
+                for run in self.runs
+                if resource in (None, run.resource)
+                and run.run_id not in self.gone
+                and self.stale.get(run.run_id) != "absent"
+            ),
+            key=lambda run: (run.began, run.number),
+            reverse=True,
+        )
+        ids = [run.run_id for run in listed]
+        begin = ids.index(after) + 1 if after in ids else 0
+        page = listed[begin : begin + limit]
+        more = begin + limit < len(listed)
+        return {
+            "data": [self.shown(run) for run in page],
+            "has_more": more,
+            "next_cursor": page[-1].run_id if page else None,
+        }
+
+    def _snapshots(self, resource: str) -> dict[str, Any]:
+        runs = [run for run in self.runs if run.resource == resource]
+        going = [run for run in runs if run.ended is None]
+        over = [run for run in runs if run.ended is not None]
+        active = {"status": "RUNNING", "started_at": at(going[-1].began)} if going else None
+        latest = None
+        if over:
+            last = max(over, key=lambda run: run.ended or 0)
+            latest = {"status": last.status, "started_at": at(last.began), "finished_at": at(last.ended or 0)}
+        return {"name": resource, "active_sync": active, "latest_sync": latest}
+
+
+def _stream(name: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "elt_sync_id": "y",
+        "name": name,
+        "full_sync_at_midnight": False,
+        "full_sync_always": False,
+        "protected_from_full_sync": False,
+        "created_at": at(0),
+        "updated_at": at(0),
+        "excluded_substreams": [],
+        "enabled_history_table": False,
+    }
+
+
+def look(service: Service, feed: Feed, *interests: Interest) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
+    """Drive a look; the cursors go through JSON, as in Airflow's store."""
+    steps: Steps[Any] = feed.look(interests)
+    answer: Any = None
+    failure: DatapipeError | None = None
+    while True:
+        try:
+            step = steps.send(answer) if failure is None else steps.throw(failure)
+        except StopIteration as stop:
+            return [(told, json.loads(json.dumps(cursor))) for told, cursor in stop.value]
+        assert not isinstance(step, Pause)
+        answer = failure = None
+        try:
+            answer = service.answer(step)
+        except DatapipeError as error:
+            failure = error
+
+
+class Watching(RuleBasedStateMachine):
+    """A watcher that is killed at any point, its events stored before its cursor, or neither."""
+
+    @initialize(
+        kind=st.sampled_from(["elt_stream", "elt_sync", "orchestration"]), history=st.lists(st.booleans(), max_size=12)
+    )
+    def begin(self, kind: str, history: list[bool]) -> None:
+        self.kind = kind
+        names = ["a"] if kind == "elt_stream" else ["a", "b", "c"]
+        self.service = Service("orchestration" if kind == "orchestration" else "elt_stream", names)
+        for number, is_over in enumerate(history):
+            self._start(names[number % len(names)])
+            if is_over:
+                self._end(self.service.runs[-1], "COMPLETED")
+        #: Ends from before the watcher began, which it is not to tell.
+        self.before = {run.run_id for run in self.service.runs if run.ended is not None}
+        self.stored: dict[str, Any] | None = None
+        self.told: Counter[str] = Counter()
+        self.rows: dict[str, float] = {}
+        self.killed_between = 0
+        self.was_stale = False
+        self.wake()
+        self.look(stores=True)
+
+    def wake(self) -> None:
+        self.feed = FEEDS[self.kind]({"elt_stream": "a", "elt_sync": "y", "orchestration": "all"}[self.kind])
+        self.cursor = self.stored
+
+    def _start(self, resource: str, back: float = 0, after: float = 10) -> None:
+        self.service.now += after
+        began = max(0.0, self.service.now - back)
+        self.service.runs.append(Run(len(self.service.runs), resource, began))
+
+    def _end(self, run: Run, status: str) -> None:
+        self.service.now += 10
+        run.ended, run.status = self.service.now, status
+
+    def going(self) -> list[Run]:
+        return [run for run in self.service.runs if run.ended is None and run.run_id not in self.service.gone]
+
+    @rule(
+        number=st.integers(0, 2),
+        back=st.sampled_from([0, 0, 0, 10, 200]),
+        after=st.sampled_from([10, 10, 400, 4000, 90000]),
+    )
+    def start(self, number: int, back: float, after: float) -> None:
+        resource = self.service.resources[number % len(self.service.resources)]
+        if self.kind == "orchestration":
+            # Orchestrations overlap, and are listed by when they were due.
+            self._start(resource, back, after)
+        elif not any(run.resource == resource for run in self.going()):
+            self._start(resource, after=after)
+
+    @precondition(lambda self: self.going())
+    @rule(data=st.data(), status=st.sampled_from(["COMPLETED", "COMPLETED", "FAILED", "ODD"]))
+    def end(self, data: st.DataObject, status: str) -> None:
+        self._end(data.draw(st.sampled_from(self.going())), status)
+
+    @precondition(lambda self: self.going())
+    @rule(data=st.data(), rarely=st.integers(0, 5))
+    def vanish(self, data: st.DataObject, rarely: int) -> None:
+        if rarely:
+            return
+        run = data.draw(st.sampled_from(self.going()))
+        run.ended = self.service.now
+        self.service.gone.add(run.run_id)
+
+    @rule(
+        stores=st.booleans(),
+        fails_at=st.sampled_from([-1, -1, 0, 1, 2, 3]),
+        stale=st.sampled_from(["", "going", "absent"]),
+    )
+    def look(self, *, stores: bool, fails_at: int = -1, stale: str = "") -> None:
+        self.service.fails_at = fails_at
+        # A replica may show any of the newest runs as they were. That of the status is not behind that of the list, and
+        # the list is not behind for long: a run that is in no list for two looks is found only by the next change.
+        if stale == "going" or (stale and (self.kind != "elt_sync" or not self.was_stale)):
+            self.service.stale = {run.run_id: stale for run in self.service.runs[-2:]}
+        self.was_stale = bool(stale)
+        try:
+            ((events, self.cursor),) = look(self.service, self.feed, Interest(None, self.cursor))
+        except ServerError:
+            return
+        finally:
+            self.service.fails_at = -1
+            self.service.stale = {}
+        for event in events:
+            self.told[event["run_id"]] += 1
+        if stores:
+            self.stored = self.cursor
+        elif events:
+            self.killed_between += 1
+            self.wake()
+
+    @rule()
+    def restart(self) -> None:
+        """The cursor in memory may be ahead of that which is stored by what was no event."""
+        if self.stored is not None and self.cursor == self.stored:
+            self.wake()
+
+    @invariant()
+    def nothing_from_before_is_told(self) -> None:
+        if hasattr(self, "told"):
+            assert not self.before & self.told.keys()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "told"):
+            return
+        for _ in range(2):
+            self.look(stores=True)
+        ended = {
+            run.run_id for run in self.service.runs if run.ended is not None and run.run_id not in self.service.gone
+        }
+        assert ended - self.before <= self.told.keys()
+        assert self.told.keys() <= ended | self.service.gone
+        if not self.killed_between:
+            assert all(times == 1 for times in self.told.values())
+        assert len(json.dumps(self.stored)) < 20_000
+
+
+TestWatching = Watching.TestCase
+TestWatching.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
+
+
+def seen(number: int, moment: float, *, is_over: bool = True, is_slice: bool = False, rows: int = 1) -> Seen:
+    payload = {"run_id": f"r{number}", "rows_synced": rows}
+    return Seen(f"r{number}", at(moment), True, is_over, is_slice, payload)
+
+
+def test_the_rows_of_slices_are_those_of_the_run_that_ends_the_load() -> None:
+    _, cursor = take(None, [])
+    told, cursor = take(cursor, [seen(1, 0, is_slice=True, rows=5)])
+    assert told == []
+    cursor = Cursor(**json.loads(json.dumps(cursor.as_dict())))
+    told, cursor = take(
+        cursor, [seen(3, 2, rows=2), seen(2, 1, is_slice=True, rows=4), seen(1, 0, is_slice=True, rows=5)]
+    )
+    assert told == [{"run_id": "r3", "rows_synced": 11}]
+    assert take(cursor, [seen(4, 3), seen(3, 2)])[0] == [{"run_id": "r4", "rows_synced": 1}]
+
+
+def test_a_cursor_is_bounded_however_many_runs_end_or_never_do() -> None:
+    runs = [seen(number, number / 100, is_over=number % 2 == 0) for number in range(2000)]
+    told, cursor = take(Cursor(), runs)
+    assert len(told) == 1000
+    assert len(cursor.told) == news.MOST_TOLD
+    assert len(cursor.going) == news.MOST_GOING
+    assert take(cursor, runs)[0] == []
+
+
+def test_a_run_that_is_due_in_the_future_hides_none_that_begins_before() -> None:
+    _, cursor = take(None, [])
+    due = Seen("due", at(90_000), False, False, False, {})
+    _, cursor = take(cursor, [due])
+    told, _ = take(cursor, [due, seen(1, 50)])
+    assert [event["run_id"] for event in told] == ["r1"]
+
+
+def test_a_sync_costs_one_request_while_nothing_changes() -> None:
+    service = Service("elt_stream", ["a", "b", "c"], runs=[Run(number, "abc"[number], number) for number in range(3)])
+    feed = SyncFeed("y")
+    cursor: dict[str, Any] | None = None
+    for _ in range(3):
+        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    service.asked.clear()
+    for _ in range(10):
+        ((told, cursor),) = look(service, feed, Interest(None, cursor))
+        assert told == []
+    assert service.asked == {"elt_syncs.status": 10}
+    service.runs[1].ended, service.runs[1].status = 100.0, "COMPLETED"
+    ((told, cursor),) = look(service, feed, Interest(None, cursor))
+    assert [event["run_id"] for event in told] == ["r1"]
+    assert service.asked["elt_stream_runs.list"] == 1
+
+
+@pytest.mark.parametrize(("stale", "looks"), [("going", 3), ("absent", 1)])
+def test_a_list_that_lags_behind_the_status_of_its_sync_is_looked_at_again(stale: str, looks: int) -> None:
+    service = Service("elt_stream", ["a", "b"], runs=[Run(0, "a", 1.0)])
+    feed = SyncFeed("y")
+    cursor: dict[str, Any] | None = None
+    for _ in range(3):
+        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    service.runs[0].ended, service.runs[0].status = 100.0, "COMPLETED"
+    service.stale = {"r0": stale}
+    told: list[dict[str, Any]] = []
+    for _ in range(looks):
+        ((told, cursor),) = look(service, feed, Interest(None, cursor))
+        # Known as going, it is looked at itself where the list does not show it: that is behind, too.
+        assert told == [] or stale == "absent"
+    service.stale = {}
+    ((later, _),) = look(service, feed, Interest(None, cursor))
+    assert [event["run_id"] for event in told + later] == ["r0"]
+
+
+def test_what_a_failure_interrupts_is_told_later() -> None:
+    service = Service("elt_stream", ["a", "b"])
+    feed = SyncFeed("y")
+    cursor: dict[str, Any] | None = None
+    for _ in range(3):
+        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
+    for _ in range(3):
+        # The status and the first list are read, the second is not.
+        service.fails_at = 2
+        with pytest.raises(ServerError):
+            look(service, feed, Interest(None, cursor))
+    ((told, _),) = look(service, feed, Interest(None, cursor))
+    assert sorted(event["run_id"] for event in told) == ["r0", "r1"]
+
+
+def test_a_stream_that_is_added_while_its_sync_is_watched_is_told_from_its_first_run() -> None:
+    service = Service("elt_stream", ["a"])
+    feed = SyncFeed("y")
+    ((_, cursor),) = look(service, feed, Interest(None))
+    service.resources.append("b")
+    service.runs.append(Run(0, "b", 1.0, 2.0, "COMPLETED"))
+    ((told, _),) = look(service, feed, Interest(None, cursor))
+    assert [(event["run_id"], event["name"], event["sync_id"]) for event in told] == [("r0", "b", "y")]
+
+
+def test_watchers_of_one_list_are_each_told_their_own() -> None:
+    service = Service("orchestration", ["a", "b"])
+    feed = FEEDS["orchestration"]("all")
+    (_, all_runs), (_, of_b) = look(service, feed, Interest(None), Interest("b"))
+    service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 3.0, 4.0, "FAILED")]
+    service.asked.clear()
+    (every, _), (some, _), (none, _) = look(service, feed, Interest(None, all_runs), Interest("b", of_b), Interest("a"))
+    assert [event["run_id"] for event in every] == ["r0", "r1"]
+    assert [(event["run_id"], event["outcome"]) for event in some] == [("r1", "failed")]
+    assert none == []
+    assert service.asked == {"orchestration_runs.list": 1}
+
+
+def one_look(feed: Feed, answer: Any, interest: Interest) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    steps = feed.look([interest])
+    request = next(steps)
+    assert not isinstance(request, Pause)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(request.endpoint.answer.model_validate(answer))
+    (told,) = stop.value.value
+    return told[0], json.loads(json.dumps(told[1]))
+
+
+def transform(changed: float, status: str | None, published: str = "published") -> dict[str, Any]:
+    return {
+        "id": "t",
+        "name": "t",
+        "folder_path": "models",
+        "status": published,
+        "materialization": "table",
+        "sql_template": "SELECT 1",
+        "parameters": [],
+        "materialization_status": status,
+        "created_at": at(0),
+        "updated_at": at(changed),
+    }
+
+
+def test_each_change_of_a_transform_that_leaves_it_built_is_told() -> None:
+    feed, cursor, told = TransformFeed("t"), None, []
+    for changed, status in [
+        (1, "completed"),
+        (1, "completed"),
+        (2, "running"),
+        (3, "completed"),
+        (4, "failed"),
+        (5, "completed"),
+    ]:
+        events, cursor = one_look(feed, transform(changed, status), Interest("t", cursor))
+        told += [(event["outcome"], event["finished_at"]) for event in events]
+    assert told == [("succeeded", at(3)), ("failed", at(4)), ("succeeded", at(5))]
+
+
+def test_too_many_failed_records_are_told_once_until_there_are_fewer() -> None:
+    feed, cursor, told = FailedRecordsFeed("r"), None, []
+    for count in (4, 5, 9, 4, 0, 5):
+        events, cursor = one_look(feed, {"count": count}, Interest("r", cursor, {"threshold": 5}))
+        told += [event["rows_failed"] for event in events]
+    assert told == [5, 5]

@@ -1,0 +1,378 @@
+"""
+Runs that end while the triggerer that watches them is killed: ``python -m tests.system.events``, or ``make events``.
+
+Exit status: 0 only if the event of every run has reached its DAG.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import httpx
+
+from tests.support.local_service import LocalService
+from tests.support.processes import ProgramError, Workspace, wait_for
+from tests.system.airflow_api import AirflowApi, AirflowApiError
+from tests.system.components import AirflowComponents
+
+DAG_FILE = Path(__file__).with_name("event_dags") / "watching.py"
+CONNECTION = "datapipe_watching"
+#: The kind of run -> the DAG that is to be started by its ends.
+DAGS = {
+    "elt_stream": "watching_streams",
+    "orchestration": "watching_orchestrations",
+    "reverse_etl": "watching_exports",
+}
+WATCHERS = 4
+STREAMS, ORCHESTRATIONS = 8, 6
+#: Of the triggerers that are stopped, the part that is asked to; the others are killed.
+ASKED = 0.2
+
+
+def seed_in(folder: Path) -> dict[str, Any]:
+    """
+    Describe what runs.
+
+    :param folder: Where there is room for a source and for what is exported.
+    """
+    (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
+    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    return {
+        "connections": [
+            {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}},
+            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": f"{folder}/out"}},
+        ],
+        "orchestrations": [
+            {"id": f"o{number}", "name": f"o{number}", "cron_schedule": "0 2 * * *"} for number in range(ORCHESTRATIONS)
+        ],
+        "elt_syncs": [
+            {
+                "id": "sync",
+                "connection_id": "rows",
+                "destination_schema_name": "raw",
+                "source_streams": [
+                    {"id": f"s{number}", "name": f"s{number}", "file": "rows.csv"} for number in range(STREAMS)
+                ],
+            }
+        ],
+        "transforms": [
+            {
+                "id": "numbers",
+                "name": "numbers",
+                "materialization": "table",
+                "publish": True,
+                "sql_template": "SELECT range AS id FROM range(5)",
+            }
+        ],
+        "reverse_etl_syncs": [
+            {
+                "id": "numbers",
+                "source_id": "numbers",
+                "destination_connection_id": "exports",
+                "object_type_id": "numbers",
+                "enabled": True,
+                "operation": {"mode": "upsert", "mappings": [mapping]},
+            }
+        ],
+    }
+
+
+@dataclass(frozen=True)
+class Count:
+    """
+    What has come of the runs.
+
+    :param ended: The runs that have ended, by their kinds.
+    :param missed: Those that have no event.
+    :param waiting: Those whose event has started no run of its DAG so far.
+    :param times: How often the events of the others were made.
+    :param dag_runs: How many runs of DAGs they have started.
+    :param stray: Events of no run that was to be told.
+    """
+
+    ended: Counter[str]
+    missed: list[str]
+    waiting: list[str]
+    times: Counter[int]
+    dag_runs: int
+    stray: list[str]
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(self.ended.items()))
+        twice = ", ".join(f"{number} came {times} times" for times, number in sorted(self.times.items()) if times > 1)
+        return (
+            f"{self.ended.total()} ended ({kinds}); {len(self.missed)} missed; {len(self.waiting)} not at their DAG;"
+            f" {twice or 'none came twice'}; {len(self.stray)} strays; {self.dag_runs} DAG runs"
+        )
+
+
+class Starter(threading.Thread):
+    """
+    Starts runs, at random, until there are enough.
+
+    :param service: The service.
+    :param runs: How many.
+    :param pause: Seconds between two, on average.
+    :param chance: Chooses.
+    """
+
+    def __init__(self, service: LocalService, runs: int, pause: float, chance: random.Random) -> None:
+        super().__init__(daemon=True)
+        self._service = service
+        self._pause = pause
+        self._chance = chance
+        self._over = threading.Event()
+        self.left = runs
+
+    def run(self) -> None:
+        paths = [
+            *(f"/elt_streams/s{number}/request_run" for number in range(STREAMS)),
+            *(f"/orchestrations/o{number}/request_run" for number in range(ORCHESTRATIONS)),
+            "/reverse_etl_syncs/numbers/request_run",
+        ]
+        with httpx.Client(base_url=self._service.base_url, headers=self._service.headers, timeout=30) as client:
+            while self.left and not self._over.wait(self._chance.uniform(0, 2 * self._pause)):
+                answer = client.post(self._chance.choice(paths))
+                # A run of the same thing may be going.
+                self.left -= answer.is_success
+
+    def has_at_most(self, left: float) -> bool:
+        """
+        Tell whether no more than so many runs are to be started.
+
+        :param left: How many.
+        """
+        return self.left <= left
+
+    def stop(self) -> None:
+        """Start no more."""
+        self._over.set()
+        self.join()
+
+
+@contextmanager
+def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[LocalService]:
+    """
+    Have the DAGs watch a service, and give it when each watcher has noted where it begins.
+
+    :param airflow: The components.
+    :param dags: The folder that they read DAG files from.
+    :param folder: Where there is room for a source and for what is exported.
+    """
+    with LocalService(seed_in(folder), control=True) as service:
+        body = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+        airflow.api.request("POST", "/connections", json={"connection_id": CONNECTION, **body})
+        file = dags / DAG_FILE.name
+        shutil.copy(DAG_FILE, file)
+        try:
+            wait_for("each watcher has a cursor", lambda: cursors(airflow) >= WATCHERS, limit=120)
+            yield service
+        finally:
+            file.unlink()
+            # Else the watchers would go on for the rest of the session, and find nobody.
+            wait_for("the DAGs are gone", lambda: not airflow.api.knows_dag("watching_streams"), limit=60)
+            airflow.api.request("DELETE", f"/connections/{CONNECTION}")
+
+
+def cursors(airflow: AirflowComponents) -> int:
+    """Count the cursors that are stored."""
+    with closing(sqlite3.connect(f"file:{airflow.home}/airflow.db?mode=ro", uri=True, timeout=10)) as database:
+        ((count,),) = database.execute("SELECT count(*) FROM asset_state_store WHERE key LIKE 'datapipe-%'")
+    return int(count)
+
+
+def play(
+    airflow: AirflowComponents,
+    service: LocalService,
+    *,
+    runs: int,
+    restarts: int,
+    pause: float,
+    seed: int,
+    say: Callable[[str], None] = lambda line: None,
+) -> Count:
+    """
+    Have runs end while the triggerer is stopped time and again, and count the events.
+
+    :param airflow: The components.
+    :param service: What they watch.
+    :param runs: How many runs.
+    :param restarts: How often the triggerer is stopped.
+    :param pause: Seconds between the starts of two runs, on average.
+    :param seed: For what is left to chance.
+    :param say: Told how it goes on.
+    """
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    # Each failed run counts, too; every slice of a load does not.
+    service.runs(
+        {
+            "minimum_duration": 0.3,
+            "resources": {
+                f"s{number}": {
+                    "minimum_duration": number / 2,
+                    "outcomes": [{"fail": "as it was told"}, {"chunks": 2}, {}] if number % 3 == 0 else [],
+                }
+                for number in range(STREAMS)
+            },
+        }
+    )
+    starter = Starter(service, runs, pause, chance)
+    starter.start()
+    try:
+        for number in range(restarts):
+            # Spread over the time in which runs are started.
+            due = runs - (number + 0.5) * runs / restarts
+            wait_for("more runs are started", partial(starter.has_at_most, due), limit=600)
+            time.sleep(chance.uniform(0, 1.5))
+            if chance.random() >= ASKED:
+                airflow.kill("triggerer")
+            airflow.restart("triggerer")
+            say(f"triggerer restarted {number + 1} times; {starter.left} runs to be started; {count(airflow, service)}")
+        wait_for("all runs are started", lambda: not starter.left, limit=600)
+    finally:
+        starter.stop()
+
+    def is_over() -> bool:
+        going = [run for run in journal(service) if run["finished_at"] is None]
+        return not going and not count(airflow, service).missed
+
+    with suppress(ProgramError):
+        wait_for("each run has its event", is_over, limit=60, interval=1)
+    # Airflow gives a run of a DAG the events up to that which has called for it. Those that came together with it wait
+    # for the next: so there is one more for each DAG.
+    before = count(airflow, service)
+    with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=30) as client:
+        for path in ("/elt_streams/s1", "/orchestrations/o0", "/reverse_etl_syncs/numbers"):
+            client.post(f"{path}/request_run").raise_for_status()
+
+    def all_have_reached() -> bool:
+        return not set(before.waiting) & set(count(airflow, service).waiting)
+
+    with suppress(ProgramError):
+        wait_for("each event has reached its DAG", all_have_reached, limit=60, interval=1)
+    after = count(airflow, service)
+    return replace(before, waiting=sorted(set(before.waiting) & set(after.waiting)), dag_runs=after.dag_runs)
+
+
+def journal(service: LocalService) -> list[dict[str, Any]]:
+    """List the runs that are watched: not those of transforms, which have no ids."""
+    return [run for run in service.journal_runs() if run["kind"] in DAGS]
+
+
+def count(airflow: AirflowComponents, service: LocalService) -> Count:
+    """Compare what the service says has run with what has reached the DAGs."""
+    # The journal first: a run may end, and be told, in between.
+    slices = {run["run_id"] for run in journal(service) if run["status"] == "CHUNK_COMPLETED"}
+    ended = {
+        run["run_id"]: run["kind"]
+        for run in journal(service)
+        if run["finished_at"] is not None and run["run_id"] not in slices
+    }
+    told, reached, dag_runs = Counter[str](), set[str](), 0
+    for dag_id in DAGS.values():
+        name = dag_id.replace("watching_", "watched_")
+        told.update(_run_ids(_all(airflow.api, "/assets/events", "asset_events", name_pattern=name)))
+        for run in _all(airflow.api, f"/dags/{dag_id}/dagRuns", "dag_runs"):
+            dag_runs += 1
+            path = f"/dags/{dag_id}/dagRuns/{run['dag_run_id']}/upstreamAssetEvents"
+            reached.update(_run_ids(_asked(airflow.api, path)["asset_events"]))
+    return Count(
+        Counter(ended.values()),
+        sorted(set(ended) - told.keys()),
+        sorted(set(ended) - reached),
+        Counter(told[run_id] for run_id in ended if run_id in told),
+        dag_runs,
+        sorted(slices & told.keys()),
+    )
+
+
+def _run_ids(events: list[dict[str, Any]]) -> list[str]:
+    return [event["extra"]["payload"]["run_id"] for event in events]
+
+
+def _all(api: AirflowApi, path: str, name: str, **parameters: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    order = "timestamp" if "events" in path else "id"
+    while True:
+        page = _asked(api, path, limit=100, offset=len(found), order_by=order, **parameters)
+        found += page[name]
+        if not page[name] or len(found) >= page["total_entries"]:
+            return found
+
+
+def _asked(api: AirflowApi, path: str, times: int = 8, **parameters: Any) -> Any:
+    """Ask again where the database was locked: sqlite has one writer at a time, and here many want to write."""
+    for left in reversed(range(times)):
+        try:
+            return api.request("GET", path, params=parameters)
+        except (AirflowApiError, httpx.TransportError) as error:
+            if not left or (isinstance(error, AirflowApiError) and ": 500" not in str(error)):
+                raise
+            time.sleep(1)
+    raise AssertionError("the last time raises")
+
+
+def terminated(signum: int, frame: object) -> NoReturn:
+    """Turn SIGTERM into an exit that cleans up, as Ctrl-C is one already."""
+    raise SystemExit(128 + signum)
+
+
+def main() -> int:
+    """Run the command, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.system.events", description=__doc__)
+    parser.add_argument("--runs", type=int, default=500, help="runs that end (default: %(default)s)")
+    parser.add_argument("--restarts", type=int, default=10, help="of the triggerer (default: %(default)s)")
+    parser.add_argument("--pause", type=float, default=0.4, help="seconds between two starts (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=5, help="chooses what is left to chance (default: %(default)s)")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, terminated)
+    begun = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - begun:6.1f} s: {line}", flush=True)
+
+    try:
+        with ExitStack() as stack:
+            workspace = stack.enter_context(Workspace("datapipe-events-"))
+            dags, source = workspace.path / "dags", workspace.path / "source"
+            dags.mkdir()
+            source.mkdir()
+            airflow = stack.enter_context(AirflowComponents(dags, progress=say))
+            service = stack.enter_context(watching(airflow, dags, source))
+            say("each watcher has noted where it begins")
+            counted = play(
+                airflow,
+                service,
+                runs=arguments.runs,
+                restarts=arguments.restarts,
+                pause=arguments.pause,
+                seed=arguments.seed,
+                say=say,
+            )
+            asked = Counter(
+                request["path"].split("/")[1] for request in service.journal_requests() if request["method"] == "GET"
+            )
+    except (ProgramError, AirflowApiError) as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    say(f"requests of the watchers: {dict(asked)}")
+    say(f"triggerer restarted {arguments.restarts} times: {counted}")
+    return 1 if counted.missed or counted.waiting or counted.stray else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

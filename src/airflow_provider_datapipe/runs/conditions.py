@@ -212,11 +212,8 @@ class RunCondition(_OfOne):
         verb = "started" if rule.moment_of is MomentOf.START else "ended"
         which = "has succeeded that" if rule.succeeded else "has"
         said = f"no run of {target.name} {which} {verb} since {since}"
-        last = newest.run_id if newest else None
-        if newest is not None and newest.is_slice:
-            # The run after it is of the same load.
-            return Check(said, awaited=newest.observation.reference)
-        awaited = self.kind.awaited(target, last)
+        # Of the same load, perhaps, as the run before it: the next look tells.
+        awaited = self.kind.awaited(target, newest.run_id if newest else None)
         return Check(said, awaited=awaited and replace(awaited, attached=True))
 
     def _check_one(self, target: Target) -> Steps[Check]:

@@ -80,6 +80,7 @@ def run_id(sight: Sight | None) -> str | None:
     return None if sight is None else sight.run_id
 
 
+@settings(deadline=None)
 @given(
     runs=stream_histories(),
     minute=st.integers(-1, 130),
@@ -97,6 +98,7 @@ def test_it_is_the_first_one_however_the_list_is_cut_into_pages(
     assert run_id(newest) == (runs[-1].id if runs else None)
 
 
+@settings(deadline=None)
 @given(runs=orchestration_histories(), minute=st.integers(-1, 70), moment_of=MOMENTS_OF, good=st.booleans())
 def test_runs_that_overlap_are_told_apart_by_their_moments(
     runs: list[Past], minute: int, moment_of: MomentOf, good: bool
@@ -106,6 +108,7 @@ def test_runs_that_overlap_are_told_apart_by_their_moments(
     assert run_id(found) == expected(runs, rule)
 
 
+@settings(deadline=None)
 @given(runs=stream_histories(), later=stream_histories(most=10), minute=st.integers(0, 100), moment_of=MOMENTS_OF)
 def test_what_was_found_once_is_found_whenever_one_looks(
     runs: list[Past], later: list[Past], minute: int, moment_of: MomentOf
@@ -133,6 +136,12 @@ def test_no_more_pages_are_read_than_the_way_from_the_nearer_end_needs(count: in
     assert run_id(found) == f"r{place}"
     from_start, from_end = place // size + 1, (count - place) // size + 1
     assert len(service.asked) <= 2 * min(from_start, from_end) + 2
+
+
+def test_the_two_ends_of_the_history_meet() -> None:
+    runs = [Past(f"r{number}", number, number + 0.5, "FAILED") for number in range(40)]
+    service = HistoryService({"s": [*runs, Past("good", 50, 51)]}, page_size=20)
+    assert run_id(find(service, After(at(0), succeeded=True))[0]) == "good"
 
 
 def test_a_run_of_now_costs_one_request() -> None:

@@ -1,0 +1,482 @@
+"""Every sensor against the real service, in every mode to the same end."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+from airflow.sdk.exceptions import (
+    AirflowRescheduleException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    TaskDeferralTimeout,
+    TaskDeferred,
+)
+
+from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, NotFoundError
+from airflow_provider_datapipe.runs.errors import LostContactError, RunError, RunFailedError
+from airflow_provider_datapipe.runs.names import NameLookupError
+from airflow_provider_datapipe.sensors.run import (
+    EltStreamRunSensor,
+    EltSyncRunSensor,
+    OrchestrationRunSensor,
+    ReverseEtlRunSensor,
+)
+from airflow_provider_datapipe.sensors.state import (
+    EltStreamFreshnessSensor,
+    EltStreamLastRunSensor,
+    EltSyncFreshnessSensor,
+    OrchestrationFreshnessSensor,
+    OrchestrationLastRunSensor,
+    ReverseEtlFailedRecordsSensor,
+    ReverseEtlFreshnessSensor,
+    ReverseEtlLastRunSensor,
+)
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+
+MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred", "from_trigger"])
+PATHS = {
+    "stream": ("elt_streams/sync.a", "elt_stream_runs", "elt_stream_id"),
+    "orchestration": ("orchestrations/nightly", "orchestration_runs", "orchestration_id"),
+    "reverse_etl": ("reverse_etl_syncs/out", "reverse_etl_sync_runs", "reverse_etl_sync_id"),
+}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service with one of everything."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in "ab":
+        (folder / f"{name}.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
+    seed: dict[str, Any] = {
+        "runs": {"scheduling_delay": 0.02, "minimum_duration": 0.05},
+        "connections": [
+            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
+            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+        ],
+        "elt_syncs": [
+            {
+                "id": "sync",
+                "connection_id": "files",
+                "destination_schema_name": "raw",
+                "sync_interval": "0 3 * * *",
+                "enabled": True,
+                "source_streams": [{"id": f"sync.{name}", "name": name, "file": f"{name}.csv"} for name in "ab"],
+            }
+        ],
+        "transforms": [
+            {
+                "id": "view",
+                "name": "view",
+                "folder_path": "models",
+                "materialization": "view",
+                "publish": True,
+                "sql_template": "SELECT 1 AS id",
+            }
+        ],
+        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 1 1 *"}],
+        "reverse_etl_syncs": [
+            {
+                "id": "out",
+                "source_id": "view",
+                "destination_connection_id": "out",
+                "object_type_id": "ids",
+                "sync_interval": "0 5 * * *",
+                "enabled": True,
+                "operation": {
+                    "mode": "upsert",
+                    "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
+                },
+            }
+        ],
+    }
+    with LocalService(seed, control=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make the connections that the tasks use, and leave the service as it was."""
+    for name, key in (("DEFAULT", service.api_key), ("WRONG", "wrong")):
+        connection = {"conn_type": "datapipe", "host": service.base_url, "password": key, "extra": {"retry_budget": 0}}
+        monkeypatch.setenv(f"AIRFLOW_CONN_DATAPIPE_{name}", json.dumps(connection))
+    monkeypatch.setattr("airflow_provider_datapipe.triggers.run.SETTLE_SECONDS", 0.0)
+    yield
+    service.faults([])
+    service.runs({})
+    service.reset()
+
+
+class Instance:
+    """The part of a task instance that is asked for."""
+
+    def __init__(self) -> None:
+        self.start_date = datetime.now(UTC)
+
+    def get_first_reschedule_date(self, _: Any) -> datetime:
+        return self.start_date
+
+
+def sense(mode: str, found: type[Any], **arguments: Any) -> Any:
+    """Run a sensor as Airflow would: a new object for each pass, its trigger stored and made again."""
+    context: Any = {"ti": Instance()}
+    flags: dict[str, dict[str, Any]] = {
+        "poke": {},
+        "reschedule": {"mode": "reschedule"},
+        "deferred": {"deferrable": True},
+        "from_trigger": {"start_from_trigger": True},
+    }
+    arguments = {"task_id": "t", "poke_interval": 0.1, "timeout": 30} | flags[mode] | arguments
+    task = found(**arguments)
+    method, given = "execute", dict[str, Any]()
+    if mode == "from_trigger":
+        start = task.start_trigger_args
+        module, _, name = start.trigger_cls.rpartition(".")
+        trigger = getattr(importlib.import_module(module), name)(**stored(start.trigger_kwargs))
+        limit = start.timeout.total_seconds()
+        method, given = start.next_method, {"event": asyncio.run(event_of(trigger, limit))}
+    while True:
+        task = found(**arguments)
+        try:
+            if given.get("event") == "timeout":
+                return task.resume_execution("__fail__", {"error": "Trigger timeout"}, context)
+            return getattr(task, method)(context, **given)
+        except TaskDeferred as deferral:
+            if deferral.timeout is not None:
+                raise AssertionError("a time-out of the deferral would by-pass execute_complete") from None
+            _, kept = deferral.trigger.serialize()
+            trigger = type(deferral.trigger)(**stored(kept))
+            method, given = deferral.method_name, {"event": asyncio.run(event_of(trigger, None))}
+        except AirflowRescheduleException as later:
+            time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
+
+
+def stored(arguments: dict[str, Any]) -> dict[str, Any]:
+    again: dict[str, Any] = json.loads(json.dumps(arguments))
+    return again
+
+
+async def event_of(trigger: Any, limit: float | None) -> Any:
+    try:
+        async with asyncio.timeout(limit):
+            return json.loads(json.dumps((await anext(trigger.run())).payload))
+    except TimeoutError:
+        return "timeout"
+
+
+def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
+    """List the runs of what the tests run, oldest first."""
+    _, listing, owner = PATHS[kind]
+    resource_id = PATHS[kind][0].partition("/")[2]
+    answer = httpx.get(
+        f"{service.base_url}/{listing}", params={owner: resource_id, "limit": 100}, headers=service.headers
+    )
+    runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
+    return runs[::-1]
+
+
+def request_run(service: LocalService, kind: str) -> None:
+    httpx.post(f"{service.base_url}/{PATHS[kind][0]}/request_run", headers=service.headers).raise_for_status()
+
+
+def have_run(service: LocalService, kind: str, times: int = 1) -> list[dict[str, Any]]:
+    """Have something run, several times, and list all of its runs."""
+    for _ in range(times):
+        before = len(runs_of(service, kind))
+        request_run(service, kind)
+
+        def over(least: int = before + 1) -> bool:
+            runs = runs_of(service, kind)
+            return len(runs) >= least and bool(runs[-1].get("finished_at"))
+
+        wait_for(f"a run of the {kind}", over, limit=20, interval=0.02)
+    return runs_of(service, kind)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def while_it_waits(service: LocalService, path: str, act: Callable[[], Any], sensor: Callable[[], Any]) -> Any:
+    """Run a sensor, and do something once it has asked for a path for the second time."""
+    with ThreadPoolExecutor(1) as others:
+        waiting = others.submit(sensor)
+        asked = len(service.journal_requests(path))
+        wait_for(
+            f"a look at {path}",
+            lambda: waiting.done() or len(service.journal_requests(path)) > asked + 1,
+            limit=20,
+            interval=0.02,
+        )
+        if not waiting.done():
+            act()
+        return waiting.result(60)
+
+
+SENSORS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "stream": (EltStreamRunSensor, {"sync_id": "sync", "stream_name": "a"}),
+    "orchestration": (OrchestrationRunSensor, {"orchestration_name": "Nightly"}),
+    "reverse_etl": (ReverseEtlRunSensor, {"reverse_etl_sync_id": "out"}),
+}
+
+
+@MODES
+@pytest.mark.parametrize("kind", SENSORS)
+def test_a_backfill_gets_the_run_of_its_own_time(kind: str, mode: str, service: LocalService) -> None:
+    runs = have_run(service, kind, 3)
+    found, arguments = SENSORS[kind]
+    for before, after in pairwise(runs):
+        # Just after the one has begun: it is too early, though it ended later, and the newest one is too late.
+        moment = (datetime.fromisoformat(before["started_at"]) + timedelta(milliseconds=1)).isoformat()
+        result = sense(mode, found, after=moment, **arguments)
+        assert result["run_id"] == after["id"]
+        assert result["outcome"] == "succeeded"
+        assert result["attached"]
+        assert sense(mode, found, after=moment, moment_of="end", **arguments)["run_id"] == before["id"]
+    assert sense(mode, found, after=runs[1]["started_at"], **arguments)["run_id"] == runs[1]["id"]
+    assert sense(mode, found, run_id=runs[0]["id"], **arguments)["run_id"] == runs[0]["id"]
+    assert sense(mode, found, newest=True, **arguments)["run_id"] == runs[-1]["id"]
+
+
+@MODES
+@pytest.mark.parametrize("kind", SENSORS)
+def test_a_run_that_begins_later_is_waited_for(kind: str, mode: str, service: LocalService) -> None:
+    before = have_run(service, kind)
+    found, arguments = SENSORS[kind]
+    path = f"/{PATHS[kind][1]}"
+    result = while_it_waits(
+        service, path, lambda: request_run(service, kind), lambda: sense(mode, found, after=now(), **arguments)
+    )
+    (new,) = runs_of(service, kind)[len(before) :]
+    assert result["run_id"] == new["id"]
+    assert result["finished_at"]
+
+
+@MODES
+def test_a_run_that_began_before_is_not_the_one(mode: str, service: LocalService) -> None:
+    service.runs({"minimum_duration": 0.5})
+    request_run(service, "stream")
+    wait_for("a run", lambda: bool(runs_of(service, "stream")), limit=10, interval=0.02)
+
+    def next_one() -> None:
+        # The one that is going has to end first.
+        wait_for("its end", lambda: bool(runs_of(service, "stream")[0].get("finished_at")), limit=10, interval=0.02)
+        request_run(service, "stream")
+
+    moment = now()
+    result = while_it_waits(
+        service,
+        "/elt_stream_runs",
+        next_one,
+        lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=moment),
+    )
+    assert result["run_id"] == runs_of(service, "stream")[1]["id"]
+    assert (
+        sense(mode, EltStreamRunSensor, stream_id="sync.a", after=moment, moment_of="end")["run_id"]
+        == (runs_of(service, "stream")[0]["id"])
+    )
+
+
+@MODES
+def test_a_failed_run_fails_it_or_is_passed_over(mode: str, service: LocalService) -> None:
+    service.runs({"resources": {"sync.a": {"outcomes": [{"fail": "The source is away."}]}}})
+    moment = now()
+    runs = have_run(service, "stream", 2)
+    arguments: dict[str, Any] = {"stream_id": "sync.a", "after": moment}
+    with pytest.raises(RunFailedError):
+        sense(mode, EltStreamRunSensor, **arguments)
+    for flag in ("soft_fail", "never_fail"):
+        with pytest.raises(AirflowSkipException):
+            sense(mode, EltStreamRunSensor, **arguments, **{flag: True})
+    assert sense(mode, EltStreamRunSensor, on_failure="next", **arguments)["run_id"] == runs[1]["id"]
+
+
+@MODES
+def test_a_load_in_slices_is_one(mode: str, service: LocalService) -> None:
+    moment = now()
+    service.runs({"resources": {"sync.a": {"outcomes": [{"chunks": 2}]}}})
+    request_run(service, "stream")
+    wait_for("the load", lambda: [run["status"] for run in runs_of(service, "stream")][2:] == ["COMPLETED"], limit=20)
+    runs = runs_of(service, "stream")
+    assert sense(mode, EltStreamRunSensor, stream_id="sync.a", after=moment)["run_id"] == runs[2]["id"]
+    # What began in the middle of it began before.
+    later = have_run(service, "stream")
+    assert sense(mode, EltStreamRunSensor, stream_id="sync.a", after=runs[1]["started_at"])["run_id"] == later[-1]["id"]
+    assert sense(mode, EltStreamRunSensor, stream_id="sync.a", run_id=runs[0]["id"])["run_id"] == runs[2]["id"]
+
+
+@MODES
+def test_all_streams_of_a_sync(mode: str, service: LocalService) -> None:
+    first = now()
+    for name in "ab":
+        httpx.post(f"{service.base_url}/elt_streams/sync.{name}/request_run", headers=service.headers)
+    result = sense(mode, EltSyncRunSensor, sync_id="sync", after=first)
+    assert result["outcome"] == "succeeded"
+    assert {name: each["rows_synced"] for name, each in result["streams"].items()} == {"a": 3, "b": 3}
+    second = now()
+    have_run(service, "stream")
+    assert sense(mode, EltSyncRunSensor, sync_id="sync", streams=["a"], after=second)["streams"].keys() == {"a"}
+    with pytest.raises((AirflowSensorTimeout, TaskDeferralTimeout)):
+        sense(mode, EltSyncRunSensor, sync_id="sync", after=second, timeout=0.5)
+    assert sense(mode, EltSyncFreshnessSensor, sync_id="sync", max_age=600)["outcome"] == "succeeded"
+    with pytest.raises(RunError, match="no stream c"):
+        sense(mode, EltSyncRunSensor, sync_id="sync", streams=["c"], after=second)
+
+
+def test_a_look_at_a_sync_costs_one_request(service: LocalService) -> None:
+    moment = now()
+    have_run(service, "stream")
+    with pytest.raises(AirflowSensorTimeout):
+        sense("poke", EltSyncRunSensor, sync_id="sync", after=moment, timeout=0.6)
+    looks = service.journal_requests("/elt_syncs/sync/status")
+    paths = [entry["path"] for entry in service.journal_requests(after=looks[0]["seq"])]
+    assert len(looks) > 2
+    assert {path for path in paths if "/_local" not in path} == {"/elt_syncs/sync/status"}
+
+
+FRESH: dict[str, tuple[type[Any], type[Any], dict[str, Any]]] = {
+    "stream": (EltStreamFreshnessSensor, EltStreamLastRunSensor, {"stream_id": "sync.a"}),
+    "orchestration": (OrchestrationFreshnessSensor, OrchestrationLastRunSensor, {"orchestration_id": "nightly"}),
+    "reverse_etl": (ReverseEtlFreshnessSensor, ReverseEtlLastRunSensor, {"reverse_etl_sync_id": "out"}),
+}
+
+
+@MODES
+@pytest.mark.parametrize("kind", FRESH)
+def test_fresh_and_last(kind: str, mode: str, service: LocalService) -> None:
+    fresh, last, arguments = FRESH[kind]
+    resource_id = next(iter(arguments.values()))
+    (good,) = have_run(service, kind)
+    service.runs({"resources": {resource_id: {"outcomes": [{"fail": "The source is away."}]}}})
+    _, bad = have_run(service, kind)
+    assert sense(mode, fresh, max_age=timedelta(hours=1), **arguments)["run_id"] == good["id"]
+    late = datetime.fromisoformat(good["finished_at"]) + timedelta(hours=1, milliseconds=1)
+    with pytest.raises((AirflowSensorTimeout, TaskDeferralTimeout)):
+        sense(mode, fresh, max_age=3600, as_of=late, timeout=0.3, **arguments)
+    with pytest.raises(RunFailedError, match=bad["id"]):
+        sense(mode, last, **arguments)
+    with pytest.raises(AirflowSkipException):
+        sense(mode, last, soft_fail=True, **arguments)
+    runs = have_run(service, kind)
+    assert sense(mode, last, **arguments)["run_id"] == runs[-1]["id"]
+    assert sense(mode, fresh, max_age=3600, **arguments)["run_id"] == runs[-1]["id"]
+
+
+@MODES
+def test_something_becomes_fresh_while_one_waits(mode: str, service: LocalService) -> None:
+    result = while_it_waits(
+        service,
+        "/elt_stream_runs",
+        lambda: request_run(service, "stream"),
+        lambda: sense(mode, EltStreamFreshnessSensor, stream_id="sync.a", max_age=600),
+    )
+    assert result["run_id"] == runs_of(service, "stream")[0]["id"]
+
+
+@MODES
+def test_failed_records(mode: str, service: LocalService) -> None:
+    arguments: dict[str, Any] = {"reverse_etl_sync_id": "out"}
+    expected = {"reverse_etl_sync_id": "out", "failed_records": 0, "at_most": 0}
+    assert sense(mode, ReverseEtlFailedRecordsSensor, **arguments) == expected
+    path = "/reverse_etl_failed_records/count"
+    service.faults([{"path": path, "times": "always", "rewrite": {"count": 7}}])
+    assert sense(mode, ReverseEtlFailedRecordsSensor, at_most=7, **arguments)["failed_records"] == 7
+    result = while_it_waits(
+        service,
+        path,
+        lambda: service.faults([{"path": path, "times": "always", "rewrite": {"count": 6}}]),
+        lambda: sense(mode, ReverseEtlFailedRecordsSensor, at_most=6, **arguments),
+    )
+    assert result["failed_records"] == 6
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({}, AirflowSensorTimeout),
+        ({"soft_fail": True}, AirflowSkipException),
+        ({"never_fail": True}, (AirflowSkipException, AirflowSensorTimeout)),
+    ],
+)
+def test_time_that_is_over(flags: dict[str, Any], expected: Any, mode: str) -> None:
+    with pytest.raises(expected):
+        sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), timeout=0.3, **flags)
+
+
+@pytest.mark.parametrize("mode", ["deferred", "from_trigger"])
+def test_execution_timeout_is_told_from_timeout(mode: str) -> None:
+    with pytest.raises(AirflowTaskTimeout):
+        sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), execution_timeout=timedelta(seconds=0.3))
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"stream_id": "nowhere"}, NotFoundError),
+        ({"stream_id": "sync.a", "run_id": "nowhere"}, InvalidRequestError),
+        ({"sync_id": "sync", "stream_name": "nothing"}, NameLookupError),
+        ({"stream_id": "sync.a", "datapipe_conn_id": "datapipe_wrong"}, AuthenticationError),
+        ({"stream_id": "sync.a", "after": "2026-01-01"}, ValueError),
+        ({"stream_id": "sync.a", "after": "None"}, ValueError),
+        ({"stream_id": "None"}, ValueError),
+        ({"stream_id": "sync.a", "run_id": ""}, ValueError),
+    ],
+)
+def test_what_can_not_be_ends_at_once_with_its_own_error(
+    arguments: dict[str, Any], expected: type[Exception], mode: str
+) -> None:
+    moment = {} if "run_id" in arguments else {"after": now()}
+    with pytest.raises(expected) as said:
+        sense(mode, EltStreamRunSensor, **(moment | arguments))
+    assert not isinstance(said.value, AirflowSensorTimeout | LostContactError)
+
+
+@MODES
+def test_a_service_that_is_away_for_a_while_is_waited_for(mode: str, service: LocalService) -> None:
+    have_run(service, "stream")
+
+    def away() -> None:
+        service.stop()
+        service.start()
+        request_run(service, "stream")
+
+    result = while_it_waits(
+        service, "/elt_stream_runs", away, lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now())
+    )
+    assert result["run_id"] == runs_of(service, "stream")[-1]["id"]
+
+
+def test_a_wait_that_the_triggerer_can_not_begin_is_lost_contact(monkeypatch: pytest.MonkeyPatch) -> None:
+    sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, poke_interval=0.1)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({"ti": Instance()})  # type: ignore[typeddict-item]  # the part that is asked for
+    monkeypatch.delenv("AIRFLOW_CONN_DATAPIPE_DEFAULT")
+    event = asyncio.run(event_of(deferred.value.trigger, None))
+    with pytest.raises(LostContactError, match="datapipe_default"):
+        sensor.execute_complete({}, event)
+    never = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, never_fail=True)
+    with pytest.raises(AirflowSkipException):
+        never.execute_complete({}, event)
+
+
+def test_what_the_trigger_keeps_is_plain_and_has_no_secret(service: LocalService) -> None:
+    sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({"ti": Instance()})  # type: ignore[typeddict-item]  # the part that is asked for
+    path, arguments = deferred.value.trigger.serialize()
+    text = json.dumps(arguments)
+    assert service.api_key not in text
+    assert type(deferred.value.trigger)(**json.loads(text)).serialize() == (path, arguments)

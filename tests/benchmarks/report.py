@@ -56,8 +56,10 @@ _ADAPTIVE: tuple[_Column, ...] = (
     ("Memory per trigger, KB", lambda one: one.memory_per_trigger / 1024, 1),
     ("Started, s", lambda one: one.start, 2),
 )
-#: More is better.
-_UPWARDS = frozenset({"Polls done of due, %"})
+#: Who does less of what is due needs less.
+_NOT_COMPARED = frozenset(
+    {"CPU per trigger and second, ms", "Polls done of due, %", "Requests per second", "Requests in all"}
+)
 
 
 def report(results: Results) -> str:
@@ -144,11 +146,12 @@ def _waits(waited: Sequence[Waited], columns: Sequence[_Column]) -> str:
             for name in ADAPTERS
             if any(one.adapter == name for one in these)
         }
-        peers = [values for name, values in figures.items() if not ADAPTERS[name].is_ours]
+        comparable = {one.adapter for one in these} - {one.adapter for one in these if not one.is_comparable}
+        peers = [values for name, values in figures.items() if name in comparable and not ADAPTERS[name].is_ours]
         for name, values in figures.items():
             cells = [f"{count:,}", name]
             for place, ((head, _, digits), value) in enumerate(zip(columns, values, strict=True)):
-                is_compared = ADAPTERS[name].is_ours and head not in _UPWARDS
+                is_compared = ADAPTERS[name].is_ours and head not in _NOT_COMPARED
                 ratio = beside(value, [peer[place] for peer in peers]) if is_compared else ""
                 cells.append(number(value, digits) + ratio)
             rows.append(cells)

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.ready-docs
 
-.PHONY: help demo up test chaos thousand lint docs bench constraints clean
+.PHONY: help demo up test chaos thousand events lint docs bench constraints clean
 .DELETE_ON_ERROR:
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make test         unit, contract and system tests"
 	@echo "make chaos        kill everything at every step, over all kinds of run, and count the runs"
 	@echo "make thousand     a thousand deferred tasks in one triggerer, and what they cost"
+	@echo "make events       restart the triggerer while 500 runs end, and count the events"
 	@echo "make lint         ruff and mypy"
 	@echo "make docs         build the documentation into docs/_build"
 	@echo "make bench        benchmarks"
@@ -50,6 +51,9 @@ chaos: $(READY)
 
 thousand: $(READY)
 	@exec $(BIN)/python -m tests.system.thousand
+
+events: $(READY)
+	@exec $(BIN)/python -m tests.system.events
 
 lint: $(READY)
 	$(BIN)/ruff check

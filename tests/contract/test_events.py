@@ -1,0 +1,153 @@
+"""Every trigger of events against the real service: what it tells of a run that has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from airflow_provider_datapipe.triggers.events import (
+    EltStreamRunEventTrigger,
+    FailedRecordsEventTrigger,
+    OrchestrationRunEventTrigger,
+    ReverseEtlRunEventTrigger,
+    TransformMaterializationEventTrigger,
+)
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+from tests.system.events import seed_in
+
+CONNECTION: dict[str, Any] = {"datapipe_conn_id": "datapipe_contract", "poll_interval": 0.05}
+ANY = ["succeeded", "partial", "failed", "canceled", "unknown"]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    with LocalService(seed_in(tmp_path_factory.mktemp("events")), control=True) as service:
+        yield service
+
+
+@pytest.fixture
+def service(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalService:
+    running.reset()
+    connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_CONTRACT", json.dumps(connection))
+    return running
+
+
+def ask(service: LocalService, path: str) -> None:
+    httpx.post(f"{service.base_url}{path}", headers=service.headers, json={}, timeout=30).raise_for_status()
+
+
+@asynccontextmanager
+async def watched(trigger: Any, service: LocalService, pattern: str) -> AsyncIterator[Any]:
+    """Have a trigger watch, and give its events; it has looked twice before, so it has begun."""
+    before = len(service.journal_requests(pattern))
+    events = trigger.run()
+    following = asyncio.ensure_future(anext(events))
+
+    async def event() -> dict[str, Any]:
+        nonlocal following
+        async with asyncio.timeout(30):
+            given = await following
+        following = asyncio.ensure_future(anext(events))
+        payload: dict[str, Any] = json.loads(json.dumps(given.payload))
+        return payload
+
+    try:
+        await asyncio.to_thread(
+            wait_for, "it has begun", lambda: len(service.journal_requests(pattern)) >= before + 2, limit=30
+        )
+        yield event
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await events.aclose()
+
+
+@pytest.mark.parametrize(
+    "what", [{"stream_id": "s1"}, {"sync_id": "sync"}, {"stream_id": "s1", "sync_id": "sync"}], ids=str
+)
+async def test_a_stream(what: dict[str, Any], service: LocalService) -> None:
+    service.runs({"resources": {"s1": {"outcomes": [{}, {"fail": "told to"}, {"chunks": 2}]}}})
+    ask(service, "/elt_streams/s1/request_run")
+    await asyncio.to_thread(
+        wait_for, "a run is over", lambda: any(run["finished_at"] for run in service.journal_runs("s1")), limit=30
+    )
+    pattern = "/elt_syncs/*/status" if "sync_id" in what else "/elt_stream_runs"
+    trigger = EltStreamRunEventTrigger(**what, outcomes=ANY, **CONNECTION)
+    async with watched(trigger, service, pattern) as event:
+        told = []
+        for _ in range(2):
+            ask(service, "/elt_streams/s1/request_run")
+            told.append(await event())
+    runs = service.journal_runs("s1")
+    slices = [run for run in runs if run["status"] == "CHUNK_COMPLETED"]
+    assert {payload["resource_id"] for payload in told} == {"s1"}
+    assert [payload["outcome"] for payload in told] == ["failed", "succeeded"]
+    assert told[0]["run_id"] == runs[1]["run_id"]
+    # The load that went on in slices is told with its last run, and all its rows.
+    assert len(slices) == 2
+    assert told[1]["run_id"] == runs[-1]["run_id"]
+    assert told[1]["rows_synced"] >= 2
+    assert ("sync_id" in told[0]) == ("sync_id" in what)
+
+
+@pytest.mark.parametrize("orchestration_id", [None, "o1"])
+async def test_an_orchestration(orchestration_id: str | None, service: LocalService) -> None:
+    trigger = OrchestrationRunEventTrigger(orchestration_id, **CONNECTION)
+    async with watched(trigger, service, "/orchestration_runs") as event:
+        ask(service, "/orchestrations/o0/request_run")
+        if orchestration_id is None:
+            assert (await event())["resource_id"] == "o0"
+        ask(service, "/orchestrations/o1/request_run")
+        payload = await event()
+    (run,) = service.journal_runs("o1")
+    assert (payload["resource_id"], payload["run_id"], payload["outcome"]) == ("o1", run["run_id"], "succeeded")
+    assert payload["duration"] >= 0
+
+
+async def test_a_reverse_etl_run(service: LocalService) -> None:
+    async with watched(ReverseEtlRunEventTrigger("numbers", **CONNECTION), service, "/reverse_etl_sync_runs") as event:
+        ask(service, "/reverse_etl_syncs/numbers/request_run")
+        payload = await event()
+    (run,) = service.journal_runs("numbers")[-1:]
+    assert payload["run_id"] == run["run_id"]
+    assert (payload["outcome"], payload["rows_synced"], payload["rows_failed"]) == ("succeeded", 5, 0)
+
+
+async def test_a_materialization(service: LocalService) -> None:
+    trigger = TransformMaterializationEventTrigger("numbers", outcomes=ANY, **CONNECTION)
+    async with watched(trigger, service, "/transforms/*") as event:
+        ask(service, "/transforms/numbers/publish")
+        payload = await event()
+        service.runs({"resources": {"numbers": {"outcomes": [{"fail": "told to"}]}}})
+        ask(service, "/transforms/numbers/publish")
+        failed = await event()
+    assert (payload["kind"], payload["resource_id"], payload["outcome"]) == ("transform", "numbers", "succeeded")
+    assert (failed["outcome"], failed["error"]) == ("failed", "told to")
+    assert failed["finished_at"] > payload["finished_at"]
+
+
+async def test_failed_records(service: LocalService) -> None:
+    def there_are(count: int) -> None:
+        rule = {"path": "/reverse_etl_failed_records/count", "rewrite": {"count": count}, "times": "always"}
+        service.faults([rule])
+
+    trigger = FailedRecordsEventTrigger("numbers", 10, **CONNECTION)
+    async with watched(trigger, service, "/reverse_etl_failed_records/count") as event:
+        there_are(9)
+        there_are(12)
+        payload = await event()
+    assert payload == {
+        "kind": "failed_records",
+        "resource_id": "numbers",
+        "rows_failed": 12,
+        "threshold": 10,
+        "outcome": "partial",
+    }

@@ -46,6 +46,9 @@ RUN_BY = {
     ("docs/local.md", "pip install 'airflow-provider-datapipe[local]'"): (
         "tests/contract/test_packaging.py::test_with_the_local_service"
     ),
+    ("docs/sensors.md", "python"): (
+        "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one"
+    ),
     ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
     ("docs/local_control.md", "python"): (
         "tests/contract/datapipe_local/test_control_docs.py::test_the_examples_do_as_they_say"

@@ -1,43 +1,136 @@
-"""Sensors in poke, reschedule and deferrable mode, on real components, for runs that others start."""
+"""Sensors in every mode, on real components, for runs that others start."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 import httpx
+import pytest
 
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 
 DAG = "waiting"
 KINDS = ("stream", "orchestration", "reverse_etl")
 #: Which state shows that a sensor of each mode has looked, and found that it has to wait.
-WAITS_AS = {"poke": "running", "reschedule": "up_for_reschedule", "deferred": "deferred"}
-RUNS = (
-    "/elt_streams/awaited.airlines/request_run",
-    "/orchestrations/awaited/request_run",
-    "/reverse_etl_syncs/awaited/request_run",
-)
+WAITS_AS = {"poke": "running", "reschedule": "up_for_reschedule", "deferred": "deferred", "triggered": "deferred"}
+MODES = {kind: tuple(WAITS_AS) if kind in KINDS else ("deferred", "triggered") for kind in (*KINDS, "sync", "fresh")}
+TASKS = {f"{kind}_{mode}" for kind, modes in MODES.items() for mode in modes}
+RUNS = {
+    "stream": ("/elt_streams/awaited.airlines/request_run", "/elt_stream_runs", {"elt_stream_id": "awaited.airlines"}),
+    "orchestration": ("/orchestrations/awaited/request_run", "/orchestration_runs", {"orchestration_id": "awaited"}),
+    "reverse_etl": (
+        "/reverse_etl_syncs/awaited/request_run",
+        "/reverse_etl_sync_runs",
+        {"reverse_etl_sync_id": "awaited"},
+    ),
+}
 
 
-def test_every_sensor_waits_in_every_mode(airflow: AirflowComponents, service: LocalService) -> None:
+def request_runs(service: LocalService) -> None:
+    with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
+        assert [client.post(request).status_code for request, _, _ in RUNS.values()] == [200, 200, 200]
+
+
+def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
+    """List what has run, oldest first."""
+    _, path, owner = RUNS[kind]
+    answer = httpx.get(f"{service.base_url}{path}", params=owner | {"limit": "100"}, headers=service.headers)
+    runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
+    return runs[::-1]
+
+
+def is_over(service: LocalService, count: int) -> bool:
+    runs = [runs_of(service, kind) for kind in KINDS]
+    return all(len(each) == count and each[-1].get("finished_at") for each in runs)
+
+
+def results_of(airflow: AirflowComponents, run_id: str, kind: str) -> list[dict[str, Any]]:
+    return [airflow.api.xcom(DAG, run_id, f"{kind}_{mode}") for mode in MODES[kind]]
+
+
+@pytest.fixture(scope="module")
+def first_wait(airflow: AirflowComponents, service: LocalService) -> tuple[str, list[TaskInstance], set[str]]:
+    """Have every sensor wait, then run what they wait for; return the DAG run, its tasks, and those seen waiting."""
     waited: set[str] = set()
-    requested: list[int] = []
+    without_worker: set[str] = set()
 
     def watch(instances: list[TaskInstance]) -> None:
-        waited.update(one.task_id for one in instances if one.state == WAITS_AS[one.task_id.rpartition("_")[2]])
-        if len(waited) == len(KINDS) * len(WAITS_AS) and not requested:
-            with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
-                requested.extend(client.post(path).status_code for path in RUNS)
+        everything = waited == TASKS
+        for one in instances:
+            if one.state == WAITS_AS[one.task_id.rpartition("_")[2]]:
+                waited.add(one.task_id)
+                if one.pid is None:
+                    without_worker.add(one.task_id)
+        if not everything and waited == TASKS:
+            request_runs(service)
 
     run_id = airflow.trigger(DAG)
     state = airflow.wait(DAG, run_id, limit=180, watch=watch)
     instances = airflow.api.task_instances(DAG, run_id)
-    assert state == "success", [airflow.log_tail(DAG, run_id, one) for one in instances if one.state == "failed"]
-    assert requested == [200, 200, 200]
+    assert state == "success", [airflow.log_tail(DAG, run_id, one) for one in instances if one.state != "success"]
+    assert waited == TASKS
+    return run_id, instances, without_worker
+
+
+def test_every_sensor_waits_in_every_mode(
+    airflow: AirflowComponents, service: LocalService, first_wait: tuple[str, list[TaskInstance], set[str]]
+) -> None:
+    run_id, instances, _ = first_wait
+    assert len(instances) == len(TASKS)
     for kind in KINDS:
-        results = [airflow.api.xcom(DAG, run_id, f"{kind}_{mode}") for mode in WAITS_AS]
+        results = results_of(airflow, run_id, kind)
         assert [result["outcome"] for result in results] == ["succeeded"] * len(WAITS_AS)
         # All have seen the same run.
-        assert len({result["run_id"] for result in results}) == 1
+        assert {result["run_id"] for result in results} == {runs_of(service, kind)[0]["id"]}
+    (first,) = runs_of(service, "stream")
+    for result in results_of(airflow, run_id, "sync"):
+        assert result["streams"]["airlines"]["run_id"] == first["id"]
+    assert {result["run_id"] for result in results_of(airflow, run_id, "fresh")} == {first["id"]}
     for mode in WAITS_AS:
-        assert airflow.was_deferred(DAG, run_id, f"stream_{mode}") == (mode == "deferred")
+        assert airflow.was_deferred(DAG, run_id, f"stream_{mode}") == (mode in ("deferred", "triggered"))
+
+
+def test_what_starts_from_its_trigger_waits_without_a_worker_ever(
+    first_wait: tuple[str, list[TaskInstance], set[str]],
+) -> None:
+    _, _, without_worker = first_wait
+    assert without_worker == {f"{kind}_triggered" for kind in MODES}
+
+
+def test_dag_runs_of_the_past_get_the_runs_of_their_own_time(
+    airflow: AirflowComponents, service: LocalService, first_wait: tuple[str, list[TaskInstance], set[str]]
+) -> None:
+    before = {kind: len(runs_of(service, kind)) for kind in KINDS}
+    moments = []
+    for _ in range(2):
+        count = len(runs_of(service, "stream"))
+        moments.append(datetime.now(UTC))
+        request_runs(service)
+        wait_for("the runs", lambda count=count: is_over(service, count + 1), limit=30)  # type: ignore[misc]  # bound
+    dag_runs = [trigger_for(airflow, moment) for moment in moments]
+    for number, run_id in enumerate(dag_runs):
+        state = airflow.wait(DAG, run_id, limit=180)
+        assert state == "success", airflow.api.task_instances(DAG, run_id)
+        for kind in KINDS:
+            expected = runs_of(service, kind)[before[kind] + number]["id"]
+            assert [result["run_id"] for result in results_of(airflow, run_id, kind)] == [expected] * len(WAITS_AS)
+        expected = runs_of(service, "stream")[before["stream"] + number]["id"]
+        results = results_of(airflow, run_id, "sync")
+        assert [result["streams"]["airlines"]["run_id"] for result in results] == [expected] * len(MODES["sync"])
+
+
+def trigger_for(airflow: AirflowComponents, end: datetime) -> str:
+    """Start a DAG run of which the data interval ends at a moment, as a backfill does."""
+    body = {
+        "logical_date": (end - timedelta(minutes=5)).isoformat(),
+        "data_interval_start": (end - timedelta(minutes=5)).isoformat(),
+        "data_interval_end": end.isoformat(),
+        "run_after": end.isoformat(),
+        "conf": {},
+    }
+    run: dict[str, str] = airflow.api.request("POST", f"/dags/{DAG}/dagRuns", json=body)
+    return run["dag_run_id"]

@@ -62,11 +62,12 @@ class DatapipeSensor(BaseSensorOperator):
         self.datapipe_conn_id = datapipe_conn_id
         # Where Airflow does not start it from its trigger, as under dag.test(), it defers.
         self.deferrable = deferrable or start_from_trigger
-        self.start_from_trigger = start_from_trigger
+        # Mapped tasks get it here from the DAG's default arguments, of which Airflow has not heard: they defer.
+        self.start_from_trigger = start_from_trigger and not getattr(self, "_BaseOperator__from_mapped", False)
         # One for all pokes: what was looked up once is not looked up again.
         self._looked: tuple[Condition, Patience] | None = None
         if start_from_trigger:
-            self._check_start()
+            _check_airflow()
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
@@ -173,20 +174,6 @@ class DatapipeSensor(BaseSensorOperator):
             timeout=timedelta(seconds=min(limits)),
         )
 
-    def _check_start(self) -> None:
-        """
-        Refuse a start from the trigger where Airflow can't do it.
-
-        :raises ValueError: it can't.
-        """
-        version = tuple(int(part) for part in airflow_version.split(".")[:2])
-        if version < _STARTS_FROM_TRIGGER:
-            raise ValueError(
-                f"start_from_trigger needs Airflow 3.3 or later, and this is {airflow_version}: use deferrable=True."
-            )
-        if getattr(self, "_BaseOperator__from_mapped", False):
-            raise ValueError(_NOT_MAPPED)
-
     def _wait_in_triggerer(self, deadline: float, *, patient: bool = False) -> NoReturn:
         from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 
@@ -265,7 +252,7 @@ class DatapipeSensor(BaseSensorOperator):
 _NOT_MAPPED = "start_from_trigger is not for mapped tasks, to which Airflow gives no arguments: use deferrable=True."
 
 
-class _OfStream(DatapipeSensor):
+class DatapipeStreamSensor(DatapipeSensor):
     """
     A sensor for an ELT stream.
 
@@ -294,7 +281,7 @@ class _OfStream(DatapipeSensor):
         self.stream_name = stream_name
 
 
-class _OfSync(DatapipeSensor):
+class DatapipeSyncSensor(DatapipeSensor):
     """
     A sensor for the streams of an ELT sync.
 
@@ -312,7 +299,7 @@ class _OfSync(DatapipeSensor):
         self.streams = streams
 
 
-class _OfOrchestration(DatapipeSensor):
+class DatapipeOrchestrationSensor(DatapipeSensor):
     """
     A sensor for an orchestration.
 
@@ -333,7 +320,7 @@ class _OfOrchestration(DatapipeSensor):
         self.orchestration_name = orchestration_name
 
 
-class _OfReverseEtl(DatapipeSensor):
+class DatapipeReverseEtlSensor(DatapipeSensor):
     """
     A sensor for a reverse ETL sync.
 
@@ -358,6 +345,19 @@ def _as_json(fields: Mapping[str, Any]) -> dict[str, Any]:
         return list(value) if isinstance(value, tuple) else value
 
     return {name: one(value) for name, value in fields.items()}
+
+
+def _check_airflow() -> None:
+    """
+    Refuse a start from the trigger where Airflow can't do it.
+
+    :raises ValueError: it can't.
+    """
+    version = tuple(int(part) for part in airflow_version.split(".")[:2])
+    if version < _STARTS_FROM_TRIGGER:
+        raise ValueError(
+            f"start_from_trigger needs Airflow 3.3 or later, and this is {airflow_version}: use deferrable=True."
+        )
 
 
 def _check_renders_in_triggerer(name: str, value: Any) -> None:

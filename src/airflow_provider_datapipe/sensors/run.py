@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Literal
 
 from airflow_provider_datapipe.sensors.base import (
     DATA_INTERVAL_END,
+    DatapipeOrchestrationSensor,
+    DatapipeReverseEtlSensor,
     DatapipeSensor,
-    _OfOrchestration,
-    _OfReverseEtl,
-    _OfStream,
-    _OfSync,
+    DatapipeStreamSensor,
+    DatapipeSyncSensor,
 )
 
 
-class _After(DatapipeSensor):
+class DatapipeAfterSensor(DatapipeSensor):
     """
     A sensor for what comes after a moment.
 
@@ -50,7 +50,7 @@ class _After(DatapipeSensor):
         self.on_failure = on_failure
 
 
-class DatapipeRunSensor(_After):
+class DatapipeRunSensor(DatapipeAfterSensor):
     """
     Waits for the end of a run, and returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
@@ -63,9 +63,9 @@ class DatapipeRunSensor(_After):
         it is the newest run at each look.
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "run_id", *_After.template_fields)
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "run_id", *DatapipeAfterSensor.template_fields)
     condition = "run"
-    condition_fields: ClassVar[tuple[str, ...]] = ("run_id", "newest", *_After.condition_fields)
+    condition_fields: ClassVar[tuple[str, ...]] = ("run_id", "newest", *DatapipeAfterSensor.condition_fields)
 
     def __init__(self, *, run_id: str | None = None, newest: bool = False, **kwargs: Any) -> None:
         otherwise = run_id is not None or newest
@@ -82,32 +82,17 @@ class DatapipeRunSensor(_After):
         self.newest = newest or None
 
 
-class EltStreamRunSensor(_OfStream, DatapipeRunSensor):
+class EltStreamRunSensor(DatapipeStreamSensor, DatapipeRunSensor):
     """
     Waits for the end of a run of an ELT stream. See :class:`DatapipeRunSensor` for the other parameters.
 
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *_OfStream.template_fields)
-    condition_fields: ClassVar[tuple[str, ...]] = (*DatapipeRunSensor.condition_fields, *_OfStream.condition_fields)
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
-
-
-class OrchestrationRunSensor(_OfOrchestration, DatapipeRunSensor):
-    """
-    Waits for the end of a run of an orchestration. See :class:`DatapipeRunSensor` for the other parameters.
-
-    .. seealso:: interface.md, "GET /orchestration_runs".
-    """
-
-    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *_OfOrchestration.template_fields)
+    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *DatapipeStreamSensor.template_fields)
     condition_fields: ClassVar[tuple[str, ...]] = (
         *DatapipeRunSensor.condition_fields,
-        *_OfOrchestration.condition_fields,
+        *DatapipeStreamSensor.condition_fields,
     )
 
     def __init__(self, **kwargs: Any) -> None:
@@ -115,22 +100,43 @@ class OrchestrationRunSensor(_OfOrchestration, DatapipeRunSensor):
         self._ready()
 
 
-class ReverseEtlRunSensor(_OfReverseEtl, DatapipeRunSensor):
+class OrchestrationRunSensor(DatapipeOrchestrationSensor, DatapipeRunSensor):
     """
-    Waits for the end of a run of a reverse ETL sync. See :class:`DatapipeRunSensor` for the other parameters.
+    Waits for the end of a run of an orchestration. See :class:`DatapipeRunSensor` for the other parameters.
 
-    .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
+    .. seealso:: interface.md, "GET /orchestration_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *_OfReverseEtl.template_fields)
-    condition_fields: ClassVar[tuple[str, ...]] = (*DatapipeRunSensor.condition_fields, *_OfReverseEtl.condition_fields)
+    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *DatapipeOrchestrationSensor.template_fields)
+    condition_fields: ClassVar[tuple[str, ...]] = (
+        *DatapipeRunSensor.condition_fields,
+        *DatapipeOrchestrationSensor.condition_fields,
+    )
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._ready()
 
 
-class EltSyncRunSensor(_OfSync, _After):
+class ReverseEtlRunSensor(DatapipeReverseEtlSensor, DatapipeRunSensor):
+    """
+    Waits for the end of a run of a reverse ETL sync. See :class:`DatapipeRunSensor` for the other parameters.
+
+    .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeRunSensor.template_fields, *DatapipeReverseEtlSensor.template_fields)
+    condition_fields: ClassVar[tuple[str, ...]] = (
+        *DatapipeRunSensor.condition_fields,
+        *DatapipeReverseEtlSensor.condition_fields,
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class EltSyncRunSensor(DatapipeSyncSensor, DatapipeAfterSensor):
     """
     Waits until each stream of an ELT sync has had a run after a moment, at one request for a look at all of them.
 
@@ -142,10 +148,13 @@ class EltSyncRunSensor(_OfSync, _After):
 
     template_fields: Sequence[str] = (
         *DatapipeSensor.template_fields,
-        *_OfSync.template_fields,
-        *_After.template_fields,
+        *DatapipeSyncSensor.template_fields,
+        *DatapipeAfterSensor.template_fields,
     )
-    condition_fields: ClassVar[tuple[str, ...]] = (*_OfSync.condition_fields, *_After.condition_fields)
+    condition_fields: ClassVar[tuple[str, ...]] = (
+        *DatapipeSyncSensor.condition_fields,
+        *DatapipeAfterSensor.condition_fields,
+    )
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from airflow_provider_datapipe.operators.base import seconds
 from airflow_provider_datapipe.sensors.base import (
+    DatapipeOrchestrationSensor,
+    DatapipeReverseEtlSensor,
     DatapipeSensor,
-    _OfOrchestration,
-    _OfReverseEtl,
-    _OfStream,
-    _OfSync,
+    DatapipeStreamSensor,
+    DatapipeSyncSensor,
 )
 
 
@@ -41,17 +41,17 @@ class DatapipeFreshnessSensor(DatapipeSensor):
         self.as_of = as_of
 
 
-class EltStreamFreshnessSensor(_OfStream, DatapipeFreshnessSensor):
+class EltStreamFreshnessSensor(DatapipeStreamSensor, DatapipeFreshnessSensor):
     """
     Waits until an ELT stream is fresh. See :class:`DatapipeFreshnessSensor` for the other parameters.
 
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *_OfStream.template_fields)
+    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *DatapipeStreamSensor.template_fields)
     condition_fields: ClassVar[tuple[str, ...]] = (
         *DatapipeFreshnessSensor.condition_fields,
-        *_OfStream.condition_fields,
+        *DatapipeStreamSensor.condition_fields,
     )
 
     def __init__(self, **kwargs: Any) -> None:
@@ -59,7 +59,7 @@ class EltStreamFreshnessSensor(_OfStream, DatapipeFreshnessSensor):
         self._ready()
 
 
-class EltSyncFreshnessSensor(_OfSync, DatapipeFreshnessSensor):
+class EltSyncFreshnessSensor(DatapipeSyncSensor, DatapipeFreshnessSensor):
     """
     Waits until each stream of an ELT sync is fresh, at one request for a look at all of them.
 
@@ -69,26 +69,11 @@ class EltSyncFreshnessSensor(_OfSync, DatapipeFreshnessSensor):
     .. seealso:: interface.md, "GET /elt_syncs/{id}/status".
     """
 
-    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *_OfSync.template_fields)
+    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *DatapipeSyncSensor.template_fields)
     condition = "sync"
-    condition_fields: ClassVar[tuple[str, ...]] = (*DatapipeFreshnessSensor.condition_fields, *_OfSync.condition_fields)
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._ready()
-
-
-class OrchestrationFreshnessSensor(_OfOrchestration, DatapipeFreshnessSensor):
-    """
-    Waits until the last good run of an orchestration is recent. See :class:`DatapipeFreshnessSensor`.
-
-    .. seealso:: interface.md, "GET /orchestration_runs".
-    """
-
-    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *_OfOrchestration.template_fields)
     condition_fields: ClassVar[tuple[str, ...]] = (
         *DatapipeFreshnessSensor.condition_fields,
-        *_OfOrchestration.condition_fields,
+        *DatapipeSyncSensor.condition_fields,
     )
 
     def __init__(self, **kwargs: Any) -> None:
@@ -96,7 +81,28 @@ class OrchestrationFreshnessSensor(_OfOrchestration, DatapipeFreshnessSensor):
         self._ready()
 
 
-class ReverseEtlFreshnessSensor(_OfReverseEtl, DatapipeFreshnessSensor):
+class OrchestrationFreshnessSensor(DatapipeOrchestrationSensor, DatapipeFreshnessSensor):
+    """
+    Waits until the last good run of an orchestration is recent. See :class:`DatapipeFreshnessSensor`.
+
+    .. seealso:: interface.md, "GET /orchestration_runs".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeFreshnessSensor.template_fields,
+        *DatapipeOrchestrationSensor.template_fields,
+    )
+    condition_fields: ClassVar[tuple[str, ...]] = (
+        *DatapipeFreshnessSensor.condition_fields,
+        *DatapipeOrchestrationSensor.condition_fields,
+    )
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._ready()
+
+
+class ReverseEtlFreshnessSensor(DatapipeReverseEtlSensor, DatapipeFreshnessSensor):
     """
     Waits until the destination of a reverse ETL sync is fresh. See :class:`DatapipeFreshnessSensor`.
 
@@ -105,10 +111,13 @@ class ReverseEtlFreshnessSensor(_OfReverseEtl, DatapipeFreshnessSensor):
     .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeFreshnessSensor.template_fields, *_OfReverseEtl.template_fields)
+    template_fields: Sequence[str] = (
+        *DatapipeFreshnessSensor.template_fields,
+        *DatapipeReverseEtlSensor.template_fields,
+    )
     condition_fields: ClassVar[tuple[str, ...]] = (
         *DatapipeFreshnessSensor.condition_fields,
-        *_OfReverseEtl.condition_fields,
+        *DatapipeReverseEtlSensor.condition_fields,
     )
 
     def __init__(self, **kwargs: Any) -> None:
@@ -127,49 +136,49 @@ class DatapipeLastRunSensor(DatapipeSensor):
     condition = "last_run"
 
 
-class EltStreamLastRunSensor(_OfStream, DatapipeLastRunSensor):
+class EltStreamLastRunSensor(DatapipeStreamSensor, DatapipeLastRunSensor):
     """
     Judges the last run of an ELT stream. See :class:`DatapipeLastRunSensor`.
 
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *_OfStream.template_fields)
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *DatapipeStreamSensor.template_fields)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._ready()
 
 
-class OrchestrationLastRunSensor(_OfOrchestration, DatapipeLastRunSensor):
+class OrchestrationLastRunSensor(DatapipeOrchestrationSensor, DatapipeLastRunSensor):
     """
     Judges the last run of an orchestration. See :class:`DatapipeLastRunSensor`.
 
     .. seealso:: interface.md, "GET /orchestration_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *_OfOrchestration.template_fields)
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *DatapipeOrchestrationSensor.template_fields)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._ready()
 
 
-class ReverseEtlLastRunSensor(_OfReverseEtl, DatapipeLastRunSensor):
+class ReverseEtlLastRunSensor(DatapipeReverseEtlSensor, DatapipeLastRunSensor):
     """
     Judges the last run of a reverse ETL sync. See :class:`DatapipeLastRunSensor`.
 
     .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *_OfReverseEtl.template_fields)
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *DatapipeReverseEtlSensor.template_fields)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._ready()
 
 
-class ReverseEtlFailedRecordsSensor(_OfReverseEtl):
+class ReverseEtlFailedRecordsSensor(DatapipeReverseEtlSensor):
     """
     Waits until a reverse ETL sync has few unresolved failed records.
 
@@ -180,9 +189,9 @@ class ReverseEtlFailedRecordsSensor(_OfReverseEtl):
     .. seealso:: interface.md, "GET /reverse_etl_failed_records/count".
     """
 
-    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *_OfReverseEtl.template_fields)
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, *DatapipeReverseEtlSensor.template_fields)
     condition = "failed_records"
-    condition_fields: ClassVar[tuple[str, ...]] = ("at_most", *_OfReverseEtl.condition_fields)
+    condition_fields: ClassVar[tuple[str, ...]] = ("at_most", *DatapipeReverseEtlSensor.condition_fields)
 
     def __init__(self, *, at_most: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -36,7 +36,9 @@ with DAG(
         ReverseEtlRunOperator(
             task_id=f"refused_rows_{how}", reverse_etl_sync_id=f"refused_{how}", deferrable=deferrable
         )
-        EltStreamRunSensor(task_id=f"failed_run_{how}", stream_id="broken.failed_before", deferrable=deferrable)
+        EltStreamRunSensor(
+            task_id=f"failed_run_{how}", stream_id="broken.failed_before", newest=True, deferrable=deferrable
+        )
         OrchestrationRunOperator(
             task_id=f"service_down_{how}",
             datapipe_conn_id="datapipe_down",

@@ -1,4 +1,4 @@
-"""Every sensor in every mode, each waiting for the next run of something."""
+"""Every sensor in every mode, each waiting for the first run of something after the DAG run's data interval."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from typing import Any
 import pendulum
 from airflow.sdk import DAG
 
-from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor, ReverseEtlRunSensor
+from airflow_provider_datapipe.sensors.run import (
+    EltStreamRunSensor,
+    EltSyncRunSensor,
+    OrchestrationRunSensor,
+    ReverseEtlRunSensor,
+)
+from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
 
 MODES: dict[str, dict[str, Any]] = {
     "poke": {"mode": "poke", "poke_interval": 1},
     # A pass that is queued again before the scheduler has heard of the one before is failed by Airflow.
     "reschedule": {"mode": "reschedule", "poke_interval": 10},
     "deferred": {"deferrable": True, "poke_interval": 1},
+    "triggered": {"start_from_trigger": True, "poke_interval": 1},
 }
 
 with DAG(
@@ -27,3 +34,13 @@ with DAG(
         EltStreamRunSensor(task_id=f"stream_{mode}", sync_id="awaited", stream_name="airlines", **arguments)
         OrchestrationRunSensor(task_id=f"orchestration_{mode}", orchestration_name="Awaited", **arguments)
         ReverseEtlRunSensor(task_id=f"reverse_etl_{mode}", reverse_etl_sync_id="awaited", **arguments)
+        if mode in ("deferred", "triggered"):
+            # The components have few worker slots.
+            EltSyncRunSensor(task_id=f"sync_{mode}", sync_id="awaited", **arguments)
+            EltStreamFreshnessSensor(
+                task_id=f"fresh_{mode}",
+                stream_id="awaited.airlines",
+                max_age=1,
+                as_of="{{ dag_run.run_after }}",
+                **arguments,
+            )

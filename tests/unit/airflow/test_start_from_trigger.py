@@ -1,0 +1,172 @@
+"""Sensors that start from their trigger: what Airflow stores of them, and what is refused when a DAG is read."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, XComArg
+
+from airflow_provider_datapipe.sensors import base
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor, OrchestrationRunSensor
+from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor, ReverseEtlFailedRecordsSensor
+from tests.support.documents import ROOT
+
+
+def dag() -> DAG:
+    return DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+MADE: list[Callable[..., Any]] = [
+    lambda **more: EltStreamRunSensor(task_id="t", stream_id="{{ params.id }}", **more),
+    lambda **more: EltSyncRunSensor(task_id="t", sync_id="y", streams=("a", "{{ params.b }}"), **more),
+    lambda **more: OrchestrationRunSensor(task_id="t", orchestration_name="Nightly", run_id="r", **more),
+    lambda **more: EltStreamFreshnessSensor(
+        task_id="t", stream_id="s", max_age=timedelta(hours=1), as_of=datetime(2026, 1, 1, tzinfo=UTC), **more
+    ),
+    lambda **more: ReverseEtlFailedRecordsSensor(task_id="t", reverse_etl_sync_id="e", at_most=3, **more),
+]
+
+
+@pytest.mark.parametrize("make", MADE)
+def test_all_that_it_needs_is_stored_and_every_template_is_a_field_of_the_trigger(make: Callable[..., Any]) -> None:
+    from airflow.serialization.serialized_objects import BaseSerialization, DagSerialization
+
+    with dag() as made:
+        task = make(start_from_trigger=True, timeout=600, execution_timeout=timedelta(seconds=60))
+    again = DagSerialization.from_dict(json.loads(json.dumps(DagSerialization.to_dict(made)))).get_task("t")
+    assert again.start_from_trigger
+    kept: Any = again.start_trigger_args
+    assert kept.timeout == timedelta(seconds=60)
+    module, _, name = kept.trigger_cls.rpartition(".")
+    arguments = BaseSerialization.deserialize(kept.trigger_kwargs)
+    trigger = getattr(importlib.import_module(module), name)(**arguments)
+    # Airflow renders only what the trigger has as an attribute of the field's own name.
+    given = {field for field in task.template_fields if getattr(task, field) is not None}
+    assert given <= trigger.serialize()[1].keys()
+    assert all(hasattr(trigger, field) for field in given)
+    # A worker that defers it gives its trigger the same.
+    fields = base._as_json(task._fields())
+    assert trigger.fields == fields
+    assert trigger.condition == task.condition
+    # Where Airflow does not know how to start it so, as under dag.test(), it defers.
+    assert task.deferrable
+
+
+def test_a_sensor_that_is_not_asked_to_start_so_does_not() -> None:
+    sensor = EltStreamRunSensor(task_id="t", stream_id="s", deferrable=True)
+    assert not sensor.start_from_trigger
+    assert sensor.start_trigger_args is None
+
+
+def test_it_needs_an_airflow_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, refused in (("3.2.1", True), ("3.3.0", False), ("4.0.0rc1", False)):
+        monkeypatch.setattr(base, "airflow_version", version)
+        if refused:
+            with pytest.raises(ValueError, match=r"needs Airflow 3\.3 or later, and this is 3\.2\.1"):
+                EltStreamRunSensor(task_id="t", stream_id="s", start_from_trigger=True)
+        else:
+            EltStreamRunSensor(task_id="t", stream_id="s", start_from_trigger=True)
+
+
+def test_mapped_tasks_that_have_it_from_the_default_arguments_of_their_dag_defer() -> None:
+    arguments = {"start_from_trigger": True}
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), default_args=arguments) as made:
+        mapped: Any = EltStreamRunSensor.partial(task_id="t").expand(stream_id=["a"])
+        EltStreamRunSensor(task_id="other", stream_id="a")
+    assert not mapped.start_from_trigger
+    one = mapped.unmap({"stream_id": "a"})
+    assert (one.start_from_trigger, one.deferrable) == (False, True)
+    assert made.get_task("other").start_from_trigger
+
+
+def test_mapped_tasks_are_refused_when_the_dag_is_read() -> None:
+    with dag(), pytest.raises(ValueError, match="not for mapped tasks"):
+        EltStreamRunSensor.partial(task_id="t", start_from_trigger=True)
+    with dag():
+        EltStreamRunSensor.partial(task_id="t", deferrable=True).expand(stream_id=["a"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"stream_id": "{{ ti.xcom_pull('before') }}"},
+        {"stream_id": "s", "after": "{{ task_instance.xcom_pull(task_ids='before') }}"},
+        {"stream_id": "s", "datapipe_conn_id": "{{ ti.xcom_pull('before') }}"},
+    ],
+)
+def test_values_of_other_tasks_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="comes from another task"):
+        EltStreamRunSensor(task_id="t", start_from_trigger=True, **arguments)
+    EltStreamRunSensor(task_id="t", deferrable=True, **arguments)
+    waits_for_no_index = {name: value.replace("')", "', map_indexes=-1)") for name, value in arguments.items()}
+    EltStreamRunSensor(task_id="t", start_from_trigger=True, **waits_for_no_index)
+
+
+def test_the_result_of_another_task_is_refused() -> None:
+    with dag():
+        before = EltStreamRunSensor(task_id="before", stream_id="s")
+        result: Any = XComArg(before)
+        for arguments in (
+            {"sync_id": result},
+            {"sync_id": "y", "streams": [result]},
+            {"sync_id": "y", "streams": result},
+        ):
+            with pytest.raises(ValueError, match="comes from another task"):
+                EltSyncRunSensor(task_id=f"t{len(str(arguments))}", start_from_trigger=True, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"run_id": "r", "newest": True}, "one of run_id and newest"),
+        ({"run_id": "r", "after": "2026-01-01T00:00:00Z"}, "after: not together"),
+        ({"newest": True, "moment_of": "end"}, "moment_of: not together"),
+        ({"newest": True, "on_failure": "next"}, "on_failure: not together"),
+        ({"after": None}, "newest=True"),
+        ({"moment_of": "middle"}, "moment_of must be"),
+        ({"on_failure": "skip"}, "on_failure must be"),
+        ({"after": datetime(2026, 1, 1)}, "after has no time zone"),  # noqa: DTZ001 - that is what is refused
+    ],
+)
+def test_which_run_is_said_in_one_way(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        EltStreamRunSensor(task_id="t", stream_id="s", **arguments)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_age"):
+        EltStreamFreshnessSensor(task_id="t", stream_id="s", max_age=0)
+    with pytest.raises(ValueError, match="at_most"):
+        ReverseEtlFailedRecordsSensor(task_id="t", reverse_etl_sync_id="e", at_most=-1)
+    with pytest.raises(ValueError, match="after is None"):
+        EltSyncRunSensor(task_id="t", sync_id="y", after=None)
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        ({"data_interval_end": "E", "dag_run": {"run_after": "R"}}, "E"),
+        # Keys that a DAG run without a logical date does not have are absent, and undefined is an error.
+        ({"dag_run": {"run_after": "R"}}, "R"),
+    ],
+)
+def test_the_default_moment(context: dict[str, Any], expected: str) -> None:
+    sensor = EltStreamRunSensor(task_id="t", stream_id="s", dag=dag())
+    sensor.render_template_fields(context)  # type: ignore[arg-type]  # the part that it takes
+    assert sensor.after == expected
+
+
+def test_the_dag_of_the_documentation_is_one() -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    (block,) = (ROOT / "docs/sensors.md").read_text().split("```python\n")[1:]
+    names: dict[str, Any] = {}
+    exec(block.partition("```")[0].replace("catchup=True):", "catchup=True) as made:"), names)  # noqa: S102 - our own page
+    stored = DagSerialization.to_dict(names["made"])
+    DagSerialization.validate_schema(stored)
+    assert len(DagSerialization.from_dict(stored).task_ids) == 4

@@ -12,6 +12,7 @@ import yarl
 
 from airflow_provider_datapipe.api import paging
 from airflow_provider_datapipe.api.body import TooLarge, Unreadable
+from airflow_provider_datapipe.api.errors import ConfigurationError
 from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.request import Request
@@ -104,6 +105,8 @@ class AsyncClient:
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect_limit),
                 # The service has no use for cookies, and they would be one more thing to keep.
                 cookie_jar=aiohttp.DummyCookieJar(),
+                # What has no body has no type, either.
+                skip_auto_headers=("content-type",),
                 # The body is unpacked within bounds by us.
                 auto_decompress=False,
             )
@@ -142,4 +145,9 @@ def _proxy_of_environment(url: str) -> str | None:
     if host in LOOPBACK or urllib.request.proxy_bypass(host):
         return None
     proxies = urllib.request.getproxies()
-    return proxies.get(parsed.scheme) or proxies.get("all")
+    proxy = proxies.get(parsed.scheme) or proxies.get("all")
+    if proxy and yarl.URL(proxy).scheme not in ("http", "https", ""):
+        raise ConfigurationError(
+            f"The environment's proxy for {host} is no HTTP proxy: set the connection's proxy, or NO_PROXY."
+        )
+    return proxy

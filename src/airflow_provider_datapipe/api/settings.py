@@ -14,6 +14,7 @@ from airflow_provider_datapipe.api.errors import ConfigurationError
 
 #: Hosts that are this machine.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_HIGHEST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Settings:
             raise ConfigurationError(f"The base address is not a URL: {error}.") from None
         if url.scheme not in ("http", "https") or not url.host:
             raise ConfigurationError("The base address must be a URL such as https://api.example.com.")
+        if not _is_host(url.host) or (url.port or 0) > _HIGHEST_PORT:
+            raise ConfigurationError("The base address names a host or a port that can't exist.")
         if url.userinfo or url.query or url.fragment:
             raise ConfigurationError("The base address must not hold a user, a query or a fragment.")
         if url.scheme == "http" and url.host not in LOOPBACK and not self.allow_plain_http:
@@ -81,6 +84,15 @@ class Settings:
     def connect_limit(self) -> float:
         """Seconds for connecting: less than the whole, so that no connection is told from no answer."""
         return min(self.connect_timeout, 0.9 * self.timeout)
+
+
+def _is_host(name: str) -> bool:
+    """Tell whether a name can be looked up: what can't be is no error of the network, and the libraries have none."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _is_proxy(address: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_provider_datapipe.api.async_client import AsyncClient
 from airflow_provider_datapipe.api.client import Client
-from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
+from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs, orchestrations
 from airflow_provider_datapipe.api.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -79,6 +79,23 @@ def test_an_answer_is_typed_and_the_key_is_sent(send: Send) -> None:
     (seen,) = server.seen
     assert seen.path == "/elt_stream_runs/a%2Fb%3Fc"
     assert seen.headers["x-api-key"] == KEY
+
+
+def test_both_clients_send_the_same() -> None:
+    for request in (
+        elt_stream_runs.get("r"),
+        elt_streams.request_run("s"),
+        orchestrations.create(name="n", cron_schedule="0 1 * * *"),
+    ):
+        sent = []
+        for send in (send_blocking, send_awaiting):
+            with ScriptedServer([Reply(400)]) as server, pytest.raises(InvalidRequestError):
+                send(settings_for(server), request)
+            (seen,) = server.seen
+            headers = {name.lower(): value for name, value in seen.headers.items()}
+            # These are about the line, not about the request.
+            sent.append((seen.method, seen.path, seen.body, {**headers, "host": "", "connection": ""}))
+        assert sent[0] == sent[1]
 
 
 def test_an_answer_without_content_is_none(send: Send) -> None:
@@ -302,6 +319,9 @@ def test_a_cursor_that_does_not_move_ends_the_list() -> None:
         ("https://api.example.com?x=1", "must not hold"),
         ("http://api.example.com", "Plain http"),
         ("http://[::1", "not a URL"),
+        ("https://api..example.com", "can't exist"),
+        (f"https://{'a' * 64}.example.com", "can't exist"),
+        ("https://api.example.com:65536", "can't exist"),
     ],
 )
 def test_an_address_that_can_not_be_used_is_refused(url: str, problem: str) -> None:
@@ -337,6 +357,15 @@ def test_a_proxy_that_is_none_is_refused_and_its_password_not_shown(proxy: str) 
     with pytest.raises(ConfigurationError, match="proxy must be a URL"):
         Settings(base_url="https://api.example.com", api_key=KEY, proxy=proxy)
     assert "pw" not in repr(Settings(base_url="https://api.example.com", api_key=KEY, proxy="http://u:pw@proxy:3128"))
+
+
+def test_a_proxy_of_the_environment_that_is_no_http_proxy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://user:pw@127.0.0.1:1")
+    with pytest.raises(ConfigurationError, match="no HTTP proxy") as caught:
+        AsyncClient(Settings(base_url="https://api.example.com", api_key=KEY))
+    assert "pw" not in str(caught.value)
+    # The local service is asked directly.
+    AsyncClient(Settings(base_url="http://127.0.0.1:1", api_key=KEY))
 
 
 def test_an_id_that_no_url_can_hold_is_refused(send: Send) -> None:

@@ -1,0 +1,151 @@
+"""What the shared answers are taken to show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Observation, Reference
+from airflow_provider_datapipe.runs.sharing import OrchestrationRuns, Shared, SyncStatus, Unclear, shared_by
+
+STREAM = Reference("elt_stream", "s", "orders", run_id="r1", sync_id="y")
+RUN = Reference("orchestration", "o", "nightly", run_id="r1")
+ACTIVE = {"status": "RUNNING", "started_at": "2026-01-01T00:00:00Z", "bytes_synced": 1}
+LATEST = {"status": "COMPLETED", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:01:00Z"}
+
+
+def found(shared: Shared, reference: Reference, body: Any) -> Any:
+    """Find a run in an answer, which is read as the clients do."""
+    answer = TypeAdapter(shared.request().endpoint.answer).validate_json(json.dumps(body))
+    return shared.find(reference, shared.index(answer))
+
+
+def status(*streams: dict[str, Any]) -> dict[str, Any]:
+    return {"elt_sync_id": "y", "source_streams": list(streams)}
+
+
+@pytest.mark.parametrize(
+    ("reference", "shared"),
+    [
+        (STREAM, SyncStatus("y")),
+        (RUN, OrchestrationRuns("all")),
+        (Reference("elt_stream", "s", "orders", run_id="r1"), None),
+        (Reference("orchestration", "o", "nightly"), None),
+        (Reference("reverse_etl", "r", "customers", run_id="r1"), None),
+        (Reference("transform", "t", "daily"), None),
+    ],
+)
+def test_what_shows_a_run_beside_others(reference: Reference, shared: Shared | None) -> None:
+    assert shared_by(reference) == shared
+
+
+def test_equal_is_what_asks_the_same() -> None:
+    assert len({SyncStatus("y"), SyncStatus("y"), SyncStatus("z"), OrchestrationRuns("y")}) == 3
+    assert SyncStatus("y").request() == SyncStatus("y").request()
+    assert SyncStatus("y").request().once
+    assert OrchestrationRuns("all").request().once
+
+
+@pytest.mark.parametrize(
+    "streams",
+    [
+        [],
+        [{"name": "customers", "active_sync": ACTIVE}],
+        [{"active_sync": ACTIVE}],
+        [{"name": "orders", "active_sync": ACTIVE}, {"name": "orders"}],
+        [{"name": "orders"}, {"name": "orders"}, {"name": "orders", "active_sync": ACTIVE}],
+    ],
+)
+def test_a_stream_that_is_not_told_from_others_is_not_found(streams: list[dict[str, Any]]) -> None:
+    assert found(SyncStatus("y"), STREAM, status(*streams)) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "going"),
+    [
+        ({"active_sync": ACTIVE}, True),
+        ({"active_sync": ACTIVE, "latest_sync": LATEST}, True),
+        ({"latest_sync": LATEST}, False),
+        ({"active_sync": None, "latest_sync": None}, False),
+        # The next one is due.
+        ({"active_sync": {"status": "SCHEDULED"}, "latest_sync": LATEST}, False),
+        ({}, False),
+    ],
+)
+def test_whether_a_run_is_going(shown: dict[str, Any], going: bool) -> None:
+    shared = SyncStatus("y")
+    item = found(shared, STREAM, status({"name": "orders"} | shown))
+    assert shared.is_going(item) is going
+    # Only the run itself says how it ended.
+    assert shared.read(STREAM, item) is Unclear.UNCLEAR
+
+
+def test_whatever_happens_to_a_run_changes_its_mark() -> None:
+    shared = SyncStatus("y")
+    life: list[dict[str, Any]] = [
+        {},
+        {"active_sync": {"status": "SCHEDULED"}},
+        {"active_sync": ACTIVE},
+        {"latest_sync": LATEST},
+        {"latest_sync": LATEST | {"status": "FAILED"}},
+        {"latest_sync": LATEST | {"started_at": "2026-01-01T01:00:00Z"}},
+        {"latest_sync": LATEST | {"finished_at": "2026-01-01T02:00:00Z"}},
+        {"active_sync": ACTIVE | {"started_at": "2026-01-02T00:00:00Z"}, "latest_sync": LATEST},
+    ]
+    marks = [shared.mark(found(shared, STREAM, status({"name": "orders"} | shown))) for shown in life]
+    assert len(set(marks)) == len(life)
+    # Progress alone does not.
+    more = found(shared, STREAM, status({"name": "orders", "active_sync": ACTIVE | {"bytes_synced": 99}}))
+    assert shared.mark(more) == marks[2]
+
+
+def run(run_id: str = "r1", **more: Any) -> dict[str, Any]:
+    return {"id": run_id, "orchestration_id": "o", "status": "RUNNING", "due_at": "2026-01-01T00:00:00Z"} | more
+
+
+def test_the_list_has_the_runs_themselves() -> None:
+    shared = OrchestrationRuns("all")
+    body = {"data": [run("r2"), run(status="COMPLETED", finished_at="2026-01-01T00:01:00Z")], "has_more": False}
+    seen = shared.read(RUN, found(shared, RUN, body))
+    assert isinstance(seen, Observation)
+    assert seen.outcome is Outcome.SUCCEEDED
+    assert seen.result is not None
+    assert seen.result["run_id"] == "r1"
+
+
+@pytest.mark.parametrize("more", [{"due_at": "soon"}, {"status": 7}, {"orchestration_id": None}])
+def test_a_run_of_the_list_that_can_not_be_read_is_looked_at_itself(more: dict[str, Any]) -> None:
+    shared = OrchestrationRuns("all")
+    item = found(shared, RUN, {"data": [run(**more)], "has_more": False})
+    assert shared.read(RUN, item) is Unclear.UNCLEAR
+
+
+def test_a_run_that_is_not_on_the_list_is_not_found() -> None:
+    assert found(OrchestrationRuns("all"), RUN, {"data": [run("r2")], "has_more": False}) is None
+    assert found(OrchestrationRuns("all"), RUN, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "missing", "pages", "cursor"),
+    [
+        ({"has_more": True, "next_cursor": "c"}, 2, 1, "c"),
+        ({"hasMore": True, "nextCursor": "c"}, 2, 1, "c"),
+        ({"has_more": True, "next_cursor": "c"}, 5, 5, "c"),
+        # As many pages cost as much as looking at each.
+        ({"has_more": True, "next_cursor": "c"}, 5, 6, None),
+        ({"has_more": True, "next_cursor": "c"}, 1, 1, None),
+        ({"has_more": False, "next_cursor": "c"}, 9, 1, None),
+        ({"has_more": True, "next_cursor": None}, 9, 1, None),
+        ({}, 9, 1, None),
+    ],
+)
+def test_how_far_the_list_is_followed(answer: Any, missing: int, pages: int, cursor: str | None) -> None:
+    following = OrchestrationRuns("all").following(answer, missing=missing, pages=pages)
+    assert (following and dict(following.query).get("starting_after")) == cursor
+    if following is not None:
+        assert dict(following.query)["limit"] == "100"
+        assert following.once

@@ -95,7 +95,7 @@ class Member:
         self._unsure.append((time.monotonic(), cursor))
 
     async def looked(self) -> None:
-        """Store what is due, after a look that told nothing."""
+        """Store what is due, after a look."""
         now = time.monotonic()
         sure = [cursor for at, cursor in self._unsure if now - at >= _STORED_WITHIN]
         if sure:
@@ -194,7 +194,7 @@ class _Unit:
     async def _look(self) -> None:
         members = list(self.members)
         steps = self._feed.look([member.interest for member in members])
-        async with self._desk.turn():
+        async with self._desk.turn(in_doubt=self._failures > 0):
             news = await adrive(steps, self._desk.send, asyncio.sleep)
         parts: dict[Member, tuple[list[dict[str, Any]], dict[str, Any]]] = {}
         for member, (payloads, cursor) in zip(members, news, strict=True):
@@ -208,7 +208,7 @@ class _Unit:
         if parts:
             self._desk.put(Report(parts))
         for member in members:
-            if member not in parts and member in self.members:
+            if member in self.members:
                 await member.looked()
 
     async def _back_off(self, error: Exception) -> None:
@@ -275,13 +275,17 @@ class Desk:
                 await _cancel(unit.task)
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait until the service can be asked: all stand back while it fails, and one goes ahead."""
+    async def turn(self, *, in_doubt: bool) -> AsyncIterator[None]:
+        """
+        Wait until the service can be asked: all stand back while it fails, and one goes ahead.
+
+        :param in_doubt: the last answer was not as it should be: perhaps the connection has been changed.
+        """
         async with self._one_at_a_time if self._contact.error else nullcontext():
             while (pause := self._contact.paused_until - time.time()) > 0:  # noqa: ASYNC110 - it may be put off meanwhile
                 await asyncio.sleep(pause)
             await self._clients.open()
-            await self._clients.refresh(in_doubt=self._contact.error is not None)
+            await self._clients.refresh(in_doubt=in_doubt or self._contact.error is not None)
             yield
 
     async def send(self, request: Request[Any]) -> Any:

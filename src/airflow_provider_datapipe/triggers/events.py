@@ -43,10 +43,10 @@ class _EventTrigger(BaseEventTrigger):
 
     def __init__(self, datapipe_conn_id: str, outcomes: Sequence[str], poll_interval: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
-        if unknown := sorted(set(outcomes) - OUTCOMES):
-            raise ValueError(f"outcomes: {', '.join(unknown)}: must be of {', '.join(sorted(OUTCOMES))}")
         if not outcomes or isinstance(outcomes, str):
             raise ValueError("outcomes: must be a list of at least one outcome")
+        if unknown := sorted(set(outcomes) - OUTCOMES):
+            raise ValueError(f"outcomes: {', '.join(unknown)}: must be of {', '.join(sorted(OUTCOMES))}")
         if poll_interval <= 0:
             raise ValueError("poll_interval: must be more than 0 seconds")
         self.datapipe_conn_id = datapipe_conn_id

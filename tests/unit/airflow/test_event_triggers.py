@@ -172,6 +172,7 @@ def test_the_outcomes_are_those_of_runs_that_are_over() -> None:
         (EltStreamRunEventTrigger, "stream_id or sync_id"),
         (lambda: EltStreamRunEventTrigger("s", outcomes=["success"]), "success: must be of canceled, failed"),
         (lambda: EltStreamRunEventTrigger("s", outcomes=[]), "at least one"),
+        (lambda: EltStreamRunEventTrigger("s", outcomes="failed"), "must be a list"),
         (lambda: OrchestrationRunEventTrigger(poll_interval=0), "poll_interval"),
         (lambda: FailedRecordsEventTrigger("r", 0), "threshold"),
     ],
@@ -287,8 +288,9 @@ async def test_a_cursor_that_can_not_be_read_is_waited_for(monkeypatch: pytest.M
             await until(lambda: bool(store.kept))
 
 
-async def test_a_connection_that_is_mended_is_picked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([Reply(401)]) as wrong, ScriptedServer([page(1), page(1, 2)]) as right:
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_a_connection_that_is_mended_is_picked_up(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer([Reply(status)]) as wrong, ScriptedServer([page(1), page(1, 2)]) as right:
         monkeypatch.delenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", raising=False)
         async with running() as runner:
             runner.start(1, watcher())

@@ -1,0 +1,156 @@
+"""The trigger of sensors on a real event loop against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.runs.conditions import Check
+from airflow_provider_datapipe.triggers import run as run_trigger
+from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
+from tests.support.scripted_server import Reply, ScriptedServer
+
+GONE = Reply(404, {"error_code": "not_found", "message": "no such sync"})
+WRONG_KEY = Reply(401, {"error_code": "unauthorized", "message": "wrong key"})
+DOWN = Reply(503)
+
+
+def count(number: int) -> Reply:
+    return Reply(body={"count": number})
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing wait longer than it has to."""
+    monkeypatch.setattr(run_trigger, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.contact._SHORTEST", 0.05)
+
+
+def event_of(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> dict[str, Any]:
+    connection = {"conn_type": "datapipe", "host": server.url, "password": "k", "extra": {"retry_budget": 0}}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
+    given: dict[str, Any] = {"reverse_etl_sync_id": "e", "at_most": 1, "poll_interval": 0.1} | arguments
+    trigger = DatapipeConditionTrigger("failed_records", "datapipe_test", **given)
+
+    async def first() -> Any:
+        async with asyncio.timeout(20):
+            return (await anext(trigger.run())).payload
+
+    event: dict[str, Any] = json.loads(json.dumps(asyncio.run(first())))
+    return event
+
+
+def test_it_looks_until_the_condition_is_met_whatever_goes_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = [count(9), DOWN, Reply(0), WRONG_KEY, Reply(body=b"<html>"), count(2), count(1)]
+    with ScriptedServer(script) as server:
+        event = event_of(server, monkeypatch)
+    assert event["status"] == "success"
+    assert Check.from_dict(event["check"]).result == {"reverse_etl_sync_id": "e", "failed_records": 1, "at_most": 1}
+    assert len(server.seen) == len(script)
+
+
+@pytest.mark.parametrize("script", [[GONE], [WRONG_KEY], [count(9), GONE]])
+def test_what_can_not_be_is_left_to_the_worker_to_say(script: list[Reply], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer(script) as server:
+        event = event_of(server, monkeypatch)
+    assert event["status"] == "again"
+    assert len(server.seen) == len(script)
+
+
+def test_what_the_worker_does_not_see_is_waited_for_so_that_they_do_not_take_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ScriptedServer([GONE, WRONG_KEY, count(0)]) as server:
+        event = event_of(server, monkeypatch, patient=True)
+    assert event["status"] == "success"
+
+
+def test_a_field_that_makes_no_sense_is_left_to_the_worker_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer([count(0)]) as server:
+        assert event_of(server, monkeypatch, reverse_etl_sync_id="None")["status"] == "again"
+    assert server.seen == []
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [count(9), DOWN, Reply(429, headers={"Retry-After": "3600"}), Reply(delay=600)],
+    ids=["not met", "down", "asks for patience", "hangs"],
+)
+def test_the_deadline_holds_whatever_the_service_does(reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+    deadline = time.time() + 0.5
+    with ScriptedServer([reply]) as server:
+        event = event_of(server, monkeypatch, deadline=deadline)
+    assert event["status"] == "timeout"
+    assert event["deadline"] == deadline
+    assert time.time() >= deadline
+
+
+def test_a_deadline_that_has_passed_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer([count(0)]) as server:
+        assert event_of(server, monkeypatch, deadline=time.time() - 1)["status"] == "timeout"
+    assert server.seen == []
+
+
+def test_contact_that_is_lost_for_long_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Impatient:
+        contact_limit = 0.3
+
+    monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.WaitPolicy", Impatient)
+    with ScriptedServer([DOWN]) as server:
+        event = event_of(server, monkeypatch)
+    assert event["status"] == "error"
+    assert "Contact with the service was lost" in event["message"]
+
+
+def test_a_list_that_lags_behind_its_run_is_not_asked_in_a_circle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list shows a run that goes on, which by itself is over, and by its end counts."""
+    going = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
+    over = going | {"status": "COMPLETED", "finished_at": "2026-01-01T00:05:00.000Z"}
+    stream = {
+        "id": "s",
+        "elt_sync_id": "y",
+        "name": "orders",
+        "full_sync_at_midnight": False,
+        "full_sync_always": False,
+        "protected_from_full_sync": False,
+        "created_at": going["started_at"],
+        "updated_at": going["started_at"],
+        "excluded_substreams": [],
+        "enabled_history_table": False,
+    }
+    listed = [Reply(body={"data": [run], "hasMore": False}) for run in (going | {"status": "RUNNING"}, over)]
+    # The list, the run, then the list again, which lags: only after a pause once more.
+    script = [Reply(body=stream), listed[0], Reply(body=over), listed[0], listed[0], Reply(body=over), listed[1]]
+    connection_pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float, *more: Any) -> Any:
+        connection_pauses.append(seconds)
+        return await sleep(seconds, *more)
+
+    monkeypatch.setattr("airflow_provider_datapipe.triggers.condition.asyncio.sleep", noted)
+    with ScriptedServer(script) as server:
+        connection = {"conn_type": "datapipe", "host": server.url, "password": "k", "extra": {"retry_budget": 0}}
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
+        trigger = DatapipeConditionTrigger(
+            "run",
+            "datapipe_test",
+            0.2,
+            kind="elt_stream",
+            stream_id="s",
+            after="2026-01-01T00:01:00+00:00",
+            moment_of="end",
+        )
+
+        async def first() -> Any:
+            async with asyncio.timeout(20):
+                return (await anext(trigger.run())).payload
+
+        event = asyncio.run(first())
+    assert event["status"] == "success"
+    assert 0.2 in connection_pauses
+    assert len(server.seen) == len(script)

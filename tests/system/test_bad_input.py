@@ -21,7 +21,7 @@ DAG = "bad_input"
 EXPECTED = {
     "wrong_key": (
         "AuthenticationError",
-        r"GET /elt_stream_runs at .* answered 401: .*key",
+        r"GET /elt_streams/.* at .* answered 401: .*key",
     ),
     "unknown_stream": (
         "NotFoundError",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_datapipe.api.endpoints import orchestration_runs
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
@@ -166,6 +167,16 @@ class World:
         if not there:
             return Shown(page(), absent=True)
         return replace(there[0][1], answer=page(there[0][1].answer))
+
+    def show_all(self, at: float) -> dict[str, Shown]:
+        """Show each orchestration's runs, as the list of all does, by resource; none where they are not there yet."""
+        shown: dict[str, Shown] = {}
+        for resource_id, (asked, _) in self.begun.items():
+            if at >= asked:
+                run_id = self.last_run(resource_id)
+                single = Request(orchestration_runs.get(run_id).endpoint, f"/orchestration_runs/{run_id}")
+                shown[resource_id] = self.show(single, at)
+        return shown
 
     def _run(
         self, resource_id: str, run_id: str, status: str | None, *, ended: bool, failed_rows: int = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,8 +28,10 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.batch import Batch, Hindered, wait_for_some
+from airflow_provider_datapipe.runs.contact import is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference, Target
@@ -39,6 +42,8 @@ from tests.unit.runs.model_service import Life, Shown, World
 POLL = 10.0
 #: Seconds after the deadline in which a last look may still begin.
 GRACE = 10.0
+#: Seconds within which a wait that can't be answered is swept up.
+SWEEP = 5.0
 #: What is asserted of times, which are sums of floats.
 NEARLY = 1e-6
 
@@ -82,6 +87,10 @@ GONE: list[DatapipeError] = [
     InvalidRequestError("no such id", status=400),
     InvalidRequestError("gone", status=410),
 ]
+
+
+#: What a list says of a run that it does not show.
+MISSING = Shown(None)
 
 
 @st.composite
@@ -129,9 +138,11 @@ class Followed:
 
     contact: float
     absent_since: float | None = None
-    #: When the last look was over, and from when on the next one may begin; None before the first look.
-    rested: float | None = None
+    #: When the next look is due at the earliest, which is counted from when the last one was.
+    due: float = 0.0
     asked_for: float = 0.0
+    #: Whether a list that should show it did not, so that it may be looked at itself at once.
+    missed: bool = False
     failing: bool = False
 
 
@@ -167,6 +178,7 @@ class Waiting(RuleBasedStateMachine):
         self.suspended: list[float] = []
         self.oversleep = 0.0
         self.restart_after: tuple[float, bool] | None = None
+        self._meet()
         for resource_id, part in self.parts.items():
             target = Target(resource_id, resource_id)
             if part.place == "queued":
@@ -208,7 +220,7 @@ class Waiting(RuleBasedStateMachine):
         for _ in range(times):
             if self.steps is not None:
                 self.now += latency
-                self._go(error=error)
+                self._fail(error)
 
     def teardown(self) -> None:
         """From now on the service is of one mind: the wait ends, in bounded time and with a bounded number of looks."""
@@ -223,22 +235,29 @@ class Waiting(RuleBasedStateMachine):
         while self.steps is not None:
             assert self.looks.total() - looks < len(self.parts) * longest / POLL, "there is no end of it"
             if self.finale == "down":
-                self._go(error=TransportError("down", sent=False))
+                self._fail(TransportError("down", sent=False))
             else:
                 self._answer(0.0, 0.0, absent=self.finale == "absent")
         assert self.now <= begun + longest
         if self.deadline is not None:
-            assert self.now <= max(begun, self.deadline) + NEARLY
+            # Where the connection rests at that moment, nobody gets a last look.
+            assert self.now <= max(begun, self.deadline) + GRACE + SWEEP + NEARLY
         if self.finale == "down":
             # The next look may be as far away as the interval.
-            assert self.now <= begun + max(POLL, self.policy.contact_limit) + NEARLY
+            assert self.now <= begun + max(POLL, self.policy.contact_limit) + 2 * SWEEP + NEARLY
 
     # The driver.
 
     def _answer(self, lag: float, latency: float, *, absent: bool = False) -> None:
         request = self.request
-        resource_id = self.world.resource_of(request)
         at = self.now - lag
+        if _is_list_of_all(request):
+            self.now += latency
+            listed = self.world.show_all(at)
+            answer = {"data": [_as_json(shown.answer) for shown in listed.values()], "has_more": False}
+            self._go(answer, {name: listed.get(name, MISSING) for name in self._asked_about()})
+            return
+        resource_id = self.world.resource_of(request)
         if self.kind.name == "transform":
             # A transform that was published before shows the state of that publication until this one is seen.
             at = max(at, self.world.begun[resource_id][0])
@@ -246,11 +265,21 @@ class Waiting(RuleBasedStateMachine):
         try:
             shown = self.world.show(request, at)
         except NotFoundError as error:
-            self._go(error=error)
+            self._fail(error)
             return
         if absent and isinstance(shown.answer, Page):
             shown = Shown(Page(data=(), has_more=False), absent=True)
-        self._go(shown)
+        self._go(shown.answer, {resource_id: shown})
+
+    def _fail(self, error: DatapipeError) -> None:
+        self._go(None, dict.fromkeys(self._asked_about(), error), error)
+
+    def _asked_about(self) -> list[str]:
+        return list(self.followed) if _is_list_of_all(self.request) else [self.world.resource_of(self.request)]
+
+    def _meet(self) -> None:
+        """Begin with a connection of which nothing bad is known."""
+        self.failures, self.rests_until = 0, 0.0
 
     def _clock(self) -> float:
         self.now += self.suspended.pop(0) if self.suspended else 0.0
@@ -292,7 +321,8 @@ class Waiting(RuleBasedStateMachine):
         under_way += [each.by.resource_id for each in self.batch.hindered]
         self.steps = wait_for_some(self.batch, self.policy, self._clock)
         self.readings = []
-        self.looked: tuple[str, Shown | DatapipeError] | None = None
+        self.looked: dict[str, Shown | DatapipeError] = {}
+        self._meet()
         # Its first reading of the clock is where contact begins.
         self.followed = {name: Followed(self.now, absences.get(name)) for name in under_way}
         self.is_first = True
@@ -309,17 +339,16 @@ class Waiting(RuleBasedStateMachine):
         self.ends = {end.reference.resource_id: end for end in self.batch.ended}
         self._start(absences)
 
-    def _go(self, shown: Shown | None = None, error: DatapipeError | None = None) -> None:
+    def _go(self, answer: Any, looked: Mapping[str, Shown | DatapipeError], error: DatapipeError | None = None) -> None:
         """Let the code take the answer, and go on up to its next look, or to its end."""
-        said = shown or error
-        assert said is not None
-        self.looked = (self.world.resource_of(self.request), said)
+        self.looked = dict(looked)
         self.readings = []
-        self._advance(shown.answer if shown else None, error)
+        self._advance(answer, error)
         if self.steps is None and not self.batch.is_over:
             self._wait()
 
     def _advance(self, answer: Any, error: DatapipeError | None) -> None:
+        self.has_slept = False
         # Whatever is found wrong below is the end of the test.
         steps, self.steps = self.steps, None
         assert steps is not None
@@ -350,30 +379,42 @@ class Waiting(RuleBasedStateMachine):
     # What holds.
 
     def _check_pause(self, pause: Pause) -> None:
-        assert pause.seconds > 0, "no sleep takes less than no time"
-        wakes = self.readings[-1] + pause.seconds
+        assert 0 < pause.seconds <= SWEEP + NEARLY, "no sleep takes less than no time, and none is longer than a sweep"
+        if not self.has_slept:
+            # While a request is under way, this driver can't sweep.
+            self.has_slept = True
+            return
+        now = self.readings[0]
         if self.deadline is not None:
-            assert wakes <= self.deadline + NEARLY
+            assert now < self.deadline + GRACE + SWEEP + NEARLY
         for followed in self.followed.values():
             if followed.failing:
-                assert wakes <= followed.contact + self.policy.contact_limit + NEARLY
+                assert now < followed.contact + max(POLL, self.policy.contact_limit) + 2 * SWEEP + NEARLY
 
     def _check_look(self, request: Request[Any]) -> None:
         """Assert that it is time for this look."""
         assert request.once, "the client would look again by itself"
+        now = (self.readings[-1] if self.readings else self.now) + NEARLY
+        assert now >= self.rests_until, "the whole connection rests"
+        if _is_list_of_all(request):
+            self.looks["all"] += 1
+            assert len(self.followed) > 1, "one alone is looked at itself"
+            assert any(self._is_due(followed, now) for followed in self.followed.values())
+            return
         resource_id = self.world.resource_of(request)
         self.looks[resource_id] += 1
         followed = self.followed[resource_id]
-        now = (self.readings[-1] if self.readings else self.now) + NEARLY
         if self.deadline is not None:
             assert now < self.deadline + GRACE + 2 * NEARLY
-        if followed.rested is None:
-            return
+        assert followed.missed or self._is_due(followed, now)
+        followed.missed = False
+        assert now >= followed.asked_for, "it said when to come back"
+
+    def _is_due(self, followed: Followed, now: float) -> bool:
         is_last = (self.deadline is not None and now >= self.deadline) or (
             followed.failing and now >= followed.contact + self.policy.contact_limit
         )
-        assert now >= followed.rested + POLL or is_last
-        assert now >= followed.asked_for, "it said when to come back"
+        return now >= followed.due or is_last
 
     def _check_ends(self) -> None:
         """Assert that what has ended has ended by right, once, and that nothing else is over."""
@@ -387,7 +428,7 @@ class Waiting(RuleBasedStateMachine):
         if self.is_first:
             self.is_first = False
             for followed in self.followed.values():
-                followed.contact = self.readings[0] if self.readings else self.now
+                followed.contact = followed.due = self.readings[0] if self.readings else self.now
         under_way = {reference.resource_id for reference in self.batch.waiting}
         under_way |= {each.target.resource_id for each in self.batch.hindered}
         ended = {end.reference.resource_id: end for end in self.batch.ended}
@@ -395,24 +436,24 @@ class Waiting(RuleBasedStateMachine):
         new = {name: end for name, end in ended.items() if name not in self.ends}
         self.ends = ended
         queued = {target.resource_id for target in self.batch.queued}
-        looked, self.looked = self.looked, None
+        looked, self.looked = self.looked, {}
         freed = set(self.followed) & queued
-        due: set[EndReason] = set()
+        dues: dict[str, set[EndReason]] = {}
+        in_vain: set[EndReason] = set()
         if looked:
-            name, said = looked
-            due = self._due(name, said, self.readings[0])
-            if due:
-                assert name not in under_way, f"{name} is over: {due}"
-            if name in freed:
-                freed.remove(name)
-                assert due & {EndReason.RUN_OVER, EndReason.VANISHED, EndReason.NOT_SCHEDULED}
+            self._note_contact(looked, self.readings[0])
+        for name, said in looked.items():
+            dues[name] = due = self._due(name, said, self.readings[0])
+            assert not due or name not in under_way, f"{name} is over: {due}"
+            assert name not in freed or due & {EndReason.RUN_OVER, EndReason.VANISHED, EndReason.NOT_SCHEDULED}
+            freed.discard(name)
+            in_vain |= due & {EndReason.TIMEOUT, EndReason.LOST_CONTACT}
         assert not freed, "the way is not free yet"
-        in_vain = due & {EndReason.TIMEOUT, EndReason.LOST_CONTACT}
         for name, end in new.items():
             if end.reason is not EndReason.NOT_STARTED:
                 self._check_end(end)
-            if looked and name == looked[0] and due:
-                assert end.reason in due | {EndReason.NOT_STARTED}
+            if dues.get(name):
+                assert end.reason in dues[name] | {EndReason.NOT_STARTED}
             elif end.reason is EndReason.TIMEOUT:
                 # Without a last look.
                 assert self._is_late(name)
@@ -435,34 +476,64 @@ class Waiting(RuleBasedStateMachine):
         return self.readings[-1] + NEARLY >= self.deadline + GRACE or self._is_kept_off(name, self.deadline)
 
     def _is_shut_out(self, name: str) -> bool:
-        """Tell whether the service asked not to be asked again before contact is lost."""
+        """Tell whether nobody could be asked, or the service wanted not to be, until contact was lost."""
         followed = self.followed[name]
+        if self.failures and self.readings[-1] + NEARLY >= followed.contact + self.policy.contact_limit:
+            return True
         return followed.failing and self._is_kept_off(name, followed.contact + self.policy.contact_limit)
 
     def _is_kept_off(self, name: str, limit: float) -> bool:
         """Tell whether a limit had passed before the service wanted to be asked again."""
         return any(limit <= reading + NEARLY < self.followed[name].asked_for for reading in self.readings)
 
+    def _note_contact(self, looked: Mapping[str, Shown | DatapipeError], now: float) -> None:
+        """Note what the answer says about the connection: how long nothing may be asked."""
+        said = next(iter(looked.values()))
+        if not isinstance(said, DatapipeError) or not is_of_connection(said):
+            self._meet()
+            return
+        self.failures += 1
+        rest = min(60.0, 2.0 ** (self.failures - 1)) / 2
+        asked = said.retry_after if isinstance(said, ApiError) else None
+        self.rests_until = now + max(rest, asked or 0.0)
+
     def _due(self, name: str, said: Shown | DatapipeError, now: float) -> set[EndReason]:
         """Tell how the wait has to end with this answer; not at all, if empty."""
         followed = self.followed[name]
-        followed.rested, followed.asked_for, followed.failing = now, now, isinstance(said, DatapipeError)
+        if said is MISSING:
+            followed.missed = True
+            return set()
+        # The last look before contact is lost comes early.
+        due = min(now, followed.due, followed.contact + self.policy.contact_limit if followed.failing else now)
+        followed.asked_for, followed.failing = now, isinstance(said, DatapipeError)
         if isinstance(said, DatapipeError):
-            if isinstance(said, ApiError):
-                if said.status in (400, 404, 410):
-                    return {EndReason.VANISHED}
-                followed.asked_for += said.retry_after or 0
-            if now >= followed.contact + self.policy.contact_limit:
-                return {EndReason.LOST_CONTACT}
-        else:
-            followed.contact = now
-            since = followed.absent_since
-            followed.absent_since = None if not said.absent else now if since is None else since
-            if said.over:
-                return {EndReason.RUN_OVER}
-            if said.absent and since is not None and now >= since + self.policy.schedule_limit:
-                return {EndReason.NOT_SCHEDULED}
-        return {EndReason.TIMEOUT} if self.deadline is not None and now >= self.deadline else set()
+            return self._due_after(said, followed, now)
+        # Where a look was late, the next one need not be.
+        followed.due = max(now, due + POLL)
+        followed.contact = now
+        since = followed.absent_since
+        followed.absent_since = None if not said.absent else now if since is None else since
+        if said.over:
+            return {EndReason.RUN_OVER}
+        if said.absent and since is not None and now >= since + self.policy.schedule_limit:
+            return {EndReason.NOT_SCHEDULED}
+        return {EndReason.TIMEOUT} if self._is_at_its_deadline(now) else set()
+
+    def _due_after(self, error: DatapipeError, followed: Followed, now: float) -> set[EndReason]:
+        lost = {EndReason.LOST_CONTACT} if now >= followed.contact + self.policy.contact_limit else set()
+        if _is_list_of_all(self.request):
+            # It says nothing of the run, which may be looked at itself.
+            followed.missed = True
+            return lost
+        followed.due = now + POLL
+        if isinstance(error, ApiError):
+            if error.status in (400, 404, 410):
+                return {EndReason.VANISHED}
+            followed.asked_for += error.retry_after or 0
+        return lost or ({EndReason.TIMEOUT} if self._is_at_its_deadline(now) else set())
+
+    def _is_at_its_deadline(self, now: float) -> bool:
+        return self.deadline is not None and now >= self.deadline
 
     def _check_end(self, end: End) -> None:
         """Assert that an end says what became of the run."""
@@ -483,6 +554,16 @@ class Waiting(RuleBasedStateMachine):
             assert end.result["run_id"] == end.reference.run_id == self.world.last_run(resource_id)
         if self.kind.name == "elt_stream":
             assert end.result["rows_synced"] == len(life.slices)
+
+
+def _is_list_of_all(request: Request[Any]) -> bool:
+    """Tell whether a request asks for the runs of all orchestrations."""
+    return request.endpoint.name == "orchestration_runs.list" and "orchestration_id" not in dict(request.query)
+
+
+def _as_json(run: OrchestrationRun) -> dict[str, Any]:
+    shown: dict[str, Any] = json.loads(run.model_dump_json())
+    return shown
 
 
 TestWaiting = Waiting.TestCase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -47,9 +48,21 @@ class DatapipeRunTrigger(BaseTrigger):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
         self.datapipe_conn_id = datapipe_conn_id
-        self.batch = batch
-        self.policy = policy
+        # Thousands of them wait for long, and as text this takes a fifth of the memory.
+        self._batch, self._policy = json.dumps(batch), json.dumps(policy)
         self.kill_policy = kill_policy
+
+    @property
+    def batch(self) -> dict[str, Any]:
+        """Which runs."""
+        batch: dict[str, Any] = json.loads(self._batch)
+        return batch
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """How patient to be."""
+        policy: dict[str, Any] = json.loads(self._policy)
+        return policy
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Give class path and arguments."""

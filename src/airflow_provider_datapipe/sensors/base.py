@@ -108,7 +108,7 @@ class DatapipeSensor(BaseSensorOperator):
     def execute(self, context: Context) -> Any:
         """Poke once; then defer, or go on poking."""
         if not self.deferrable:
-            return super().execute(context)
+            return self._poke_on(context)
         with self._never_failing():
             done = self.poke(context)
         if isinstance(done, PokeReturnValue):
@@ -152,6 +152,17 @@ class DatapipeSensor(BaseSensorOperator):
         except AirflowSensorTimeout as error:
             if self._is_limited_by_execution:
                 raise AirflowTaskTimeout(str(error)) from error
+            raise
+
+    def _poke_on(self, context: Context) -> Any:
+        from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException
+
+        try:
+            return super().execute(context)
+        except AirflowSensorTimeout as error:
+            # Airflow leaves out its own time-out.
+            if self.never_fail:
+                raise AirflowSkipException(str(error)) from None
             raise
 
     def _ready(self) -> None:

@@ -96,8 +96,7 @@ def budget_table(results: Results) -> str:
 def _row(line: Line, results: Results) -> list[str]:
     fitting = [one for one in results.waited if (one.count, one.latency, one.poll) == (line.count, line.latency, 1.0)]
     ours = {name: _typical(line, fitting, name) for name in line.adapters}
-    comparable = [one for one in fitting if one.is_comparable]
-    peers = [_typical(line, comparable, name) for name, adapter in ADAPTERS.items() if not adapter.is_ours]
+    peers = [_typical(line, fitting, name) for name, adapter in ADAPTERS.items() if not adapter.is_ours]
     known = [value for value in ours.values() if value is not None]
     others = [value for value in peers if value is not None]
     is_whole = len(known) == len(ours)

@@ -146,8 +146,7 @@ def _waits(waited: Sequence[Waited], columns: Sequence[_Column]) -> str:
             for name in ADAPTERS
             if any(one.adapter == name for one in these)
         }
-        comparable = {one.adapter for one in these} - {one.adapter for one in these if not one.is_comparable}
-        peers = [values for name, values in figures.items() if name in comparable and not ADAPTERS[name].is_ours]
+        peers = [values for name, values in figures.items() if not ADAPTERS[name].is_ours]
         for name, values in figures.items():
             cells = [f"{count:,}", name]
             for place, ((head, _, digits), value) in enumerate(zip(columns, values, strict=True)):

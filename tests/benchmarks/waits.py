@@ -104,14 +104,9 @@ class Waited:
         return None if self.due is None else self.checks / self.due
 
     @property
-    def is_comparable(self) -> bool:
-        """Whether all triggers had started: those that have not cost nothing."""
-        return self.started == self.count
-
-    @property
     def memory_per_trigger(self) -> float:
-        """Bytes."""
-        return self.memory / self.count
+        """Bytes; triggers that have not started need none."""
+        return self.memory / max(self.started, 1)
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON."""

@@ -115,14 +115,10 @@ def test_the_worst_of_several_ways_counts_and_none_may_be_missing() -> None:
     assert kept(Results(waited=every), "memory") == "yes"
 
 
-def test_who_has_not_started_is_no_measure_for_others() -> None:
-    started, other = waited("fivetran", cpu=1.0), replace(waited("airbyte", cpu=0.001), started=900)
-    ours = [waited(name) for name in ("streams-of-syncs", "orchestrations", "streams-alone")]
-    results = Results(waited=[*ours, started, other])
-    assert "| 1,000 | streams-alone | 0.013 (1/10) |" in report(results)
-    (row,) = [line for line in budget_table(results).splitlines() if "where they can't" in line]
-    assert row.endswith("| 0.125 ms |")
-    assert "airbyte, N = 1,000, 0 ms: only 900 of the triggers had started" in report(results)
+def test_triggers_that_have_not_started_are_told_of_and_need_no_memory() -> None:
+    late = replace(waited("airbyte"), started=500)
+    assert late.memory_per_trigger == 2 * waited("airbyte").memory_per_trigger
+    assert "airbyte, N = 1,000, 0 ms: only 500 of the triggers had started" in report(Results(waited=[late]))
 
 
 def test_other_numbers_of_waits_say_nothing_of_the_budget() -> None:

@@ -360,6 +360,7 @@ class Waiting(RuleBasedStateMachine):
                 assert self.batch.has_room or self.batch.is_over
                 return
             self._check_ends()
+            assert not self.batch.has_room, "something could be started instead"
             answer = error = None
             if isinstance(step, Request):
                 self._check_look(step)

@@ -23,8 +23,12 @@ from airflow.sdk.exceptions import (
 )
 
 from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, NotFoundError
-from airflow_provider_datapipe.runs.errors import LostContactError, RunError, RunFailedError
+from airflow_provider_datapipe.runs.conditions import Check
+from airflow_provider_datapipe.runs.errors import LostContactError, RunError, RunFailedError, RunVanishedError
 from airflow_provider_datapipe.runs.names import NameLookupError
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.wait import End, EndReason
 from airflow_provider_datapipe.sensors.run import (
     EltStreamRunSensor,
     EltSyncRunSensor,
@@ -469,6 +473,22 @@ def test_a_wait_that_the_triggerer_can_not_begin_is_lost_contact(monkeypatch: py
     never = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, never_fail=True)
     with pytest.raises(AirflowSkipException):
         never.execute_complete({}, event)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"), [(EndReason.LOST_CONTACT, LostContactError), (EndReason.VANISHED, RunVanishedError)]
+)
+def test_what_is_not_known_of_a_run_is_skipped_by_never_fail_only(reason: EndReason, expected: type[Exception]) -> None:
+    end = End(reason, Reference("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is away")
+    event = {"status": "success", "check": Check("it is away", is_met=True, ends=(end,)).as_dict()}
+    for flags, raised in (
+        ({}, expected),
+        ({"soft_fail": True}, expected),
+        ({"never_fail": True}, AirflowSkipException),
+    ):
+        sensor = EltStreamRunSensor(task_id="t", stream_id="sync.a", after=now(), deferrable=True, **flags)
+        with pytest.raises(raised):
+            sensor.execute_complete({}, json.loads(json.dumps(event)))
 
 
 def test_what_the_trigger_keeps_is_plain_and_has_no_secret(service: LocalService) -> None:

@@ -219,6 +219,7 @@ class DatapipeSensor(BaseSensorOperator):
         from airflow.providers.common.compat.sdk import AirflowSkipException
 
         from airflow_provider_datapipe.runs.verdict import explain
+        from airflow_provider_datapipe.runs.wait import EndReason
 
         condition, _ = self._looking()
         self.log.info("%s.", check.said[:1].upper() + check.said[1:])
@@ -226,7 +227,9 @@ class DatapipeSensor(BaseSensorOperator):
         result, error = condition.verdict(explained)
         if error is None:
             return result
-        if self.soft_fail or self.never_fail:
+        # Contact that is lost says nothing about a run.
+        is_known = all(end.reason is EndReason.RUN_OVER for end in check.ends)
+        if self.never_fail or (self.soft_fail and is_known):
             raise AirflowSkipException(str(error))
         raise error
 

@@ -165,8 +165,10 @@ class RunCondition(_OfOne):
 
     def __init__(self, *, target: Target | None = None, **fields: Any) -> None:
         super().__init__(target=target, **fields)
-        # A run that is loaded in slices goes on in other runs: which one was seen last.
+        # A load in slices goes on in other runs: which one was seen last.
         self._pinned: Reference | None = None
+        # The run that the last look found to be the one, while it goes on.
+        self._found: str | None = None
 
     @property
     def rule(self) -> After:
@@ -179,12 +181,11 @@ class RunCondition(_OfOne):
 
     @override
     def check(self, now: float) -> Steps[Check]:
-        by_moment = not self.fields.get("newest") and "run_id" not in self.fields
-        if by_moment:
-            # Before anything is asked: a wrong moment is said at once.
-            rule = self.rule
-            return (yield from self._check_after((yield from self.target()), rule))
-        return (yield from self._check_one((yield from self.target())))
+        if self.fields.get("newest") or "run_id" in self.fields:
+            return (yield from self._check_one((yield from self.target())))
+        # Before anything is asked: a wrong moment is said at once.
+        rule = self.rule
+        return (yield from self._check_after((yield from self.target()), rule))
 
     @override
     def settled_by(self, end: End) -> bool:
@@ -196,9 +197,6 @@ class RunCondition(_OfOne):
         # Which of two that overlap counts, and of which load a run is, the list tells.
         sure = rule.moment_of is MomentOf.START and self._found == run.run_id
         return sure and rule.counts(run)
-
-    #: The run that the last look found to be the one, while it goes on.
-    _found: str | None = None
 
     def _check_after(self, target: Target, rule: After) -> Steps[Check]:
         found, newest = yield from first_after(self.kind, target, rule)

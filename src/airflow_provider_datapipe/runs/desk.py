@@ -13,7 +13,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,6 +34,9 @@ _WARN_EVERY = 600.0
 _STORE_EVERY = 600.0
 #: Seconds in which Airflow has stored an event, where it does not say so.
 _STORED_WITHIN = 10.0
+#: Seconds in which Airflow starts a DAG for an event. It gives that run no event that comes before it has started, and
+#: starts no other for it: such an event waits for the next one, which may come tomorrow (seen with Airflow 3.3.2).
+_STARTED_WITHIN = 5.0
 #: Seconds for storing a cursor: Airflow never answers what it does not know.
 _STORE_LIMIT = 30.0
 
@@ -71,6 +74,10 @@ class Member:
         #: Cursors of reports that were sent out, and are not known to be with Airflow for good.
         self._unsure: list[tuple[float, dict[str, Any]]] = []
         self._sent = 0
+        #: Reports on their way of which nothing is told yet.
+        self._ahead = 0
+        self._more = asyncio.Event()
+        self._gave_at: float | None = None
 
     @property
     def interest(self) -> Interest:
@@ -84,6 +91,26 @@ class Member:
     def sent(self) -> None:
         """Take word that a report is on its way: no later cursor may be stored before this one."""
         self._sent += 1
+        self._ahead += 1
+        self._more.set()
+
+    async def paced(self, payloads: Sequence[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+        """
+        Give what is to be told of one report, the last so late that Airflow starts the DAG for it and those before.
+
+        Not as late where more is to be told anyway: that will do it.
+        """
+        if payloads:
+            self._ahead -= 1
+            if not self._ahead:
+                self._more.clear()
+        for number, payload in enumerate(payloads, 1):
+            if number == len(payloads) and self._gave_at is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(self._gave_at + _STARTED_WITHIN):
+                        await self._more.wait()
+            yield payload
+            self._gave_at = asyncio.get_running_loop().time()
 
     async def confirmed(self, cursor: dict[str, Any]) -> None:
         """Store the cursor of a report whose events Airflow has stored."""

@@ -278,6 +278,34 @@ async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.Mon
             assert [event["run_id"] for _, event in runner.events] == ["r2"]
 
 
+async def test_the_last_of_several_events_is_kept_back_until_more_is_to_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
+    with ScriptedServer([page(1), page(1, 2, 3, 4)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            runner.start(1, watcher(Store()))
+            await until(lambda: len(runner.events) == 2)
+            asked = len(server.seen)
+            await until(lambda: len(server.seen) > asked + 3)
+            assert len(runner.events) == 2
+            server._script[:] = [page(1, 2, 3, 4, 5, 6)]
+            await until(lambda: len(runner.events) == 4)
+            server._script[:] = [page(1, 2, 3, 4, 5, 6, 7, 8)]
+            await until(lambda: len(runner.events) == 6)
+            assert [event["run_id"] for _, event in runner.events] == ["r2", "r3", "r4", "r5", "r6", "r7"]
+
+
+async def test_the_last_of_several_events_comes_if_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 0.2)
+    with ScriptedServer([page(1), page(1, 2, 3, 4)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            runner.start(1, watcher(Store()))
+            await until(lambda: len(runner.events) == 3)
+
+
 async def test_a_cursor_that_can_not_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     with ScriptedServer([page(1)]) as server:

@@ -64,6 +64,9 @@ class _Place:
     seems_over: bool = False
 
 
+_Queue: TypeAlias = list[tuple[float, int, _Source]]
+
+
 @dataclass(slots=True, eq=False)
 class Look:
     """
@@ -98,7 +101,9 @@ class Looks:
         self._jitter = jitter
         self._sources: dict[Shared | Request[Any], _Source] = {}
         self._places: dict[Watch, _Place] = {}
-        self._queue: list[tuple[float, int, _Source]] = []
+        # What shows many runs takes turns with what shows one: neither waits behind a thousand of the other.
+        self._queues: tuple[_Queue, _Queue] = ([], [])
+        self._turn = 0
         self._numbers = itertools.count()
         self._more: deque[Look] = deque()
         self._under_way = 0
@@ -140,8 +145,9 @@ class Looks:
         sweep = self._sweep_at
         if self._under_way >= self.contact.allowed:
             return sweep
-        self._drop_stale()
-        due = now if self._more else self._queue[0][0] if self._queue else math.inf
+        for queue in self._queues:
+            _drop_stale(queue)
+        due = now if self._more else min((queue[0][0] for queue in self._queues if queue), default=math.inf)
         return min(sweep, max(due, self.contact.paused_until))
 
     def answered(self, look: Look, answer: Any, now: float) -> Ends:
@@ -201,11 +207,10 @@ class Looks:
 
     def _next_due(self, now: float) -> Look | None:
         while True:
-            self._drop_stale()
-            if not self._queue or self._queue[0][0] > now:
+            popped = self._pop_due(now)
+            if popped is None:
                 return None
-            due, _, source = heapq.heappop(self._queue)
-            source.due = math.inf
+            due, source = popped
             key = source.key
             if not isinstance(key, Shared):
                 if all(watch.expired(now) for watch in source.watches):
@@ -220,6 +225,17 @@ class Looks:
                 return Look(key.request(), list(source.watches), source, due)
             for watch in list(source.watches):
                 self._move(watch, _direct(watch))
+
+    def _pop_due(self, now: float) -> tuple[float, _Source] | None:
+        for _ in self._queues:
+            self._turn = 1 - self._turn
+            queue = self._queues[self._turn]
+            _drop_stale(queue)
+            if queue and queue[0][0] <= now:
+                due, _, source = heapq.heappop(queue)
+                source.due = math.inf
+                return due, source
+        return None
 
     def _read_direct(self, look: Look, answer: Any, now: float) -> Ends:
         ends: Ends = []
@@ -364,12 +380,14 @@ class Looks:
         due = max(due, source.not_before)
         if due < source.due and not source.busy:
             source.due = due
-            heapq.heappush(self._queue, (due, next(self._numbers), source))
+            queue = self._queues[isinstance(source.key, Shared)]
+            heapq.heappush(queue, (due, next(self._numbers), source))
 
-    def _drop_stale(self) -> None:
-        queue = self._queue
-        while queue and (queue[0][2].due != queue[0][0] or queue[0][2].busy or not queue[0][2].watches):
-            heapq.heappop(queue)
+
+def _drop_stale(queue: _Queue) -> None:
+    """Take off the top what is not to be asked then any more."""
+    while queue and (queue[0][2].due != queue[0][0] or queue[0][2].busy or not queue[0][2].watches):
+        heapq.heappop(queue)
 
 
 def _direct(watch: Watch) -> Request[Any]:

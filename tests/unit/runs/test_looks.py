@@ -616,7 +616,7 @@ class Anything(RuleBasedStateMachine):
         assert self.looks.next(self.now + 10_000) is None
         assert not self.looks._more
         self.nothing_is_left_of_those_who_went()
-        assert not self.looks._queue, "nothing is left"
+        assert not any(self.looks._queues), "nothing is left"
 
 
 TestAnything = Anything.TestCase

@@ -25,10 +25,10 @@ EXPECTED = {
     ),
     "unknown_stream": (
         "NotFoundError",
-        r"GET /elt_stream_runs at .* answered 404: .*nowhere.*Check",
+        r"GET /elt_streams/nowhere at .* answered 404: .*nowhere.*Check",
     ),
     "disabled_sync": ("RunConflictError", r"ELT sync disabled is disabled.*Enable it"),
-    "vanished_file": ("RunFailedError", r"ELT stream broken\.vanished_\w+: run \S+ failed: .*vanished_\w+\.csv"),
+    "vanished_file": ("RunFailedError", r"ELT stream vanished_\w+ \(broken.*\): run \S+ failed: .*vanished_\w+\.csv"),
     "failing_query": ("RunFailedError", r"transform broken/failing_table \(failing_table\).*failed: .*this row is bad"),
     "failing_view": (
         "InvalidRequestError",
@@ -38,7 +38,7 @@ EXPECTED = {
         "RunPartialError",
         r"reverse ETL sync refused_\w+: run \S+ completed, but 1 of 1 rows.*too few",
     ),
-    "failed_run": ("RunFailedError", r"ELT stream broken\.failed_before: run \S+ failed: .*failed_before\.csv"),
+    "failed_run": ("RunFailedError", r"ELT stream failed_before \(broken.*\): run \S+ failed: .*failed_before\.csv"),
     "service_down": ("TransportError", r"GET /orchestration_runs got no answer from .*Check the"),
 }
 

@@ -74,8 +74,10 @@ class Sight:
     @classmethod
     def of(cls, observation: Observation) -> Sight:
         """Read the times of a run."""
-        result = observation.result or {}
-        return cls(observation, _time(result.get("started_at")), _time(result.get("finished_at")))
+        result = observation.result
+        if result is None:
+            return cls(observation, None, None)
+        return cls(observation, _time(result["started_at"]), _time(result["finished_at"]))
 
     @property
     def run_id(self) -> str | None:

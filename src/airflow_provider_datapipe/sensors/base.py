@@ -167,13 +167,13 @@ class DatapipeSensor(BaseSensorOperator):
 
     def _ready(self) -> None:
         """Tell Airflow, once all attributes are there, with which trigger to start. Every class ends so."""
-        from airflow.triggers.base import StartTriggerArgs
-
         for name, value in self._fields().items():
             if isinstance(value, datetime) and value.utcoffset() is None:
                 raise ValueError(f"{name} has no time zone: {value}")
         if not self.start_from_trigger:
             return
+        from airflow.triggers.base import StartTriggerArgs
+
         arguments = {"datapipe_conn_id": self.datapipe_conn_id, **self._fields()}
         for name, value in arguments.items():
             _check_renders_in_triggerer(name, value)

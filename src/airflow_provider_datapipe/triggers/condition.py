@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from airflow_provider_datapipe.triggers import load
 from airflow_provider_datapipe.triggers import run as run_trigger
-from airflow_provider_datapipe.triggers.loading import load
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.board import Board

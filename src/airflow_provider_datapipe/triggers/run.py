@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_provider_datapipe.triggers.loading import load
+from airflow_provider_datapipe.triggers import load
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.async_client import AsyncClient

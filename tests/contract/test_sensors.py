@@ -306,6 +306,18 @@ def test_a_failed_run_fails_it_or_is_passed_over(mode: str, service: LocalServic
 
 
 @MODES
+def test_a_run_that_fails_while_one_waits_is_passed_over(mode: str, service: LocalService) -> None:
+    service.runs({"resources": {"sync.a": {"outcomes": [{"fail": "The source is away."}]}}})
+    result = while_it_waits(
+        service,
+        "/elt_stream_runs",
+        lambda: have_run(service, "stream", 2),
+        lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), on_failure="next"),
+    )
+    assert result["run_id"] == runs_of(service, "stream")[1]["id"]
+
+
+@MODES
 def test_a_load_in_slices_is_one(mode: str, service: LocalService) -> None:
     moment = now()
     service.runs({"resources": {"sync.a": {"outcomes": [{"chunks": 2}]}}})

@@ -13,8 +13,8 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import Any
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
@@ -39,6 +39,10 @@ _STORED_WITHIN = 10.0
 _STARTED_WITHIN = 5.0
 #: Seconds for storing a cursor: Airflow never answers what it does not know.
 _STORE_LIMIT = 30.0
+
+
+#: What a watcher is told, and the cursor that may be stored then; None if that covers more than was told so far.
+Part: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any] | None]
 
 
 class Member:
@@ -72,12 +76,12 @@ class Member:
         self._store = store
         self._stored_at: float | None = None if interest.cursor is None else time.monotonic()
         #: Cursors of reports that were sent out, and are not known to be with Airflow for good.
-        self._unsure: list[tuple[float, dict[str, Any]]] = []
+        self._unsure: list[tuple[float, dict[str, Any] | None]] = []
         self._sent = 0
-        #: Reports on their way of which nothing is told yet.
-        self._ahead = 0
-        self._more = asyncio.Event()
-        self._gave_at: float | None = None
+        #: The last of several events, which is kept back, and the cursor that covers it.
+        self._held: Part | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._gave_at = -_STARTED_WITHIN
 
     @property
     def interest(self) -> Interest:
@@ -88,36 +92,61 @@ class Member:
         """Leave out what it does not want to be told."""
         return [payload for payload in payloads if payload["outcome"] in self._outcomes]
 
-    def sent(self) -> None:
-        """Take word that a report is on its way: no later cursor may be stored before this one."""
+    def give(
+        self, payloads: list[dict[str, Any]], cursor: dict[str, Any], put: Callable[[Report], None]
+    ) -> Part | None:
+        """
+        Tell what is to be told now, and the cursor that is covered by that; None if there is nothing.
+
+        The last of several events comes so late that Airflow starts the DAG for it, and gives it those before; but not
+        later than further events, which do the same.
+
+        :param payloads: what is new.
+        :param cursor: the cursor that covers it.
+        :param put: sends out what is kept back, in its time.
+        """
+        if not payloads:
+            return None
+        now, sure = time.monotonic(), None
+        if self._held:
+            (kept, sure) = self._held
+            payloads = [*kept, *payloads]
+        self._forget()
+        *first, last = payloads
+        began = now if first else self._gave_at
+        if began + _STARTED_WITHIN <= now:
+            return self._sending([last], cursor)
+        self._held = ([last], cursor)
+        self._timer = asyncio.get_running_loop().call_later(began + _STARTED_WITHIN - now, self._release, put)
+        return self._sending(first, sure) if first else None
+
+    def _release(self, put: Callable[[Report], None]) -> None:
+        if self._held:
+            payloads, cursor = self._held
+            self._forget()
+            put(Report({self: self._sending(payloads, cursor)}))
+
+    def _sending(self, payloads: list[dict[str, Any]], cursor: dict[str, Any] | None) -> Part:
+        """Note that a report is on its way: no later cursor may be stored before this one."""
         self._sent += 1
-        self._ahead += 1
-        self._more.set()
+        self._gave_at = time.monotonic()
+        return payloads, cursor
 
-    async def paced(self, payloads: Sequence[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-        """
-        Give what is to be told of one report, the last so late that Airflow starts the DAG for it and those before.
+    def leave(self) -> None:
+        """Take word that it is told no more: what is kept back is told to whoever comes after it."""
+        self._forget()
 
-        Not as late where more is to be told anyway: that will do it.
-        """
-        if payloads:
-            self._ahead -= 1
-            if not self._ahead:
-                self._more.clear()
-        for number, payload in enumerate(payloads, 1):
-            if number == len(payloads) and self._gave_at is not None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(self._gave_at + _STARTED_WITHIN):
-                        await self._more.wait()
-            yield payload
-            self._gave_at = asyncio.get_running_loop().time()
+    def _forget(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._held = self._timer = None
 
-    async def confirmed(self, cursor: dict[str, Any]) -> None:
+    async def confirmed(self, cursor: dict[str, Any] | None) -> None:
         """Store the cursor of a report whose events Airflow has stored."""
         self._sent -= 1
         await self._keep(cursor)
 
-    def told(self, cursor: dict[str, Any]) -> None:
+    def told(self, cursor: dict[str, Any] | None) -> None:
         """Note the cursor of a report whose events Airflow was given, where it does not say when it has stored them."""
         self._unsure.append((time.monotonic(), cursor))
 
@@ -128,13 +157,13 @@ class Member:
         if sure:
             del self._unsure[: len(sure)]
             self._sent -= len(sure)
-            await self._keep(sure[-1])
+            await self._keep(next((cursor for cursor in reversed(sure) if cursor), None))
         is_due = self._stored_at is None or now - self._stored_at >= _STORE_EVERY
-        if not self._sent and is_due and self.cursor is not None:
+        if not self._sent and not self._held and is_due:
             await self._keep(self.cursor)
 
-    async def _keep(self, cursor: dict[str, Any]) -> None:
-        if self._store is None:
+    async def _keep(self, cursor: dict[str, Any] | None) -> None:
+        if self._store is None or cursor is None:
             return
         try:
             async with asyncio.timeout(_STORE_LIMIT):
@@ -149,10 +178,10 @@ class Report:
     """
     What is new to some watchers.
 
-    :param news: what each is to be told, and its cursor after that.
+    :param news: what each is to be told, and the cursor that may then be stored.
     """
 
-    def __init__(self, news: dict[Member, tuple[list[dict[str, Any]], dict[str, Any]]]) -> None:
+    def __init__(self, news: dict[Member, Part]) -> None:
         self._news = news
         self._taken: list[Member] = []
 
@@ -223,15 +252,14 @@ class _Unit:
         steps = self._feed.look([member.interest for member in members])
         async with self._desk.turn(in_doubt=self._failures > 0):
             news = await adrive(steps, self._desk.send, asyncio.sleep)
-        parts: dict[Member, tuple[list[dict[str, Any]], dict[str, Any]]] = {}
+        parts: dict[Member, Part] = {}
         for member, (payloads, cursor) in zip(members, news, strict=True):
             if member not in self.members:
                 continue
             self.members[member] = time.monotonic() + member.poll_interval
             member.cursor = cursor
-            if wanted := member.wanted(payloads):
-                member.sent()
-                parts[member] = (wanted, cursor)
+            if part := member.give(member.wanted(payloads), cursor, self._desk.put):
+                parts[member] = part
         if parts:
             self._desk.put(Report(parts))
         for member in members:
@@ -296,6 +324,7 @@ class Desk:
             yield
         finally:
             del unit.members[member]
+            member.leave()
             if not unit.members:
                 # Before anything is awaited: whoever comes now makes a new one.
                 del self._units[member.unit]

@@ -100,7 +100,7 @@ class _EventTrigger(BaseEventTrigger):
             member = await self._member()
             async with desk.joined(member):
                 async for report in shared_stream:
-                    async for payload in member.paced(report.of(member)):
+                    for payload in report.of(member):
                         yield TriggerEvent(payload)
                     report.take(member)
 
@@ -114,7 +114,7 @@ class _EventTrigger(BaseEventTrigger):
             member = await self._member()
             async with desk.joined(member):
                 async for report in desk.reports():
-                    async for payload in member.paced(report.of(member)):
+                    for payload in report.of(member):
                         yield TriggerEvent(payload)
                     report.told(member)
         finally:

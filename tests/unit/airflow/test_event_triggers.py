@@ -255,6 +255,31 @@ async def test_a_watcher_that_leaves_takes_nothing_from_those_that_stay(monkeypa
         assert [number for number, _ in runner.events] == [1]
 
 
+async def test_a_watcher_that_leaves_amid_a_report_is_told_all_of_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
+    stores = [Store(), Store()]
+    with ScriptedServer([page(1)]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            for number, store in enumerate(stores):
+                runner.start(number, watcher(store))
+            await until(lambda: all(store.kept for store in stores))
+            server._script[:] = [page(1, 2, 3, 4)]
+            # Each has been given two of the three.
+            await until(lambda: len(runner.events) == 4)
+            await runner.stop(0)
+            server._script[:] = [page(1, 2, 3, 4, 5, 6)]
+            await until(lambda: len(runner.events) == 6)
+            runner.confirm()
+            await until(lambda: "r4" in stores[1].cursor["told"])
+            assert "r2" not in stores[0].cursor["told"]
+            # It comes back, perhaps on another triggerer.
+            runner.start(0, watcher(stores[0]))
+            server._script[:] = [page(1, 2, 3, 4, 5, 6, 7)]
+            await until(lambda: sum(number == 0 for number, _ in runner.events) >= 6)
+    assert [event["run_id"] for number, event in runner.events if number == 0][2:6] == ["r2", "r3", "r4", "r5"]
+
+
 TROUBLES = [
     Reply(401),
     Reply(403),

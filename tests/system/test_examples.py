@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 from tests.system.components import AirflowComponents
 from tests.system.demo import ROOT
 from tests.system.partner_api import PartnerApi
@@ -57,6 +58,19 @@ def test_the_example_reports_and_sends_again_what_can_be_sent(example: dict[str,
     accepted = {(record["carrier"], record["month"]) for record in partner.partner.accepted()}
     assert len(accepted) == 185 - len(TOO_SMALL)
     assert accepted.isdisjoint(TOO_SMALL)
+
+
+def test_a_dag_follows_that_nobody_has_started(example: dict[str, Any], airflow: AirflowComponents) -> None:
+    last = example["report_again"]
+    told: dict[str, int] = {}
+
+    def has_followed() -> bool:
+        for run in airflow.api.request("GET", "/dags/flights_follow_up/dagRuns")["dag_runs"]:
+            told.update(airflow.api.xcom("flights_follow_up", run["dag_run_id"], "rows_sent") or {})
+        return last["run_id"] in told
+
+    wait_for("the DAG has been told of the last run", has_followed, limit=90)
+    assert told[last["run_id"]] == last["rows_synced"]
 
 
 def test_the_readme_has_a_dag_for_each_kind_of_run() -> None:

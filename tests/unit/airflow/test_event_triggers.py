@@ -12,6 +12,8 @@ import pytest
 from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_provider_datapipe.runs import desk as desk_module
+from airflow_provider_datapipe.runs.desk import Member, Report
+from airflow_provider_datapipe.runs.feeds import Interest
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.triggers import events
 from airflow_provider_datapipe.triggers.events import (
@@ -278,6 +280,37 @@ async def test_a_watcher_that_leaves_amid_a_report_is_told_all_of_it_again(monke
             server._script[:] = [page(1, 2, 3, 4, 5, 6, 7)]
             await until(lambda: sum(number == 0 for number, _ in runner.events) >= 6)
     assert [event["run_id"] for number, event in runner.events if number == 0][2:6] == ["r2", "r3", "r4", "r5"]
+
+
+def member(store: Store) -> Member:
+    async def keep(cursor: dict[str, Any]) -> None:
+        await store.aset("key", cursor)
+
+    return Member("reverse_etl", "r", Interest("r"), outcomes=["succeeded"], poll_interval=1, store=keep)
+
+
+async def test_the_cursor_of_a_watcher_that_was_gone_before_it_was_told_is_not_stored() -> None:
+    stores = [Store(), Store()]
+    there, gone = (member(store) for store in stores)
+    report = Report({each: ([{"run_id": "r1"}], {"told": "r1"}) for each in (there, gone)})
+    report.take(there)
+    await report.confirm()
+    assert [store.kept for store in stores] == [{"key": {"told": "r1"}}, {}]
+
+
+async def test_what_is_kept_back_is_not_sent_to_a_watcher_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 0.05)
+    sent: list[Report] = []
+    stays, goes = member(Store()), member(Store())
+    for each in (goes, stays):
+        part = each.give([{"run_id": "r1"}, {"run_id": "r2"}], {"told": "r2"}, sent.append)
+        # The cursor covers more than is told now.
+        assert part == ([{"run_id": "r1"}], None)
+    goes.leave()
+    # That of the other is due later.
+    await until(lambda: bool(sent))
+    assert [report.of(stays) for report in sent] == [[{"run_id": "r2"}]]
+    assert [report.of(goes) for report in sent] == [[]]
 
 
 TROUBLES = [

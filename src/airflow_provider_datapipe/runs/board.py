@@ -10,8 +10,8 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,6 +22,7 @@ from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.batch import Batch, BatchWait
 from airflow_provider_datapipe.runs.contact import is_of_connection
 from airflow_provider_datapipe.runs.looks import Ends, Look, Looks
+from airflow_provider_datapipe.runs.per_loop import PerLoop, shared
 from airflow_provider_datapipe.runs.wait import WaitPolicy, Watch
 
 log = logging.getLogger(__name__)
@@ -134,7 +135,7 @@ class Board:
         self._asked: dict[Request[Any], asyncio.Task[Any]] = {}
         self._wake = asyncio.Event()
         #: How many wait on it.
-        self.waiters = 0
+        self.users = 0
         #: The defect that has ended its waits: nobody is to join it any more.
         self.broken: Exception | None = None
 
@@ -212,6 +213,11 @@ class Board:
             # Where all who asked have left, nobody else hears of it.
             task.exception()
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether waits can join it: a defect ends all that do."""
+        return self.broken is None
+
     def _let_go(self, watches: list[Watch]) -> None:
         for watch in watches:
             self._looks.discard(watch)
@@ -273,32 +279,17 @@ class Board:
                 over.set_exception(error)
 
 
-_BOARDS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Board]] = WeakKeyDictionary()
+_BOARDS: PerLoop[Board] = WeakKeyDictionary()
 
 
-@asynccontextmanager
-async def joined(conn_id: str, read: Reader) -> AsyncIterator[Board]:
+def joined(conn_id: str, read: Reader) -> AbstractAsyncContextManager[Board]:
     """
     Give the board of a connection and the running event loop, which is there while anybody uses it.
 
     :param conn_id: the connection.
     :param read: reads it.
     """
-    boards = _BOARDS.setdefault(asyncio.get_running_loop(), {})
-    board = boards.get(conn_id)
-    if board is None or board.broken is not None:
-        board = boards[conn_id] = Board(read)
-    board.waiters += 1
-    try:
-        yield board
-    finally:
-        board.waiters -= 1
-        if not board.waiters:
-            # Before anything is awaited: whoever comes now makes a new one.
-            if boards.get(conn_id) is board:
-                del boards[conn_id]
-            # Whoever is cancelled once more closes it all the same.
-            await asyncio.shield(board.close())
+    return shared(_BOARDS, conn_id, lambda: Board(read))
 
 
 async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy) -> None:

@@ -13,7 +13,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -22,6 +22,7 @@ from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.board import Clients, Reader
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
 from airflow_provider_datapipe.runs.feeds import FEEDS, Feed, Interest, once
+from airflow_provider_datapipe.runs.per_loop import PerLoop, shared
 from airflow_provider_datapipe.runs.steps import adrive
 
 log = logging.getLogger(__name__)
@@ -312,6 +313,11 @@ class Desk:
         """Have a report sent out."""
         self._reports.put_nowait(report)
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether watchers can join it."""
+        return True
+
     @asynccontextmanager
     async def joined(self, member: Member) -> AsyncIterator[None]:
         """Have something looked at while there are watchers of it."""
@@ -371,26 +377,14 @@ async def _cancel(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-_DESKS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Desk]] = WeakKeyDictionary()
+_DESKS: PerLoop[Desk] = WeakKeyDictionary()
 
 
-@asynccontextmanager
-async def desk_of(conn_id: str, read: Reader) -> AsyncIterator[Desk]:
+def desk_of(conn_id: str, read: Reader) -> AbstractAsyncContextManager[Desk]:
     """
     Give the desk of a connection and the running event loop, which is there while anybody uses it.
 
     :param conn_id: the connection.
     :param read: reads it.
     """
-    desks = _DESKS.setdefault(asyncio.get_running_loop(), {})
-    desk = desks.get(conn_id)
-    if desk is None:
-        desk = desks[conn_id] = Desk(read)
-    desk.users += 1
-    try:
-        yield desk
-    finally:
-        desk.users -= 1
-        if not desk.users:
-            del desks[conn_id]
-            await desk.close()
+    return shared(_DESKS, conn_id, lambda: Desk(read))

@@ -322,7 +322,7 @@ def test_who_is_cancelled_leaves_nothing_while_the_others_go_on() -> None:
                 for each in await asyncio.gather(*waits[::2], return_exceptions=True)
             )
             board = _BOARDS[asyncio.get_running_loop()][CONN_ID]
-            assert (board.waiters, len(board._waits), len(board._looks)) == (30, 30, 30)
+            assert (board.users, len(board._waits), len(board._looks)) == (30, 30, 30)
             # What was under way for those who left comes to its end.
             kept = {reference.run_id for reference in references(runs)[1::2]}
             await until(

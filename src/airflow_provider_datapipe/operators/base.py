@@ -186,6 +186,7 @@ class DatapipeRunOperator(BaseOperator):
         try:
             return self._timed_out or is_ended(self._instance)
         except Exception:
+            # Whatever Airflow raises: a sync that is stopped by mistake is seen, one that runs on by mistake is not.
             self.log.exception("Airflow can't be asked whether this task was ended by a person. It is taken to be.")
             return True
 

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.board import Clients, Reader
+from airflow_provider_datapipe.runs.clients import Clients, Reader, until_welcome
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
 from airflow_provider_datapipe.runs.feeds import FEEDS, Feed, Interest, once
 from airflow_provider_datapipe.runs.per_loop import PerLoop, shared
@@ -344,8 +344,7 @@ class Desk:
         :param in_doubt: the last answer was not as it should be: perhaps the connection has been changed.
         """
         async with self._one_at_a_time if self._contact.error else nullcontext():
-            while (pause := self._contact.paused_until - time.time()) > 0:  # noqa: ASYNC110 - it may be put off meanwhile
-                await asyncio.sleep(pause)
+            await until_welcome(self._contact)
             await self._clients.open()
             await self._clients.refresh(in_doubt=in_doubt or self._contact.error is not None)
             yield
@@ -356,14 +355,7 @@ class Desk:
 
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
-        try:
-            answer = await self._clients.send(once(request))
-        except DatapipeError as error:
-            if is_of_connection(error):
-                self._contact.failed(error, time.time())
-            raise
-        self._contact.answered(time.time())
-        return answer
+        return await self._clients.ask(once(request), self._contact)
 
     async def close(self) -> None:
         """Stop what is under way, and close the connections."""

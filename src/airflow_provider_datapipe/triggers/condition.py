@@ -82,11 +82,9 @@ class DatapipeConditionTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and give one event: what was seen, or why there was nothing to see."""
-        settled = asyncio.get_running_loop().time() + run_trigger.SETTLE_SECONDS
+        began = asyncio.get_running_loop().time()
         event = await self._wait()
-        # Under dag.test() there is no scheduler, and no task instance.
-        if getattr(self, "task_instance", None) is not None:
-            await asyncio.sleep(settled - asyncio.get_running_loop().time())
+        await run_trigger.keep_back(self, began)
         yield TriggerEvent(event | {"deadline": self.deadline})
 
     async def _wait(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from airflow_provider_datapipe.triggers import load
 if TYPE_CHECKING:
     from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
-    from airflow_provider_datapipe.runs.board import Reader
+    from airflow_provider_datapipe.runs.clients import Reader
     from airflow_provider_datapipe.runs.desk import Desk, Member, Report
 
 #: What a run can come to (:class:`airflow_provider_datapipe.runs.outcome.Outcome`).

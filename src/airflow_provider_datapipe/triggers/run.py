@@ -31,6 +31,18 @@ _NEEDED = (
 )
 
 
+async def keep_back(trigger: BaseTrigger, began: float) -> None:
+    """
+    Wait until a trigger may give its event.
+
+    :param trigger: the trigger.
+    :param began: when it began, by the clock of its event loop.
+    """
+    # Under dag.test() there is no scheduler, and no task instance.
+    if getattr(trigger, "task_instance", None) is not None:
+        await asyncio.sleep(began + SETTLE_SECONDS - asyncio.get_running_loop().time())
+
+
 class DatapipeRunTrigger(BaseTrigger):
     """
     Waits for the runs of a batch, and gives the batch back as it then stands.
@@ -78,11 +90,9 @@ class DatapipeRunTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and give one event: the batch, or why it could not be waited for."""
-        settled = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        began = asyncio.get_running_loop().time()
         event = await self._wait()
-        # Under dag.test() there is no scheduler, and no task instance.
-        if getattr(self, "task_instance", None) is not None:
-            await asyncio.sleep(settled - asyncio.get_running_loop().time())
+        await keep_back(self, began)
         yield TriggerEvent(event)
 
     async def on_kill(self) -> None:

@@ -21,7 +21,6 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
-from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.runs.batch import Batch, run_batch, start_queued
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import NoRecords
@@ -29,7 +28,7 @@ from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.start import StartPolicy
 from airflow_provider_datapipe.runs.steps import adrive, drive
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
-from tests.unit.runs.model_service import REQUESTED, ModelService, page, stream_run
+from tests.unit.runs.model_service import REQUESTED, ModelService, page, stream_run, transform
 
 POLICY = WaitPolicy(poll_interval=10, contact_limit=100, schedule_limit=1000)
 ONE = Target("s", "orders")
@@ -345,21 +344,6 @@ def test_an_orchestration_is_followed_by_the_id_that_the_request_gave() -> None:
     )
     (end,) = run(service, Batch("orchestration", queued=[Target("o", "o")])).ended
     assert (end.outcome, end.result and end.result["run_id"]) == (Outcome.CANCELED, "o1")
-
-
-def transform(**more: Any) -> Transform:
-    fields = {
-        "id": "t",
-        "name": "daily",
-        "folder_path": "sales",
-        "status": "published",
-        "materialization": "table",
-        "sql_template": "SELECT 1",
-        "parameters": [],
-        "created_at": "2026-01-01T00:00:00Z",
-        "updated_at": "2026-01-01T00:00:00Z",
-    }
-    return Transform.model_validate(fields | more)
 
 
 def test_a_view_is_there_at_once() -> None:

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import logging
 import time
+from collections import deque
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,6 +24,12 @@ from airflow_provider_datapipe.runs.per_loop import PerLoop, shared
 from airflow_provider_datapipe.runs.wait import WaitPolicy, Watch
 
 log = logging.getLogger(__name__)
+
+#: How many waits end at a time. Airflow has work with each end, on the event loop and in threads that hold it up: a
+#: thousand at once would block all that runs there.
+_AT_A_TIME = 25
+#: Seconds until the next ones end, at the least.
+_BREATH = 0.002
 
 
 class Board:
@@ -40,6 +47,9 @@ class Board:
         self._under_way: set[asyncio.Task[Any]] = set()
         self._asked: dict[Request[Any], asyncio.Task[Any]] = {}
         self._wake = asyncio.Event()
+        #: Whose waits are over, but not yet told so.
+        self._over: deque[asyncio.Future[None]] = deque()
+        self._telling: asyncio.TimerHandle | None = None
         #: How many wait on it.
         self.users = 0
         #: The defect that has ended its waits: nobody is to join it any more.
@@ -94,6 +104,8 @@ class Board:
         tasks = [*self._under_way, *([self._poller] if self._poller else [])]
         for task in tasks:
             task.cancel()
+        if self._telling is not None:
+            self._telling.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._clients.close()
 
@@ -166,8 +178,25 @@ class Board:
                 continue
             wait, over = self._waits.pop(watch)
             self._let_go(wait.take(watch, end))
-            if wait.is_over and not over.done():
+            if wait.is_over:
+                self._over.append(over)
+        if self._over and self._telling is None:
+            self._tell(0)
+
+    def _tell(self, late: float) -> None:
+        """Tell some that their waits are over; the more the loop is late, the more slowly."""
+        for _ in range(min(_AT_A_TIME, len(self._over))):
+            over = self._over.popleft()
+            if not over.done():
                 over.set_result(None)
+        loop = asyncio.get_running_loop()
+        at = loop.time() + _BREATH + late
+        self._telling = loop.call_at(at, self._told, at)
+
+    def _told(self, due: float) -> None:
+        self._telling = None
+        if self._over:
+            self._tell(asyncio.get_running_loop().time() - due)
 
     def _fail(self, error: Exception) -> None:
         log.error("Waiting on the board broke: all of its waits end with this error.", exc_info=error)

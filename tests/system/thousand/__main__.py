@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +126,14 @@ def states_of(airflow: AirflowComponents, runs: dict[str, str]) -> Counter[str]:
     )
 
 
-def play(tasks: int, interval: float | None) -> bool:
-    """Run it, print what it cost, and tell whether all is well."""
+def play(tasks: int, interval: float | None, *, control: bool) -> bool:
+    """
+    Run it, print what it cost, and tell whether all is well.
+
+    :param tasks: How many.
+    :param interval: Seconds between two looks; none for what is usual.
+    :param control: Whether the triggers only sleep until the runs end, in which nothing of ours is at work.
+    """
     parts = parts_of(tasks)
     with ExitStack() as stack:
         workspace = stack.enter_context(Workspace("datapipe-thousand-"))
@@ -135,7 +142,7 @@ def play(tasks: int, interval: float | None) -> bool:
         service = stack.enter_context(
             LocalService(seed_of(parts, workspace.path), workspace=workspace, control=True, ready_within=120)
         )
-        (dags / "thousand.json").write_text(json.dumps({"parts": [], "interval": interval}))
+        (dags / "thousand.json").write_text(json.dumps({"parts": [], "interval": interval, "asleep_until": None}))
         connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
         env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
         airflow = stack.enter_context(AirflowComponents(dags, env=env, config=CONFIG, progress=say))
@@ -143,7 +150,9 @@ def play(tasks: int, interval: float | None) -> bool:
         plan = request_runs(service, parts, over_at)
         say(f"{tasks} runs were requested; they end in {over_at - time.time():.0f} s")
         requested = max(entry["seq"] for entry in service.journal_requests())
-        (dags / "thousand.json").write_text(json.dumps({"parts": plan, "interval": interval}))
+        asleep_until = datetime.fromtimestamp(over_at, UTC).isoformat() if control else None
+        planned = {"parts": plan, "interval": interval, "asleep_until": asleep_until}
+        (dags / "thousand.json").write_text(json.dumps(planned))
         shutil.copy(DAG_FILE, dags / "thousand.py")
         begun = time.monotonic()
         runs = {dag_id: airflow.trigger(dag_id, limit=120) for dag_id in (f"thousand_{n}" for n in range(len(plan)))}
@@ -186,8 +195,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.system.thousand", description=__doc__)
     parser.add_argument("--tasks", type=int, default=1000, help="a multiple of 200 (default: %(default)s)")
     parser.add_argument("--interval", type=float, help="seconds between two looks (default: adaptive)")
+    parser.add_argument("--control", action="store_true", help="only sleep until the runs end: what Airflow itself does")
     given = parser.parse_args()
-    return 0 if play(given.tasks, given.interval) else 1
+    return 0 if play(given.tasks, given.interval, control=given.control) else 1
 
 
 if __name__ == "__main__":

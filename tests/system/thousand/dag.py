@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pendulum
+from airflow.providers.standard.sensors.date_time import DateTimeSensorAsync
 from airflow.sdk import DAG, BaseOperator, get_parsing_context
 from airflow.triggers.base import StartTriggerArgs
 
@@ -48,6 +49,16 @@ def deferred(kind: str, reference: dict[str, Any], interval: float | None) -> Ba
     return task
 
 
+def asleep(reference: dict[str, Any], moment: str) -> BaseOperator:
+    """
+    Make a task that sleeps until a moment: what Airflow itself does about as many triggers that end together.
+
+    :param reference: names the task.
+    :param moment: ISO 8601.
+    """
+    return DateTimeSensorAsync(task_id=reference["resource_id"], target_time=moment, start_from_trigger=True)
+
+
 plan = json.loads(Path(__file__).with_name("thousand.json").read_text(encoding="utf-8"))
 for number, part in enumerate(plan["parts"]):
     dag_id = f"thousand_{number}"
@@ -55,5 +66,8 @@ for number, part in enumerate(plan["parts"]):
     if get_parsing_context().dag_id in (None, dag_id):
         with DAG(dag_id, start_date=pendulum.datetime(2026, 1, 1), schedule=None, catchup=False) as dag:
             for each in part["references"]:
-                deferred(part["kind"], each, plan["interval"])
+                if plan["asleep_until"] is None:
+                    deferred(part["kind"], each, plan["interval"])
+                else:
+                    asleep(each, plan["asleep_until"])
         globals()[dag_id] = dag

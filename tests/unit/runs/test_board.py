@@ -8,6 +8,7 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -156,6 +157,43 @@ def test_many_waits_share_requests_and_connections() -> None:
     assert all(per_path[f"/elt_stream_runs/y.s{number}"] <= 2 for number in range(50))
     assert not runs.count("/orchestration_runs/")
     assert runs.count("/orchestration_runs?") >= 2
+
+
+def test_waits_that_end_together_are_told_so_few_at_a_time() -> None:
+    runs = served(orchestrations=200)
+    turn, told = 0, Counter[int]()
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    with ManyRunsServer(runs) as server:
+        connection = Connection(server)
+
+        async def wait(reference: Reference) -> Batch:
+            batch = Batch(reference.kind, waiting=[reference])
+            async with board_module.joined(CONN_ID, connection.read) as board:
+                await board.wait(batch, OFTEN)
+                told[turn] += 1
+                # It stays until all are over, as the loop's other work would.
+                await until(lambda: told.total() == len(runs.orchestrations))
+            return batch
+
+        async def main() -> list[Batch]:
+            counting = asyncio.create_task(count())
+            waits = [asyncio.create_task(wait(each)) for each in references(runs)]
+            await until(lambda: runs.count("/orchestration_runs?") >= 2)
+            end_all(runs)
+            try:
+                return await asyncio.gather(*waits)
+            finally:
+                counting.cancel()
+                await asyncio.gather(counting, return_exceptions=True)
+
+        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
+    assert max(told.values()) <= board_module._AT_A_TIME
 
 
 def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from fastapi import Depends, FastAPI
+from fastapi.responses import JSONResponse
 
+from datapipe_local import openapi
 from datapipe_local.clock import Clock
 from datapipe_local.engine.elt import StreamLoader
 from datapipe_local.engine.engine import Engine
@@ -24,7 +26,7 @@ from datapipe_local.routes import (
     reverse_etl,
     transforms,
 )
-from datapipe_local.routes.access import KeyCheck
+from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
 from datapipe_local.routes.common import refuse_unknown_parameters
 from datapipe_local.service.context import Context
 from datapipe_local.service.script import Script
@@ -58,6 +60,8 @@ def make_app(context: Context, api_key: str, control: Control | None = None) -> 
     app.include_router(health.router)
     for resource in _RESOURCES:
         app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
+    described = openapi.document(interface_routes())
+    app.add_api_route(OPENAPI_PATH, lambda: JSONResponse(described), include_in_schema=False)
     failures.install(app)
     if control is not None:
         _add_control(app, control)

@@ -12,8 +12,10 @@ from datapipe_local.errors import UnauthorizedError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-#: Answered without a key: whether the service is up is no secret.
-OPEN_PATHS = frozenset({"/health"})
+#: Where the description of the interface is.
+OPENAPI_PATH = "/openapi.json"
+#: Answered without a key: whether the service is up is no secret, nor is what it can do.
+OPEN_PATHS = frozenset({"/health", OPENAPI_PATH})
 
 
 class KeyCheck:

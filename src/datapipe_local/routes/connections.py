@@ -4,7 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from datapipe_local.routes import answers
+from datapipe_local.routes.answers import connections as answers
 from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, envelope
 from datapipe_local.service import connections
 

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from airflow_provider_datapipe.api.models.elt_streams import FullRefreshRequest
-from datapipe_local.routes import answers
+from datapipe_local.routes.answers import elt as answers
 from datapipe_local.routes.common import (
     DEFAULT_LIMIT,
     NO_CONTENT,

@@ -4,14 +4,17 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from datapipe_local.routes import answers
+from datapipe_local.dto.common import PageDto
+from datapipe_local.dto.orchestrations import OrchestrationDto, OrchestrationRunDto
+from datapipe_local.routes.answers import orchestrations as answers
 from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope
+from datapipe_local.routes.documented import answering
 from datapipe_local.service import orchestrations
 
 router = APIRouter(tags=["orchestrations"])
 
 
-@router.get("/orchestrations")
+@router.get("/orchestrations", **answering(PageDto[OrchestrationDto]))
 def list_orchestrations(
     context: CurrentContext, starting_after: After = None, limit: Limit = DEFAULT_LIMIT
 ) -> dict[str, Any]:
@@ -19,13 +22,13 @@ def list_orchestrations(
     return envelope(orchestrations.page(context, after=starting_after, limit=limit), answers.orchestration)
 
 
-@router.get("/orchestrations/{orchestration_id}")
+@router.get("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
 def get_orchestration(context: CurrentContext, orchestration_id: str) -> dict[str, Any]:
     """Give an orchestration."""
     return answers.orchestration(orchestrations.get(context, orchestration_id))
 
 
-@router.post("/orchestrations/{orchestration_id}/request_run")
+@router.post("/orchestrations/{orchestration_id}/request_run", **answering(OrchestrationRunDto, 404))
 def request_run(
     context: CurrentContext,
     orchestration_id: str,
@@ -35,7 +38,7 @@ def request_run(
     return answers.orchestration_run(orchestrations.request_run(context, orchestration_id))
 
 
-@router.get("/orchestration_runs")
+@router.get("/orchestration_runs", **answering(PageDto[OrchestrationRunDto], 404))
 def list_runs(
     context: CurrentContext,
     starting_after: After = None,
@@ -47,7 +50,7 @@ def list_runs(
     return envelope(page, answers.orchestration_run)
 
 
-@router.get("/orchestration_runs/{run_id}")
+@router.get("/orchestration_runs/{run_id}", **answering(OrchestrationRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> dict[str, Any]:
     """Give a run of an orchestration."""
     return answers.orchestration_run(orchestrations.get_run(context, run_id))

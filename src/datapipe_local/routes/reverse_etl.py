@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from airflow_provider_datapipe.api.models.reverse_etl import RetryRecordsRequest
-from datapipe_local.routes import answers
+from datapipe_local.routes.answers import reverse_etl as answers
 from datapipe_local.routes.common import (
     DEFAULT_LIMIT,
     NO_CONTENT,

@@ -13,7 +13,7 @@ from airflow_provider_datapipe.api.models.transforms import (
     RematerializeRequest,
     TransformStatus,
 )
-from datapipe_local.routes import answers
+from datapipe_local.routes.answers import transforms as answers
 from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, envelope
 from datapipe_local.service import transforms
 from datapipe_local.service.context import Context

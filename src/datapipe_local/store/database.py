@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Which :file:`schema.sql` a file was made with; another number is another, incompatible layout.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Database:

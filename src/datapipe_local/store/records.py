@@ -49,6 +49,31 @@ class Connection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConnectionBridge:
+    """A session in which a person authorizes a connection."""
+
+    id: str
+    redirect_uri: str
+    integration_id: str
+    connection_id: str | None = None
+    state: str | None = None
+    label: str
+    created_at: Timestamp
+    expires_at: Timestamp
+    authorized_at: Timestamp | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookRecord:
+    """What was pushed to a table of a webhook connection."""
+
+    connection_id: str
+    table_name: str
+    received_at: Timestamp
+    record: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Orchestration:
     """A workflow with a cron schedule."""
 
@@ -70,6 +95,7 @@ class EltSync:
     enabled: bool
     orchestration_workflow_id: str | None
     start_date: Timestamp | None = None
+    settings: Json = field(default_factory=dict)
     created_at: Timestamp
     updated_at: Timestamp
 
@@ -84,6 +110,9 @@ class EltStream:
     origin: Json
     incremental_primary_key_name: list[str] | None = None
     incremental_pointer_id: str | None = None
+    sync_interval: str | None = None
+    excluded_columns: list[str] = field(default_factory=list)
+    hashed_columns: list[str] = field(default_factory=list)
     full_sync_at_midnight: bool = False
     full_sync_always: bool = False
     protected_from_full_sync: bool = False
@@ -113,6 +142,18 @@ class EltStreamRun:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CustomReport:
+    """A query that is a stream of a sync."""
+
+    id: str
+    elt_sync_id: str
+    name: str
+    query: str
+    source_stream_name: str
+    created_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
 class Transform:
     """A SQL model, and what stands in the warehouse for it (``object_...``)."""
 
@@ -132,6 +173,9 @@ class Transform:
     object_schema: str | None = None
     object_name: str | None = None
     orchestration_workflow_id: str | None = None
+    cron_expression: str | None = None
+    rebuild_trigger: str = "none"
+    deleted_at: Timestamp | None = None
     created_at: Timestamp
     updated_at: Timestamp
 
@@ -143,6 +187,19 @@ class TransformVersion:
     id: str
     transform_id: str
     sql_template: str
+    created_at: Timestamp
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryPreview:
+    """A query that somebody tries out."""
+
+    id: str
+    dw_sql: str
+    status: str
+    error: str | None = None
+    rows: list[Json] | None = None
+    num_rows_total: int | None = None
     created_at: Timestamp
 
 

@@ -24,6 +24,31 @@ CREATE TABLE connections (
 );
 CREATE INDEX connections_by_creation ON connections (created_at);
 
+-- Sessions in which a person authorizes a connection.
+CREATE TABLE connection_bridges (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,                  -- a secret: whoever knows it may authorize
+    redirect_uri TEXT NOT NULL,
+    integration_id TEXT NOT NULL,
+    connection_id TEXT REFERENCES connections (id) ON DELETE CASCADE, -- the connection that is authorized again
+    state TEXT,
+    label TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    expires_at TEXT NOT NULL,
+    authorized_at TEXT
+);
+CREATE INDEX connection_bridges_by_expiry ON connection_bridges (expires_at);
+
+-- What was pushed to webhook connections, in order: kept before it is answered.
+CREATE TABLE webhook_records (
+    seq INTEGER PRIMARY KEY,
+    connection_id TEXT NOT NULL REFERENCES connections (id) ON DELETE CASCADE,
+    table_name TEXT NOT NULL,
+    received_at TEXT NOT NULL,
+    record TEXT NOT NULL                      -- JSON, as it arrived
+);
+CREATE INDEX webhook_records_of_table ON webhook_records (connection_id, table_name, seq);
+
 CREATE TABLE orchestrations (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -43,6 +68,7 @@ CREATE TABLE elt_syncs (
     enabled INTEGER NOT NULL,
     orchestration_workflow_id TEXT REFERENCES orchestrations (id),
     start_date TEXT,
+    settings TEXT NOT NULL,                   -- JSON: what the interface calls elt_settings
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
 );
@@ -58,6 +84,9 @@ CREATE TABLE elt_streams (
     origin TEXT NOT NULL,                     -- JSON: where in the source, as its kind of source reads it
     incremental_primary_key_name TEXT,        -- JSON
     incremental_pointer_id TEXT,
+    sync_interval TEXT,                       -- its own schedule, instead of its sync's
+    excluded_columns TEXT NOT NULL,           -- JSON
+    hashed_columns TEXT NOT NULL,             -- JSON
     full_sync_at_midnight INTEGER NOT NULL,
     full_sync_always INTEGER NOT NULL,
     protected_from_full_sync INTEGER NOT NULL,
@@ -88,6 +117,17 @@ CREATE TABLE elt_stream_runs (
     UNIQUE (elt_stream_id, started_at)        -- the two make the id; the list is read along it
 );
 
+CREATE TABLE custom_reports (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    elt_sync_id TEXT NOT NULL REFERENCES elt_syncs (id) ON DELETE CASCADE,
+    name TEXT NOT NULL,
+    query TEXT NOT NULL,
+    source_stream_name TEXT NOT NULL COLLATE NOCASE,
+    created_at TEXT NOT NULL,
+    UNIQUE (elt_sync_id, source_stream_name)
+);
+
 CREATE TABLE transforms (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -106,6 +146,9 @@ CREATE TABLE transforms (
     object_schema TEXT COLLATE NOCASE,
     object_name TEXT COLLATE NOCASE,
     orchestration_workflow_id TEXT REFERENCES orchestrations (id),
+    cron_expression TEXT,                     -- its own schedule
+    rebuild_trigger TEXT NOT NULL,            -- what has it built again: none, schedule or orchestration
+    deleted_at TEXT,                          -- it is gone for callers, and stays here
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
 );
@@ -121,6 +164,17 @@ CREATE TABLE transform_versions (
     created_at TEXT NOT NULL
 );
 CREATE INDEX transform_versions_of_transform ON transform_versions (transform_id, created_at);
+
+CREATE TABLE query_previews (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    dw_sql TEXT NOT NULL,
+    status TEXT NOT NULL,
+    error TEXT,
+    rows TEXT,                                -- JSON: the first of them
+    num_rows_total INTEGER,
+    created_at TEXT NOT NULL
+);
 
 CREATE TABLE reverse_etl_syncs (
     seq INTEGER PRIMARY KEY,
@@ -194,6 +248,16 @@ CREATE TABLE orchestration_items (
     state TEXT NOT NULL,
     PRIMARY KEY (run_id, position)
 ) WITHOUT ROWID;
+
+-- When what runs by itself is due next. A row with another expression than the thing now has is outdated.
+CREATE TABLE schedules (
+    kind TEXT NOT NULL,
+    subject_id TEXT NOT NULL,
+    cron_expression TEXT NOT NULL,
+    due_at TEXT NOT NULL,
+    PRIMARY KEY (kind, subject_id)
+) WITHOUT ROWID;
+CREATE INDEX schedules_by_due_date ON schedules (due_at);
 
 -- What the service has promised and not yet done. A job goes in the transaction that notes its result, so that
 -- after a crash exactly what is still owed is here.

@@ -1,0 +1,31 @@
+"""Orchestrations and their runs."""
+
+from __future__ import annotations
+
+from typing import NotRequired
+
+from typing_extensions import TypedDict
+
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRunStatus
+from datapipe_local.dto.common import Moment, dto
+
+
+@dto
+class OrchestrationDto(TypedDict):
+    """An orchestration, with the schedule, which the interface names."""
+
+    id: str
+    name: str
+    cron_schedule: str
+
+
+@dto
+class OrchestrationRunDto(TypedDict):
+    """A run of an orchestration."""
+
+    id: str
+    orchestration_id: str
+    status: OrchestrationRunStatus
+    due_at: Moment
+    started_at: NotRequired[Moment]
+    finished_at: NotRequired[Moment]

@@ -1,0 +1,45 @@
+"""The OpenAPI document of the interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastapi.openapi.utils import get_openapi
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.routing import BaseRoute
+
+#: The version label that the interface's description carries.
+VERSION = "0.1"
+_KEY = "ApiKey"
+# FastAPI's own answer to what is no valid request, which is never sent here.
+_NEVER_SENT = "422"
+_NEVER_USED = ("HTTPValidationError", "ValidationError")
+
+
+def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ()) -> dict[str, Any]:
+    """
+    Write the document.
+
+    :param routes: The routes that need the API key.
+    :param open_routes: Those that are documented beside them and don't.
+    """
+    made = get_openapi(
+        title="Data pipeline management service, on this machine",
+        version=VERSION,
+        description="What datapipe-local answers. Lists spell their envelope in two ways; both say the same.",
+        routes=[*routes, *open_routes],
+    )
+    open_paths = {route.path for route in open_routes if hasattr(route, "path")}
+    for path, operations in made["paths"].items():
+        for operation in operations.values():
+            operation["responses"].pop(_NEVER_SENT, None)
+            if path not in open_paths:
+                operation["security"] = [{_KEY: []}]
+    components = made.setdefault("components", {})
+    for name in _NEVER_USED:
+        components.get("schemas", {}).pop(name, None)
+    components["securitySchemes"] = {_KEY: {"type": "apiKey", "in": "header", "name": "x-api-key"}}
+    return made

@@ -1,0 +1,29 @@
+"""Orchestrations and their runs, as the interface sends them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datapipe_local.routes.answers import Json, present
+
+if TYPE_CHECKING:
+    from datapipe_local.store import records
+
+
+def orchestration(record: records.Orchestration) -> Json:
+    """Give ``OrchestrationDto``, with the schedule, which the interface names."""
+    return {"id": record.id, "name": record.name, "cron_schedule": record.cron_schedule}
+
+
+def orchestration_run(record: records.OrchestrationRun) -> Json:
+    """Give ``OrchestrationRunDto``."""
+    return present(
+        {
+            "id": record.id,
+            "orchestration_id": record.orchestration_id,
+            "status": record.status,
+            "due_at": record.due_at,
+            "started_at": record.started_at,
+            "finished_at": record.finished_at,
+        }
+    )

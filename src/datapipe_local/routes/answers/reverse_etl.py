@@ -1,0 +1,55 @@
+"""Reverse ETL syncs and their runs, as the interface sends them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_datapipe.api.models.reverse_etl import SourceType
+from datapipe_local.routes.answers import Json, present
+from datapipe_local.service import connections
+
+if TYPE_CHECKING:
+    from datapipe_local.service.context import Context
+    from datapipe_local.store import records
+
+
+def reverse_etl_sync(context: Context, record: records.ReverseEtlSync, *, with_settings: bool = False) -> Json:
+    """Give ``ReverseEtlSyncDto``, or with its settings ``ReverseEtlSyncWithSettingsDto``."""
+    destination = connections.get(context, record.destination_connection_id)
+    return present(
+        {
+            "id": record.id,
+            "enabled": record.enabled,
+            "source_type": SourceType.TRANSFORM,
+            "source_id": record.source_id,
+            "transform_id": record.source_id,
+            "destination_connection_id": record.destination_connection_id,
+            "destination_integration_id": destination.integration_id,
+            "object_type_id": record.object_type_id,
+            "sync_interval": record.sync_interval,
+            "orchestration_workflow_id": record.orchestration_workflow_id,
+            "operation": record.operation,
+            "settings": record.settings if with_settings else None,
+            "created_at": record.created_at,
+            "updated_at": record.updated_at,
+        }
+    )
+
+
+def reverse_etl_sync_run(record: records.ReverseEtlSyncRun) -> Json:
+    """Give ``ReverseEtlSyncRunDto``."""
+    return present(
+        {
+            "id": record.id,
+            "reverse_etl_sync_id": record.reverse_etl_sync_id,
+            "started_at": record.started_at,
+            "finished_at": record.finished_at,
+            "status": record.status,
+            "total_rows": record.total_rows,
+            "distinct_rows": record.distinct_rows,
+            "new_rows": record.new_rows,
+            "synced_rows": record.synced_rows,
+            "failed_rows": record.failed_rows,
+            "error": record.error,
+        }
+    )

@@ -1,0 +1,50 @@
+"""Transforms, as the interface sends them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_datapipe.api.models.transforms import Materialization
+from datapipe_local.routes.answers import Json, present
+from datapipe_local.service import transforms
+from datapipe_local.service.references import Catalogue
+
+if TYPE_CHECKING:
+    from datapipe_local.service.context import Context
+    from datapipe_local.service.references import Reference
+    from datapipe_local.store import records
+    from datapipe_local.warehouse import Column
+
+
+def transform(context: Context, catalogue: Catalogue, record: records.Transform) -> Json:
+    """Give ``TransformDto``; ``materialization_status`` is null for drafts and views."""
+    template = transforms.version(context, record, record.latest_version_id).sql_template
+    body = present(
+        {
+            "id": record.id,
+            "name": record.name,
+            "folder_path": record.folder_path,
+            "status": record.status,
+            "materialization": record.materialization,
+            "sql_template": template,
+            "parameters": [reference(entry) for entry in catalogue.describe(template)],
+            "documentation": record.documentation,
+            "materialization_error": record.materialization_error,
+            "orchestration_workflow_id": record.orchestration_workflow_id,
+            "created_at": record.created_at,
+            "updated_at": record.updated_at,
+        }
+    )
+    is_table = record.materialization == Materialization.TABLE
+    body["materialization_status"] = record.materialization_status if is_table else None
+    return body
+
+
+def reference(entry: Reference) -> Json:
+    """Give ``TransformParameterDto`` or ``AvailableReferenceDto``."""
+    return {"weld_tag": entry.tag, "type": entry.type, "dw_item_id": str(entry.place)}
+
+
+def column(entry: Column) -> Json:
+    """Give ``TransformSchemaFieldDto``."""
+    return {"name": entry.name, "type": entry.type, "nullable": entry.nullable}

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.contract.datapipe_local.rules.rows import ERRORS, LIMITS, TRANSITIONS
 
 
-def tests_here() -> list[str]:
+def names_of_tests() -> list[str]:
     return [
         node.name
         for file in Path(__file__).parent.glob("test_*.py")
@@ -19,5 +19,5 @@ def tests_here() -> list[str]:
 
 def test_each_row_has_one_test() -> None:
     rows = [*TRANSITIONS, *ERRORS, *LIMITS]
-    found = tests_here()
+    found = names_of_tests()
     assert [name for name in rows if found.count(name) != 1] == []

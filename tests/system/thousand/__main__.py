@@ -213,9 +213,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.system.thousand", description=__doc__)
     parser.add_argument("--tasks", type=int, default=1000, help="a multiple of 200 (default: %(default)s)")
     parser.add_argument("--interval", type=float, help="seconds between two looks (default: adaptive)")
-    parser.add_argument(
-        "--control", action="store_true", help="only sleep until the runs end: what Airflow itself does"
-    )
+    parser.add_argument("--control", action="store_true", help="only sleep: what Airflow itself does")
     given = parser.parse_args()
     return 0 if play(given.tasks, given.interval, control=given.control) else 1
 

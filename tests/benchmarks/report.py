@@ -101,8 +101,12 @@ def write(text: str, page: Path = PAGE) -> None:
 def _machines(results: Results) -> str:
     days = sorted({machine.day for machine in results.machines})
     lines = []
-    for machine in {(m.processor, m.cores, m.memory_gb, m.system): m for m in results.machines}.values():
-        versions = ", ".join(f"{name} {version}" for name, version in sorted(machine.versions.items()))
+    machines = {(m.processor, m.cores, m.memory_gb, m.system): m for m in results.machines}
+    for key, machine in machines.items():
+        # Not every measurement was made where all peers are installed.
+        there = [m.versions for m in results.machines if (m.processor, m.cores, m.memory_gb, m.system) == key]
+        named = sorted({one for versions in there for one in versions.items()})
+        versions = ", ".join(f"{name} {version}" for name, version in named)
         lines.append(
             f"Measured on {' and '.join(days)}: {machine.processor}, {machine.cores} cores, {machine.memory_gb:g} GB, "
             f"{machine.system}. Versions: {versions}.\n"

@@ -81,7 +81,7 @@ class StreamLoader:
             return Loaded(0, 0, is_slice=True)
         stream = elt_streams.get(self._context, job.subject_id)
         sync = elt_syncs.get(self._context, stream.elt_sync_id)
-        source = sources.connect(connections.get(self._context, sync.connection_id))
+        source = sources.connect(connections.get(self._context, sync.connection_id), self._context.store)
         place = Place(sync.destination_schema_name, stream.name)
         with source.fetch(stream.origin, self._scratch) as fetched:
             try:

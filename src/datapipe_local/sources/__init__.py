@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from datapipe_local.sources.files import FileOrigin, FilesSettings, FilesSource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from datapipe_local.sources.base import Source
     from datapipe_local.store.records import Connection
+    from datapipe_local.store.store import Store
     from datapipe_local.strict import Strict
 
 
@@ -18,18 +21,24 @@ class SourceKind(NamedTuple):
 
     :param settings: What its connections are told.
     :param origin: What its streams are told.
-    :param connect: Makes a source of a connection's settings.
+    :param connect: Makes a source of a connection; of the store it reads what was pushed there, if it is that kind.
+    :param reports: Queries over its streams can be streams, too.
     """
 
     settings: type[Strict]
     origin: type[Strict]
-    connect: type[FilesSource]
+    connect: Callable[[Connection, Store], Source]
+    reports: bool = False
 
 
 #: By integration id.
-SOURCES = {"files": SourceKind(FilesSettings, FileOrigin, FilesSource)}
+SOURCES = {
+    "files": SourceKind(
+        FilesSettings, FileOrigin, lambda connection, _: FilesSource(connection.settings), reports=True
+    ),
+}
 
 
-def connect(connection: Connection) -> Source:
+def connect(connection: Connection, store: Store) -> Source:
     """Give the source that a connection leads to."""
-    return SOURCES[connection.integration_id].connect(connection.settings)
+    return SOURCES[connection.integration_id].connect(connection, store)

@@ -5,11 +5,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from datapipe_local.errors import RunError
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from datapipe_local.warehouse import Scan
+
+
+class SourceError(RunError):
+    """
+    A source as a whole cannot be had.
+
+    :param message: What is wrong and what to do, in a line.
+    :param lost_access: It is there, and does not let this service in any more.
+    """
+
+    def __init__(self, message: str, *, lost_access: bool = False) -> None:
+        super().__init__(message)
+        self.lost_access = lost_access
+
+
+@dataclass(frozen=True)
+class Offer:
+    """
+    A stream that a source has.
+
+    :param name: Its name, which is another for each of them.
+    :param origin: Where it is in the source, as the definition of a stream says it.
+    :param is_selectable: It can become a stream of a sync.
+    """
+
+    name: str
+    origin: dict[str, Any]
+    is_selectable: bool = True
 
 
 @dataclass(frozen=True)
@@ -29,6 +60,20 @@ class Fetched:
 
 class Source(Protocol):
     """A connection to a source."""
+
+    def offers(self) -> Sequence[Offer]:
+        """
+        Tell what streams it has now.
+
+        :raises SourceError: it cannot be asked.
+        """
+
+    def has(self, origin: dict[str, Any]) -> bool:
+        """
+        Tell whether what a stream reads is there now.
+
+        :param origin: Where it is in the source, as the stream's definition says.
+        """
 
     def fetch(self, origin: dict[str, Any], scratch: Path) -> AbstractContextManager[Fetched]:
         """

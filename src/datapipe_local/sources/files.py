@@ -1,5 +1,6 @@
 """Files in a folder: CSV, JSON Lines and Parquet, also zipped."""
 
+import os
 import shutil
 import tempfile
 import zipfile
@@ -11,8 +12,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from datapipe_local.errors import RunError
-from datapipe_local.sources.base import Fetched
-from datapipe_local.sources.formats import FORMATS, format_of
+from datapipe_local.names import numbered, snake_case
+from datapipe_local.sources.base import Fetched, Offer, SourceError
+from datapipe_local.sources.formats import FORMATS, format_of, stem_of
 from datapipe_local.strict import Strict
 from datapipe_local.warehouse import Scan
 
@@ -68,6 +70,44 @@ class FilesSource:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._folder = Path(FilesSettings.model_validate(settings).path)
+
+    def offers(self) -> list[Offer]:
+        """
+        Give the files that stand in the folder itself, those whose format is known by their name.
+
+        A stream is called after its file. Where another file has that name, the format, or else a number, stands behind
+        it. A file whose name leaves nothing for a name can't be selected.
+
+        :raises SourceError: the folder cannot be read.
+        """
+        try:
+            with os.scandir(self._folder) as entries:
+                files = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())
+        except PermissionError as error:
+            raise SourceError(
+                f"The folder {self._folder} may not be read: give this user the right to.", lost_access=True
+            ) from error
+        except OSError as error:
+            raise SourceError(
+                f"The folder {self._folder} cannot be read: {error.strerror or error}. Correct `path`."
+            ) from error
+        offers: dict[str, Offer] = {}
+        for file in files:
+            kind = format_of(file)
+            if kind is not None:
+                name = snake_case(stem_of(file))
+                wanted = [
+                    name,
+                    snake_case(f"{name}_{kind}"),
+                    *(numbered(name, number) for number in range(2, 2 + len(files))),
+                ]
+                offer = next(each for each in wanted if each not in offers) if name else file
+                offers[offer] = Offer(offer, {"file": file}, is_selectable=bool(name))
+        return list(offers.values())
+
+    def has(self, origin: dict[str, Any]) -> bool:
+        """Tell whether a stream's file is there."""
+        return (self._folder / FileOrigin.model_validate(origin).file).is_file()
 
     @contextmanager
     def fetch(self, origin: dict[str, Any], scratch: Path) -> Iterator[Fetched]:

@@ -86,7 +86,14 @@ _SUFFIXES = {
 
 def format_of(name: str) -> str | None:
     """Tell the format of a file by its name, ``.zip`` aside; ``None`` if the name does not tell."""
+    return _SUFFIXES.get(_unpacked(name).suffix.lower())
+
+
+def stem_of(name: str) -> str:
+    """Give the name of a file without what tells its format."""
+    return _unpacked(name).stem
+
+
+def _unpacked(name: str) -> PurePath:
     path = PurePath(name)
-    if path.suffix.lower() == ".zip":
-        path = path.with_suffix("")
-    return _SUFFIXES.get(path.suffix.lower())
+    return path.with_suffix("") if path.suffix.lower() == ".zip" else path

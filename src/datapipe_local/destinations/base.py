@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+class Absent(Enum):
+    """The type of :data:`ABSENT`."""
+
+    ABSENT = "absent"
+
+
+#: The destination does not have the record that was to be changed.
+ABSENT: Final = Absent.ABSENT
+
+#: What became of a record: ``None`` if it was taken, the reason if it was refused.
+Outcome: TypeAlias = str | Literal[Absent.ABSENT] | None
 
 
 @dataclass(frozen=True)
@@ -14,12 +30,31 @@ class Record:
     """
     What is sent.
 
-    :param record_id: The values of its key.
+    :param record_id: The values of its key, as text.
     :param properties: The values, by the destination's names.
+    :param identity: The values of its key among them.
     """
 
     record_id: str
     properties: dict[str, Any]
+    identity: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """
+    What a sync writes, and how.
+
+    :param sync_id: The sync: what it leaves behind on the way is told apart by it.
+    :param object_type_id: The kind of object.
+    :param mode: What is done with a record.
+    :param settings: The sync's settings, which fit :func:`settings_schema` of its destination.
+    """
+
+    sync_id: str
+    object_type_id: str
+    mode: OperationName = OperationName.UPSERT
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class Destination(Protocol):
@@ -29,9 +64,17 @@ class Destination(Protocol):
     #: sends them again, unless the checkpoint tells it better.
     batch_size: int
 
-    def send(self, records: Sequence[Record]) -> list[str | None]:
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Send records.
+        Send records, as the mode says.
+
+        :return: What became of each.
+        :raises RunError: the destination takes nothing more.
+        """
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Have records deleted; one that is not there is deleted already.
 
         :return: For each record ``None``, or the reason for which the destination refused it.
         :raises RunError: the destination takes nothing more.
@@ -41,4 +84,8 @@ class Destination(Protocol):
         """Tell how far one got, for a run that is carried on by another process."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """
+        Let go of what is held. Afterwards all that was taken is where others look for it.
+
+        :raises RunError: that cannot be done.
+        """

@@ -1,11 +1,57 @@
 """What connections to destinations are told. Apart from what writes to them, which is loaded when it is needed."""
 
+from typing import Literal
+
 from pydantic import AnyHttpUrl, Field, field_validator
 
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.strict import Strict
 
+Mode = Literal["insert", "update", "upsert", "mirror"]
+PropertyType = Literal["string", "integer", "number", "boolean", "date", "datetime", "array", "object"]
 
-class HttpSettings(Strict):
+
+class Property(Strict):
+    """A property of a kind of object."""
+
+    id: str = Field(min_length=1, max_length=300)
+    name: str | None = None
+    type: PropertyType = "string"
+    required: bool = False
+    primary_key: bool = False
+    readonly: bool = False
+
+
+class ObjectType(Strict):
+    """A kind of object that a destination holds."""
+
+    id: str = Field(min_length=1, max_length=100, pattern=r"^(?!\.{1,2}$)[A-Za-z0-9._~-]+$")
+    name: str | None = None
+    operations: list[Mode] | None = Field(default=None, min_length=1)
+    properties: list[Property] | None = Field(default=None, min_length=1)
+
+    @property
+    def modes(self) -> list[OperationName]:
+        """What can be done with it."""
+        return [mode for mode in OperationName if self.operations is None or mode.value in self.operations]
+
+    @property
+    def keys(self) -> list[str]:
+        """The properties of its key, if it says."""
+        return [one.id for one in self.properties or () if one.primary_key]
+
+
+class DestinationSettings(Strict):
+    """
+    What all destinations can be told.
+
+    :param object_types: The kinds of objects that there are; left out, there are all that somebody writes.
+    """
+
+    object_types: list[ObjectType] | None = Field(default=None, min_length=1)
+
+
+class HttpSettings(DestinationSettings):
     """Settings of a connection to an HTTP endpoint."""
 
     url: str = Field(min_length=1)
@@ -17,7 +63,7 @@ class HttpSettings(Strict):
         return url
 
 
-class JsonLinesSettings(Strict):
+class JsonLinesSettings(DestinationSettings):
     """Settings of a connection to a folder of JSON Lines files."""
 
     path: str = Field(min_length=1)

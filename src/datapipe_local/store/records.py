@@ -35,6 +35,7 @@ class RecordState(StrEnum):
     SYNCED = "synced"
     FAILED = "failed"
     RESET = "reset"
+    DELETED = "deleted"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,10 +206,11 @@ class QueryPreview:
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseEtlSync:
-    """Writes the rows of a transform to a destination."""
+    """Writes the rows of a transform or a raw view to a destination."""
 
     id: str
     enabled: bool
+    source_type: str = "Transform"
     source_id: str
     destination_connection_id: str
     object_type_id: str

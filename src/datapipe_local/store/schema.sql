@@ -180,7 +180,8 @@ CREATE TABLE reverse_etl_syncs (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     enabled INTEGER NOT NULL,
-    source_id TEXT NOT NULL REFERENCES transforms (id),
+    source_type TEXT NOT NULL,                -- Transform or RawView
+    source_id TEXT NOT NULL,                  -- the transform, or the raw view's schema and name with a dot between
     destination_connection_id TEXT NOT NULL REFERENCES connections (id),
     object_type_id TEXT NOT NULL,
     sync_interval TEXT,
@@ -215,8 +216,10 @@ CREATE TABLE reverse_etl_sync_runs (
 CREATE TABLE reverse_etl_records (
     sync_id TEXT NOT NULL REFERENCES reverse_etl_syncs (id) ON DELETE CASCADE,
     record_id TEXT NOT NULL,
-    state TEXT NOT NULL,                      -- synced, failed, or reset: to be sent again
+    state TEXT NOT NULL,                      -- synced, failed, deleted there, or reset: to be sent again
     digest TEXT NOT NULL,                     -- of what was sent: another one means that the record changed
+    identity TEXT NOT NULL DEFAULT '{}',      -- JSON: the values of its key, by the destination's names
+    present INTEGER NOT NULL DEFAULT 0,       -- the destination has it, be it as it was before
     error TEXT,
     run_id TEXT NOT NULL,                     -- the run that sent it
     PRIMARY KEY (sync_id, record_id)

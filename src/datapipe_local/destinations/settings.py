@@ -25,7 +25,8 @@ class Property(Strict):
 class ObjectType(Strict):
     """A kind of object that a destination holds."""
 
-    id: str = Field(min_length=1, max_length=100, pattern=r"^(?!\.{1,2}$)[A-Za-z0-9._~-]+$")
+    # Not only of dots, which mean something else in a path.
+    id: str = Field(max_length=100, pattern=r"^[A-Za-z0-9._~-]*[A-Za-z0-9_~-][A-Za-z0-9._~-]*$")
     name: str | None = None
     operations: list[Mode] | None = Field(default=None, min_length=1)
     properties: list[Property] | None = Field(default=None, min_length=1)

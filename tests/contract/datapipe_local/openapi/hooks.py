@@ -1,0 +1,19 @@
+"""What schemathesis loads: our own check of answers."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import schemathesis
+from schemathesis import GenerationMode
+
+
+@schemathesis.check
+def what_the_document_allows_is_no_invalid_request(ctx: Any, response: Any, case: Any) -> None:
+    """``invalid_request`` is what the service calls data of the wrong shape: so the document must not allow it."""
+    if case.meta is None or case.meta.generation.mode != GenerationMode.POSITIVE:
+        return
+    if response.status_code == HTTPStatus.BAD_REQUEST:
+        said = response.json()
+        assert said["error_code"] != "invalid_request", said["message"]

@@ -1,0 +1,258 @@
+"""
+Whatever is sent, the answer is a clear refusal or what was asked for: never 5xx, never a traceback.
+
+All of it is drawn up from the document that the service gives of itself, so that no operation is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from tests.contract.interface_table import ROWS
+from tests.support.local_service import LocalService
+
+Json = dict[str, Any]
+
+#: Ids that name nothing, and try to lead somewhere else.
+TRICKS = [
+    *(
+        "nope",
+        "..",
+        ".",
+        "%2e%2e",
+        "..%2f..%2fetc%2fpasswd",
+        "..%5c..",
+        "a%2Fb",
+        "%00",
+        "a%00b",
+        "%FF%FE",
+        "%0d%0aX:%20y",
+    ),
+    *("*", "'; DROP TABLE elt_syncs; --", "{{7*7}}", "❤", "%F0%9F%98%80", "a" * 10_000, "%41" * 3_000, "-1", "9" * 400),
+]
+TEXTS = [
+    "",
+    " ",
+    "\0",
+    "a\0b",
+    "a" * 10_000,
+    "❤" * 3_000,
+    "../../etc/passwd",
+    "'; DROP TABLE x; --",
+    "\x1b[31m",
+    "\u202e",
+    "\uff19",
+]
+NO_JSON = [
+    *(b"", b"{", b"}", b"nonsense", b"\xff\xfe\x00", b"\x00", b"{'a': 1}", b'{"a": NaN}', b'{"a": Infinity}'),
+    *(
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b'{"a": 1e400}',
+        b'{"a": ' + b"9" * 20_000 + b"}",
+        b'{"a": "\\ud800"}',
+        b'{"\\ud800": 1}',
+    ),
+]
+OTHER_SHAPES: list[Any] = [[], [1], "text", 7, 1e308, -(10**30), True]
+KEYS: list[list[tuple[str, str]]] = [
+    *([], [("x-api-key", "")], [("x-api-key", "wrong")], [("x-api-key", "a" * 10_000)]),
+    *([("Authorization", "Bearer wrong")], [("X-Api-Key", " ")]),
+]
+
+
+class Operation(NamedTuple):
+    """An operation of the document, filled with the ids of nothing."""
+
+    method: str
+    template: str
+    query: Json
+    body: Json | None
+    described: Json
+
+    @property
+    def path(self) -> str:
+        return self.template.replace("{", "").replace("}", "")
+
+
+@pytest.fixture(scope="module")
+def document(controlled: LocalService) -> Json:
+    answer = httpx.get(f"{controlled.base_url}/openapi.json", trust_env=False).raise_for_status()
+    document: Json = answer.json()
+    return document
+
+
+@pytest.fixture(scope="module")
+def operations(document: Json) -> list[Operation]:
+    found = [
+        Operation(method.upper(), path, query_of(document, each), body_of(document, each), each)
+        for path, methods in document["paths"].items()
+        for method, each in methods.items()
+        # The others have keys of their own: test_ingestion.py.
+        if "security" in each
+    ]
+    assert len(found) == len(ROWS)
+    return found
+
+
+@pytest.fixture
+def client(service: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=30, trust_env=False) as client:
+        yield client
+    assert "Traceback" not in service.log
+
+
+def schema_of(document: Json, schema: Json) -> Json:
+    """Follow references, and take the first of alternatives."""
+    while True:
+        if "$ref" in schema:
+            schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        elif "anyOf" in schema:
+            schema = schema["anyOf"][0]
+        else:
+            return schema
+
+
+def example_of(document: Json, schema: Json) -> Any:
+    """Make what a schema allows, at its plainest."""
+    schema = schema_of(document, schema)
+    if "enum" in schema or "const" in schema:
+        return schema["enum"][0] if "enum" in schema else schema["const"]
+    if schema.get("type") == "object":
+        properties = schema.get("properties", {})
+        return {name: example_of(document, properties[name]) for name in schema.get("required", [])}
+    if schema.get("type") == "array":
+        return [example_of(document, schema["items"])]
+    return {"boolean": False, "integer": 1, "number": 1}.get(schema.get("type", ""), "x")
+
+
+def query_of(document: Json, described: Json) -> Json:
+    return {
+        parameter["name"]: example_of(document, parameter["schema"])
+        for parameter in described.get("parameters", [])
+        if parameter["in"] == "query" and parameter["required"]
+    }
+
+
+def body_of(document: Json, described: Json) -> Json | None:
+    if "requestBody" not in described:
+        return None
+    body: Json = example_of(document, described["requestBody"]["content"]["application/json"]["schema"])
+    return body
+
+
+def send(client: httpx.Client, operation: Operation, **changed: Any) -> httpx.Response:
+    """Send an operation, with some of it changed, and see that the answer is one of those that are clear."""
+    path = changed.pop("path", operation.path)
+    request: Json = {"params": operation.query, "json": operation.body} | changed
+    if "content" in request:
+        del request["json"]
+        request["headers"] = {"content-type": "application/json"}
+    answer = client.request(operation.method, path, **request)
+    told = f"{operation.method} {path[:200]} {str(changed)[:300]}: {answer.status_code} {answer.text[:500]}"
+    assert answer.status_code < 500, told
+    assert "Traceback" not in answer.text, told
+    if answer.status_code >= 400:
+        body = answer.json()
+        assert {"error_code", "message"} <= body.keys() <= {"error_code", "message", "active_run_id"}, told
+        assert body["message"], told
+        assert "\n" not in body["message"], told
+        assert len(body["message"]) < 2_000, told
+    return answer
+
+
+def test_a_wrong_key_opens_nothing(service: LocalService, operations: list[Operation]) -> None:
+    with httpx.Client(base_url=service.base_url, timeout=30, trust_env=False) as client:
+        for operation in operations:
+            for key in [*KEYS, [("x-api-key", service.api_key), ("x-api-key", "other")]]:
+                answer = client.request(operation.method, operation.path, headers=key, json=operation.body)
+                assert (answer.status_code, answer.json()["error_code"]) == (401, "unauthorized"), operation.path
+
+
+def test_path_tricks_lead_nowhere(client: httpx.Client, operations: list[Operation]) -> None:
+    for operation in operations:
+        if "{" not in operation.template:
+            continue
+        before, _, rest = operation.template.partition("{")
+        after = rest.partition("}")[2]
+        for trick in TRICKS:
+            answer = send(client, operation, path=f"{before}{trick}{after}")
+            # A dot segment is taken out by the client: it then asks for something else.
+            if trick not in {"..", ".", "%2e%2e"}:
+                assert answer.status_code in {400, 404}, (operation, trick, answer.text)
+
+
+def test_ids_of_other_things_name_nothing(client: httpx.Client, operations: list[Operation]) -> None:
+    own = {
+        "connections": "data",
+        "elt_streams": "people",
+        "elt_syncs": "shop",
+        "orchestrations": "nightly",
+        "reverse_etl_syncs": "export",
+        "transforms": "view",
+    }
+    for operation in operations:
+        if "{" not in operation.template:
+            continue
+        kind = operation.template.split("/")[1]
+        before, _, rest = operation.template.partition("{")
+        for other, each in own.items():
+            if other != kind:
+                answer = send(client, operation, path=f"{before}{each}{rest.partition('}')[2]}")
+                assert answer.status_code in {400, 404}, (operation.template, each, answer.text)
+
+
+def test_queries_are_strict(client: httpx.Client, operations: list[Operation]) -> None:
+    for operation in operations:
+        said = send(client, operation, params={**operation.query, "surprise": "1"})
+        assert said.status_code == 400, operation
+        assert "surprise" in said.json()["message"], operation
+        for parameter in operation.described.get("parameters", []):
+            if parameter["in"] == "query":
+                name = parameter["name"]
+                for text in TEXTS:
+                    send(client, operation, params={**operation.query, name: text})
+                twice = send(client, operation, params=[*operation.query.items(), (name, "1"), (name, "2")])
+                assert twice.status_code == 400, (operation, name)
+
+
+def test_bodies_that_are_no_json_are_refused(client: httpx.Client, operations: list[Operation]) -> None:
+    for operation in operations:
+        if operation.body is None:
+            continue
+        for content in NO_JSON:
+            if content or operation.body:
+                assert send(client, operation, content=content).status_code == 400, (operation, content[:50])
+        for body in OTHER_SHAPES:
+            assert send(client, operation, json=body).status_code == 400, (operation, body)
+        said = send(client, operation, json={**operation.body, "surprise": 1})
+        assert said.status_code == 400, operation
+        assert "surprise" in said.json()["message"], operation
+
+
+def test_bodies_of_the_right_shape_can_not_break_it(
+    client: httpx.Client, document: Json, operations: list[Operation]
+) -> None:
+    nested: Any = {}
+    for _ in range(200):
+        nested = {"a": [nested]}
+    for operation in operations:
+        if operation.body is None:
+            continue
+        content = operation.described["requestBody"]["content"]["application/json"]["schema"]
+        for name, field in schema_of(document, content).get("properties", {}).items():
+            kind = schema_of(document, field)
+            values: list[Any] = [None, nested, [nested], 10**30, -1e308, "9" * 400, *TEXTS]
+            if kind.get("type") == "array" and kind.get("items"):
+                item = example_of(document, kind["items"])
+                values += [[item] * 60, [None], [[]]]
+                if isinstance(item, dict):
+                    values += [[{**item, inner: text}] for inner in item for text in TEXTS]
+            if kind.get("type") == "object":
+                values += [{text: 1} for text in TEXTS]
+            for value in values:
+                send(client, operation, json={**operation.body, name: value})

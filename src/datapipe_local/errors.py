@@ -57,7 +57,7 @@ class NotFoundError(ServiceError):
     default_code = "not_found"
 
     def __init__(self, kind: str, resource_id: str) -> None:
-        super().__init__(f"There is no {kind} with the id {resource_id!r}.")
+        super().__init__(f"There is no {kind} with the id {resource_id[:100]!r}.")
 
 
 class ConflictError(ServiceError):

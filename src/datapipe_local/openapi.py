@@ -36,6 +36,8 @@ def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ())
     for path, operations in made["paths"].items():
         for operation in operations.values():
             operation["responses"].pop(_NEVER_SENT, None)
+            for parameter in operation.get("parameters", []):
+                parameter["schema"] = _without_null(parameter["schema"])
             if path not in open_paths:
                 operation["security"] = [{_KEY: []}]
     components = made.setdefault("components", {})
@@ -43,3 +45,11 @@ def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ())
         components.get("schemas", {}).pop(name, None)
     components["securitySchemes"] = {_KEY: {"type": "apiKey", "in": "header", "name": "x-api-key"}}
     return made
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Give the schema of a parameter that may be left out: it can't be null, as no text in an address can."""
+    kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    return {**{name: value for name, value in schema.items() if name != "anyOf"}, **kinds[0]}

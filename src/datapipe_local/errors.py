@@ -67,6 +67,20 @@ class ConflictError(ServiceError):
     default_code = "conflict"
 
 
+class PayloadTooLargeError(ServiceError):
+    """413: the body has more bytes than are taken."""
+
+    status = 413
+    default_code = "payload_too_large"
+
+
+class UnsupportedMediaTypeError(ServiceError):
+    """415: the body is of another kind than is taken."""
+
+    status = 415
+    default_code = "unsupported_media_type"
+
+
 class RunError(Exception):
     """A run cannot go on. The message is what the run shows: one line with what, where and what to do."""
 

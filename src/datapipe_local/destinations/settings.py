@@ -52,7 +52,7 @@ class DestinationSettings(Strict):
     object_types: list[ObjectType] | None = Field(default=None, min_length=1)
 
 
-class HttpSettings(DestinationSettings):
+class HttpSettings(DestinationSettings, title="HTTP endpoint"):
     """Settings of a connection to an HTTP endpoint."""
 
     url: str = Field(min_length=1)
@@ -64,7 +64,7 @@ class HttpSettings(DestinationSettings):
         return url
 
 
-class JsonLinesSettings(DestinationSettings):
+class JsonLinesSettings(DestinationSettings, title="JSON Lines files"):
     """Settings of a connection to a folder of JSON Lines files."""
 
     path: str = Field(min_length=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from datapipe_local.sources.files import FileOrigin, FilesSettings, FilesSource
+from datapipe_local.sources.webhook import WebhookOrigin, WebhookSettings, WebhookSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,7 @@ SOURCES = {
     "files": SourceKind(
         FilesSettings, FileOrigin, lambda connection, _: FilesSource(connection.settings), reports=True
     ),
+    "webhook": SourceKind(WebhookSettings, WebhookOrigin, WebhookSource),
 }
 
 

@@ -23,7 +23,7 @@ _CHUNK = 1 << 20
 _PATTERN_CHARACTERS = frozenset("*?[]{}")
 
 
-class FilesSettings(Strict):
+class FilesSettings(Strict, title="Files in a folder"):
     """Settings of a connection to a folder."""
 
     path: str = Field(min_length=1)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from datapipe_local.engine import orchestration
+from datapipe_local.engine.schedule import Schedule
 from datapipe_local.engine.stop import Stop, StoppedError
 from datapipe_local.errors import RunError
 
@@ -53,11 +54,13 @@ class Engine:
 
     :param context: The service.
     :param executors: Who does which kind of work.
+    :param schedules: Have what has a schedule run by itself.
     """
 
-    def __init__(self, context: Context, executors: Mapping[str, Executor]) -> None:
+    def __init__(self, context: Context, executors: Mapping[str, Executor], *, schedules: bool = True) -> None:
         self._context = context
         self._executors = executors
+        self._schedule = Schedule(context) if schedules else None
         self._stop = Stop()
         self._guard = threading.Lock()
         self._going: dict[int, threading.Thread] = {}
@@ -100,6 +103,7 @@ class Engine:
     def _step(self, stop: Stop) -> float:
         """Begin what is due and tell for how many seconds there is nothing more to do."""
         jobs, clock = self._context.store.jobs, self._context.clock
+        next_fire = None if self._schedule is None else self._schedule.fire()
         until = orchestration.advance(self._context)
         # One moment for the whole step: what came due between two of them would be neither due nor waited for.
         now = clock.now()
@@ -115,7 +119,7 @@ class Engine:
                 free -= 1
                 self._start(job, stop)
         next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", now)
-        waits = [clock.seconds_until(moment) for moment in (until, next_due) if moment is not None]
+        waits = [clock.seconds_until(moment) for moment in (next_fire, until, next_due) if moment is not None]
         return max(0.0, min([*waits, _LONGEST_SLEEP]))
 
     def _begin(self, job: Job) -> None:

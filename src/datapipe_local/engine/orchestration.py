@@ -1,13 +1,13 @@
-"""Runs of orchestrations: what is attached, in stages, after what it depends on."""
+"""Runs of orchestrations: what is attached, each part as soon as what it depends on is done."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRunStatus
 from datapipe_local.clock import later
-from datapipe_local.service import elt_syncs, jobs, transforms
-from datapipe_local.service.references import Catalogue
+from datapipe_local.engine.plan import is_there, plan
+from datapipe_local.service import jobs
 from datapipe_local.store.records import ItemState, JobKind, OrchestrationItem
 
 if TYPE_CHECKING:
@@ -15,17 +15,8 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.store.records import OrchestrationRun
 
-_OVER = frozenset({ItemState.COMPLETED, ItemState.FAILED, ItemState.CANCELED})
-#: The stages, in order: sources are loaded, then transforms built, then destinations written.
-_STAGES = (JobKind.ELT_STREAM_RUN, JobKind.MATERIALIZATION, JobKind.REVERSE_ETL_SYNC_RUN)
-
-
-class _Plan(NamedTuple):
-    """An item before it has a position: what, and which others it needs."""
-
-    kind: JobKind
-    subject_id: str
-    needs: frozenset[tuple[JobKind, str]]
+_NOT_DONE = frozenset({ItemState.FAILED, ItemState.CANCELED})
+_OVER = _NOT_DONE | {ItemState.COMPLETED}
 
 
 def advance(context: Context) -> Timestamp | None:
@@ -39,7 +30,10 @@ def advance(context: Context) -> Timestamp | None:
     """
     moments = []
     seen = set()
-    for run in context.store.orchestration_runs.all("WHERE finished_at IS NULL ORDER BY due_at, seq"):
+    # One that has started goes first, also if the clock was turned back since.
+    for run in context.store.orchestration_runs.all(
+        "WHERE finished_at IS NULL ORDER BY started_at IS NULL, due_at, seq"
+    ):
         if run.orchestration_id in seen:
             continue
         seen.add(run.orchestration_id)
@@ -56,33 +50,36 @@ def _advance(context: Context, run: OrchestrationRun) -> Timestamp | None:
         if run.due_at > now:
             return run.due_at
         _start(context, run, now)
-    items = _go_on(context, run.id)
-    if any(item.state not in _OVER for item in items):
+    states = _go_on(context, run.id)
+    if not all(state in _OVER for state in states):
         return None
     over_at = later(run.started_at or now, context.minimum_duration_of(run.orchestration_id))
     if over_at > now:
         return over_at
     told_to_fail = context.script.outcome(run.orchestration_id, run.id).error is not None
-    failed = told_to_fail or any(item.state != ItemState.COMPLETED for item in items)
     context.store.orchestration_runs.update(
         run.id,
-        status=OrchestrationRunStatus.FAILED if failed else OrchestrationRunStatus.COMPLETED,
+        status=OrchestrationRunStatus.FAILED if told_to_fail else _status(states),
         finished_at=now,
     )
     # Its successor, if it was waiting for this one, can start at once.
     return now
 
 
+def _status(states: list[ItemState]) -> OrchestrationRunStatus:
+    if ItemState.FAILED in states:
+        return OrchestrationRunStatus.FAILED
+    return OrchestrationRunStatus.CANCELED if ItemState.CANCELED in states else OrchestrationRunStatus.COMPLETED
+
+
 def _start(context: Context, run: OrchestrationRun, now: Timestamp) -> None:
-    plans = _plan(context, run.orchestration_id)
-    position_of = {(plan.kind, plan.subject_id): position for position, plan in enumerate(plans)}
-    for (kind, subject_id), position in position_of.items():
-        needs = plans[position].needs
+    planned = plan(context, run.orchestration_id)
+    position_of = {item.subject: position for position, item in enumerate(planned)}
+    for (kind, subject_id), needs in planned:
         context.store.orchestration_items.insert(
             OrchestrationItem(
                 run_id=run.id,
-                position=position,
-                stage=_STAGES.index(kind),
+                position=position_of[kind, subject_id],
                 job_kind=kind,
                 subject_id=subject_id,
                 # What it needs and is not attached here stays as it is.
@@ -93,75 +90,41 @@ def _start(context: Context, run: OrchestrationRun, now: Timestamp) -> None:
     context.store.orchestration_runs.update(run.id, status=OrchestrationRunStatus.RUNNING, started_at=now)
 
 
-def _plan(context: Context, orchestration_id: str) -> list[_Plan]:
-    """Give what is attached and can run: of enabled syncs, published transforms, activated reverse ETL syncs."""
-    store, catalogue = context.store, Catalogue(context)
-    attached = "WHERE orchestration_workflow_id = ?"
-    plans = [
-        _Plan(JobKind.ELT_STREAM_RUN, stream.id, frozenset())
-        for sync in store.elt_syncs.all(f"{attached} AND enabled ORDER BY created_at, seq", orchestration_id)
-        for stream in elt_syncs.streams(context, sync.id)
-    ]
-    plans += [
-        _Plan(JobKind.MATERIALIZATION, transform.id, _needs(context, catalogue, transform.id))
-        for transform in store.transforms.all(
-            f"{attached} AND published_version_id IS NOT NULL ORDER BY created_at, seq", orchestration_id
-        )
-    ]
-    for reverse in store.reverse_etl_syncs.all(f"{attached} AND enabled ORDER BY created_at, seq", orchestration_id):
-        source = transforms.get(context, reverse.source_id)
-        if source.published_version_id is not None:
-            needs = _needs(context, catalogue, source.id) | {(JobKind.MATERIALIZATION, source.id)}
-            plans.append(_Plan(JobKind.REVERSE_ETL_SYNC_RUN, reverse.id, needs))
-    return plans
+def _go_on(context: Context, run_id: str) -> list[ItemState]:
+    """Begin the items that can begin, cancel those that cannot any more, and give the states of all."""
+    items = context.store.orchestration_items.all("WHERE run_id = ? ORDER BY position", run_id)
+    states = [ItemState(item.state) for item in items]
+    owed = context.store.jobs.all()
+    busy = {(job.kind, job.subject_id) for job in owed}
+    own = {job.orchestration_position for job in owed if job.orchestration_run_id == run_id}
+    # Once is enough: what an item needs stands before it.
+    for item in items:
+        state = states[item.position]
+        if state == ItemState.GOING and item.position not in own:
+            # Who ends a job notes its item's state with it. So this one was deleted, with what it was for.
+            state = ItemState.CANCELED
+        elif state == ItemState.WAITING:
+            needed = {states[position] for position in item.depends_on}
+            # Somebody else's run of the same: this one's follows it.
+            is_busy = (item.job_kind, item.subject_id) in busy
+            if needed & _NOT_DONE:
+                state = ItemState.CANCELED
+            elif needed <= {ItemState.COMPLETED} and not is_busy:
+                state = _begin(context, item)
+        if state != states[item.position]:
+            states[item.position] = state
+            context.store.database.run(
+                "UPDATE orchestration_items SET state = ? WHERE run_id = ? AND position = ?",
+                state,
+                run_id,
+                item.position,
+            )
+    return states
 
 
-def _needs(context: Context, catalogue: Catalogue, transform_id: str) -> frozenset[tuple[JobKind, str]]:
-    transform = transforms.get(context, transform_id)
-    template = transforms.version(context, transform, str(transform.published_version_id)).sql_template
-    near_and_far = catalogue.dependencies(template)
-    return frozenset(
-        {(JobKind.ELT_STREAM_RUN, stream_id) for stream_id in near_and_far.stream_ids}
-        | {(JobKind.MATERIALIZATION, needed_id) for needed_id in near_and_far.transform_ids}
-    )
-
-
-def _go_on(context: Context, run_id: str) -> list[OrchestrationItem]:
-    """Begin the items that can begin, cancel those that cannot any more, and give all as they are then."""
-    while True:
-        items = context.store.orchestration_items.all("WHERE run_id = ? ORDER BY position", run_id)
-        changes = {item.position: change for item in items if (change := _change(context, items, item)) is not None}
-        if not changes:
-            return items
-        for item in items:
-            if item.position in changes:
-                if changes[item.position] == ItemState.GOING:
-                    kind = JobKind(item.job_kind)
-                    jobs.add(
-                        context,
-                        kind,
-                        item.subject_id,
-                        context.clock.now(),
-                        orchestration_item=(run_id, item.position),
-                    )
-                context.store.database.run(
-                    "UPDATE orchestration_items SET state = ? WHERE run_id = ? AND position = ?",
-                    changes[item.position],
-                    run_id,
-                    item.position,
-                )
-
-
-def _change(context: Context, items: list[OrchestrationItem], item: OrchestrationItem) -> ItemState | None:
-    if item.state != ItemState.WAITING:
-        return None
-    needed = [items[position].state for position in item.depends_on]
-    if any(state in {ItemState.FAILED, ItemState.CANCELED} for state in needed):
+def _begin(context: Context, item: OrchestrationItem) -> ItemState:
+    kind = JobKind(item.job_kind)
+    if not is_there(context, (kind, item.subject_id)):
         return ItemState.CANCELED
-    earlier_over = all(other.state in _OVER for other in items if other.stage < item.stage)
-    if not earlier_over or any(state != ItemState.COMPLETED for state in needed):
-        return None
-    # Somebody else's run of the same: this one's follows it.
-    if jobs.get(context, JobKind(item.job_kind), item.subject_id) is not None:
-        return None
+    jobs.add(context, kind, item.subject_id, context.clock.now(), orchestration_item=(item.run_id, item.position))
     return ItemState.GOING

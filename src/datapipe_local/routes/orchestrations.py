@@ -1,17 +1,31 @@
 """Orchestrations and their runs."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Response
 
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationCreateRequest, OrchestrationUpdateRequest
+from airflow_provider_datapipe.api.models.rules import Omissible
 from datapipe_local.dto.common import PageDto
 from datapipe_local.dto.orchestrations import OrchestrationDto, OrchestrationRunDto
 from datapipe_local.routes.answers import orchestrations as answers
-from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope
+from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope, no_content
 from datapipe_local.routes.documented import answering
 from datapipe_local.service import orchestrations
 
 router = APIRouter(tags=["orchestrations"])
+
+
+class NewOrchestration(OrchestrationCreateRequest):
+    """A name and a schedule. What is wrong with the schedule the service says, as it does everywhere."""
+
+    cron_schedule: str
+
+
+class ChangedOrchestration(OrchestrationUpdateRequest):
+    """What is left out stays as it is."""
+
+    cron_schedule: Omissible[str] = None
 
 
 @router.get("/orchestrations", **answering(PageDto[OrchestrationDto]))
@@ -22,10 +36,33 @@ def list_orchestrations(
     return envelope(orchestrations.page(context, after=starting_after, limit=limit), answers.orchestration)
 
 
+@router.post("/orchestrations", **answering(OrchestrationDto, status=201))
+def create_orchestration(context: CurrentContext, body: NewOrchestration) -> dict[str, Any]:
+    """Create an orchestration."""
+    created = orchestrations.create(context, name=body.name, cron_schedule=body.cron_schedule)
+    return answers.orchestration(created)
+
+
 @router.get("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
 def get_orchestration(context: CurrentContext, orchestration_id: str) -> dict[str, Any]:
     """Give an orchestration."""
     return answers.orchestration(orchestrations.get(context, orchestration_id))
+
+
+@router.post("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
+def update_orchestration(context: CurrentContext, orchestration_id: str, body: ChangedOrchestration) -> dict[str, Any]:
+    """Change an orchestration."""
+    changed = orchestrations.update(context, orchestration_id, name=body.name, cron_schedule=body.cron_schedule)
+    return answers.orchestration(changed)
+
+
+@router.delete("/orchestrations/{orchestration_id}", **answering(None, 404, status=204))
+def delete_orchestration(
+    context: CurrentContext, orchestration_id: str, cron_schedule: Annotated[str, Query()]
+) -> Response:
+    """Delete an orchestration. What was attached to it runs on the given schedule from now on."""
+    orchestrations.delete(context, orchestration_id, cron_schedule=cron_schedule)
+    return no_content()
 
 
 @router.post("/orchestrations/{orchestration_id}/request_run", **answering(OrchestrationRunDto, 404))

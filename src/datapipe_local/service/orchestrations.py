@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRunStatus
+from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.clock import later
-from datapipe_local.errors import NotFoundError
+from datapipe_local.errors import BadRequestError, NotFoundError
 from datapipe_local.ids import new_id
 from datapipe_local.service.checks import check_cron, check_id
 from datapipe_local.store.records import Orchestration, OrchestrationRun
 from datapipe_local.store.table import Order, Page
 
 if TYPE_CHECKING:
+    from datapipe_local.clock import Timestamp
     from datapipe_local.service.context import Context
+
+_LONGEST_NAME = 255
+#: Control characters, halves of characters, ends of lines and paragraphs.
+_NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def page(context: Context, *, after: str | None, limit: int) -> Page[Orchestration]:
@@ -74,15 +81,94 @@ def request_run(context: Context, orchestration_id: str) -> OrchestrationRun:
     """
     with context.store.transaction():
         get(context, orchestration_id)
-        run = OrchestrationRun(
-            id=new_id(),
-            orchestration_id=orchestration_id,
-            status=OrchestrationRunStatus.NOT_STARTED,
-            due_at=later(context.clock.now(), context.scheduling_delay_of(orchestration_id)),
-        )
-        context.store.orchestration_runs.insert(run)
+        due_at = later(context.clock.now(), context.scheduling_delay_of(orchestration_id))
+        run = _add_run(context, orchestration_id, due_at)
     context.wake.set()
     return run
+
+
+def start_scheduled(context: Context, orchestration_id: str, due_at: Timestamp) -> bool:
+    """
+    Make the run that the schedule wants, unless a run is not over yet.
+
+    :return: Whether there is one.
+    """
+    with context.store.transaction():
+        unfinished = context.store.orchestration_runs.first(
+            "WHERE orchestration_id = ? AND finished_at IS NULL", orchestration_id
+        )
+        if unfinished is None:
+            _add_run(context, orchestration_id, due_at)
+    return unfinished is None
+
+
+def create(context: Context, *, name: str, cron_schedule: str) -> Orchestration:
+    """
+    Create an orchestration. Names need not differ.
+
+    :raises BadRequestError: a value is not allowed.
+    """
+    orchestration_id = new_id()
+    put(context, orchestration_id, name=name, cron_schedule=cron_schedule)
+    return get(context, orchestration_id)
+
+
+def update(
+    context: Context, orchestration_id: str, *, name: str | None = None, cron_schedule: str | None = None
+) -> Orchestration:
+    """
+    Change an orchestration; ``None`` leaves a value as it is.
+
+    :raises NotFoundError: there is no such orchestration.
+    :raises BadRequestError: a value is not allowed.
+    """
+    with context.store.transaction():
+        known = get(context, orchestration_id)
+        put(
+            context,
+            orchestration_id,
+            name=known.name if name is None else name,
+            cron_schedule=known.cron_schedule if cron_schedule is None else cron_schedule,
+        )
+        return get(context, orchestration_id)
+
+
+def delete(context: Context, orchestration_id: str, *, cron_schedule: str) -> None:
+    """
+    Delete an orchestration with its runs. What was attached to it runs on a schedule of its own from now on.
+
+    What the interface leaves open: of a run that is going, what has begun goes on by itself, and what has not is not
+    done. Views and drafts, which can have no schedule, have none.
+
+    :param context: The service.
+    :param orchestration_id: The orchestration.
+    :param cron_schedule: The schedule of what was attached.
+    :raises BadRequestError: the schedule is not one.
+    :raises NotFoundError: there is no such orchestration.
+    """
+    check_cron("cron_schedule", cron_schedule)
+    with context.store.transaction():
+        get(context, orchestration_id)
+        now, database = context.clock.now(), context.store.database
+        for table in ("elt_syncs", "reverse_etl_syncs"):
+            database.run(
+                f"UPDATE {table} SET orchestration_workflow_id = NULL, sync_interval = ?, updated_at = ?"  # noqa: S608 - the names above
+                " WHERE orchestration_workflow_id = ?",
+                cron_schedule,
+                now,
+                orchestration_id,
+            )
+        is_built = f"published_version_id IS NOT NULL AND materialization = '{Materialization.TABLE}'"
+        database.run(
+            "UPDATE transforms SET orchestration_workflow_id = NULL, updated_at = ?,"  # noqa: S608 - our own words
+            f" cron_expression = iif({is_built}, ?, NULL), rebuild_trigger = iif({is_built}, 'schedule', 'none')"
+            " WHERE orchestration_workflow_id = ?",
+            now,
+            cron_schedule,
+            orchestration_id,
+        )
+        database.run("DELETE FROM orchestrations WHERE id = ?", orchestration_id)
+    context.wake.set()
 
 
 def put(context: Context, orchestration_id: str, *, name: str, cron_schedule: str) -> None:
@@ -92,11 +178,33 @@ def put(context: Context, orchestration_id: str, *, name: str, cron_schedule: st
     :raises BadRequestError: a value is not allowed.
     """
     check_id("id", orchestration_id)
+    _check_name(name)
     check_cron("cron_schedule", cron_schedule)
     now = context.clock.now()
-    if context.store.orchestrations.get(orchestration_id) is None:
-        context.store.orchestrations.insert(
-            Orchestration(id=orchestration_id, name=name, cron_schedule=cron_schedule, created_at=now, updated_at=now)
+    with context.store.transaction():
+        if context.store.orchestrations.get(orchestration_id) is None:
+            context.store.orchestrations.insert(
+                Orchestration(
+                    id=orchestration_id, name=name, cron_schedule=cron_schedule, created_at=now, updated_at=now
+                )
+            )
+        else:
+            context.store.orchestrations.update(
+                orchestration_id, name=name, cron_schedule=cron_schedule, updated_at=now
+            )
+
+
+def _add_run(context: Context, orchestration_id: str, due_at: Timestamp) -> OrchestrationRun:
+    run = OrchestrationRun(
+        id=new_id(), orchestration_id=orchestration_id, status=OrchestrationRunStatus.NOT_STARTED, due_at=due_at
+    )
+    context.store.orchestration_runs.insert(run)
+    return run
+
+
+def _check_name(name: str) -> None:
+    # People read it, in lists that are sorted by it.
+    if not name.strip() or len(name) > _LONGEST_NAME or any(unicodedata.category(sign) in _NO_TEXT for sign in name):
+        raise BadRequestError(
+            f"name: {name[:100]!r} is no name: give one line of text, of {_LONGEST_NAME} characters at the most."
         )
-    else:
-        context.store.orchestrations.update(orchestration_id, name=name, cron_schedule=cron_schedule, updated_at=now)

@@ -258,7 +258,6 @@ class OrchestrationItem:
 
     run_id: str
     position: int
-    stage: int
     job_kind: str
     subject_id: str
     depends_on: list[int]

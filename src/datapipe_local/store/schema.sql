@@ -244,7 +244,6 @@ CREATE INDEX orchestration_runs_unfinished ON orchestration_runs (due_at) WHERE 
 CREATE TABLE orchestration_items (
     run_id TEXT NOT NULL REFERENCES orchestration_runs (id) ON DELETE CASCADE,
     position INTEGER NOT NULL,
-    stage INTEGER NOT NULL,                   -- a stage begins when the one before it is over
     job_kind TEXT NOT NULL,
     subject_id TEXT NOT NULL,
     depends_on TEXT NOT NULL,                 -- JSON: positions

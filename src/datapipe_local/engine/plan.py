@@ -1,0 +1,122 @@
+"""What a run of an orchestration has to do, and what of it has to wait for what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from datapipe_local.service import references
+from datapipe_local.store.records import JobKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from datapipe_local.service.context import Context
+    from datapipe_local.store.records import ReverseEtlSync
+
+#: Something that can be run: its kind and its id.
+Subject = tuple[JobKind, str]
+
+_RAW_VIEW = "RawView"
+_ATTACHED = "orchestration_workflow_id = ?"
+_IS_PUBLISHED = "published_version_id IS NOT NULL AND deleted_at IS NULL"
+
+
+class Planned(NamedTuple):
+    """An item: what is run, and what it is computed from, near and far, attached or not."""
+
+    subject: Subject
+    needs: frozenset[Subject]
+
+
+def plan(context: Context, orchestration_id: str) -> list[Planned]:
+    """
+    Give what is attached and can run, each after all that it needs.
+
+    That is: the streams of enabled syncs, but those that have a schedule of their own; published transforms;
+    activated reverse ETL syncs whose source is there.
+    """
+    store, lineage = context.store, _Lineage(context)
+    streams = store.database.rows(
+        "SELECT s.id FROM elt_streams s JOIN elt_syncs y ON y.id = s.elt_sync_id"  # noqa: S608 - our own words
+        f" WHERE y.{_ATTACHED} AND y.enabled AND s.sync_interval IS NULL"
+        " ORDER BY y.created_at, y.seq, s.created_at, s.seq",
+        orchestration_id,
+    )
+    planned = [Planned((JobKind.ELT_STREAM_RUN, row["id"]), frozenset()) for row in streams]
+    for transform in store.transforms.all(
+        f"WHERE {_ATTACHED} AND {_IS_PUBLISHED} ORDER BY created_at, seq", orchestration_id
+    ):
+        subject = (JobKind.MATERIALIZATION, transform.id)
+        planned.append(Planned(subject, lineage.of(subject) - {subject}))
+    for reverse in store.reverse_etl_syncs.all(
+        f"WHERE {_ATTACHED} AND enabled ORDER BY created_at, seq", orchestration_id
+    ):
+        source = lineage.source_of(reverse)
+        if source is not None:
+            needs = lineage.of(source) | {source}
+            planned.append(Planned((JobKind.REVERSE_ETL_SYNC_RUN, reverse.id), needs))
+    # Who needs something needs all that this needs, and so has more needs.
+    return sorted(planned, key=lambda item: len(item.needs))
+
+
+def is_there(context: Context, subject: Subject) -> bool:
+    """Tell whether something that was planned can still be run: it may have been deleted."""
+    kind, subject_id = subject
+    if kind == JobKind.MATERIALIZATION:
+        return context.store.transforms.first(f"WHERE id = ? AND {_IS_PUBLISHED}", subject_id) is not None
+    if kind == JobKind.ELT_STREAM_RUN:
+        return context.store.elt_streams.get(subject_id) is not None
+    return context.store.reverse_etl_syncs.get(subject_id) is not None
+
+
+class _Lineage:
+    """
+    Who is computed from whom, as it was published.
+
+    Streams that were never loaded and tables that were never built count, too: this very run may bring them.
+
+    :param context: The service.
+    """
+
+    def __init__(self, context: Context) -> None:
+        database = context.store.database
+        self._owners: dict[str, Subject] = {}
+        for row in database.rows(
+            "SELECT s.id, y.destination_schema_name, s.name FROM elt_streams s JOIN elt_syncs y ON y.id = s.elt_sync_id"
+        ):
+            self._own(f"raw.{row['destination_schema_name']}.{row['name']}", (JobKind.ELT_STREAM_RUN, row["id"]))
+        self._templates: dict[Subject, str] = {}
+        for row in database.rows(
+            "SELECT t.id, t.object_tag, t.folder_path, t.name, v.sql_template FROM transforms t"  # noqa: S608 - ours
+            f" JOIN transform_versions v ON v.id = t.published_version_id WHERE {_IS_PUBLISHED}"
+        ):
+            subject = (JobKind.MATERIALIZATION, row["id"])
+            self._templates[subject] = row["sql_template"]
+            for tag in (row["object_tag"], references.tag_of(row["folder_path"], row["name"])):
+                if tag is not None:
+                    self._own(tag, subject)
+
+    def of(self, subject: Subject) -> frozenset[Subject]:
+        """Give all that something is computed from, near and far."""
+        found: set[Subject] = set()
+        ahead = list(self._near(subject))
+        while ahead:
+            needed = ahead.pop()
+            if needed not in found:
+                found.add(needed)
+                ahead += self._near(needed)
+        return frozenset(found)
+
+    def source_of(self, reverse: ReverseEtlSync) -> Subject | None:
+        """Give what a reverse ETL sync reads, unless it is a draft, or gone."""
+        if reverse.source_type == _RAW_VIEW:
+            return self._owners.get(f"raw.{reverse.source_id}".lower())
+        source = (JobKind.MATERIALIZATION, reverse.source_id)
+        return source if source in self._templates else None
+
+    def _own(self, tag: str, subject: Subject) -> None:
+        self._owners[tag.lower()] = subject
+
+    def _near(self, subject: Subject) -> Iterator[Subject]:
+        named: Sequence[str] = references.tags(self._templates.get(subject, ""))
+        return (owner for tag in named if (owner := self._owners.get(tag.lower())) is not None)

@@ -1,0 +1,149 @@
+"""Schedules that fire: what runs by itself, begun at its time."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from datapipe_local.clock import as_datetime, as_timestamp, later
+from datapipe_local.service import schedules
+from datapipe_local.service.schedules import Scheduled
+
+if TYPE_CHECKING:
+    from datapipe_local.clock import Timestamp
+    from datapipe_local.service.context import Context
+
+log = logging.getLogger(__name__)
+
+#: Of the seed: whether anything runs by itself.
+SETTING = "schedules"
+#: Cron counts minutes: what is noticed so late is still in time, also if the service was started again meanwhile.
+#: What is noticed later was missed, and is not made up for.
+_SECONDS_OF_GRACE = 60.0
+# There are expressions that never come, such as one for the 30th of February.
+_NEVER = "9999-12-31T23:59:59.999Z"
+
+
+class Schedule:
+    """
+    When what runs by itself is due next, kept in the store.
+
+    So a service that was started again within the minute has missed nothing.
+
+    :param context: The service. Whenever something gets another schedule, its engine is woken.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._is_outdated = True
+        self._last_look: Timestamp = _NEVER
+        schedules.watch(context.store.database, self._note_change)
+
+    def fire(self) -> Timestamp | None:
+        """
+        Begin what is due.
+
+        Only the engine's dispatcher calls this. It costs next to nothing while nothing is due.
+
+        :return: When the next is due, if anything is.
+        """
+        store, now = self._context.store, self._context.clock.now()
+        # What was computed under a later time, such as before the clock was set right, may be far too late.
+        if now < self._last_look:
+            self._is_outdated = True
+        if not store.setting(SETTING, default=True):
+            return None
+        next_due = self._next_due()
+        if not self._is_outdated and (next_due is None or next_due > now):
+            self._last_look = now
+            return next_due
+        try:
+            with store.transaction():
+                if self._is_outdated:
+                    # Nobody else can change anything from here on; what they do next is to be seen next time.
+                    self._is_outdated = False
+                    self._renew(now, all_of_it=now < self._last_look)
+                self._fire_due(now)
+        except BaseException:
+            self._is_outdated = True
+            raise
+        self._last_look = now
+        return self._next_due()
+
+    def _note_change(self) -> None:
+        self._is_outdated = True
+        self._context.wake.set()
+
+    def _next_due(self) -> Timestamp | None:
+        due_at: Timestamp | None = self._context.store.database.value("SELECT min(due_at) FROM schedules")
+        return due_at
+
+    def _renew(self, now: Timestamp, *, all_of_it: bool) -> None:
+        database = self._context.store.database
+        if all_of_it:
+            database.run("DELETE FROM schedules WHERE due_at > ?", now)
+        database.run(
+            "DELETE FROM schedules WHERE (kind, subject_id, cron_expression) NOT IN"  # noqa: S608 - our own words
+            f" (SELECT kind, subject_id, cron_expression FROM ({schedules.EFFECTIVE}))"
+        )
+        new = database.rows(
+            "SELECT e.kind, e.subject_id, e.cron_expression"  # noqa: S608 - as above
+            f" FROM ({schedules.EFFECTIVE}) e LEFT JOIN schedules s USING (kind, subject_id)"
+            " WHERE s.due_at IS NULL"
+        )
+        following = _Following(now)
+        database.run_many(
+            "INSERT INTO schedules (kind, subject_id, cron_expression, due_at) VALUES (?, ?, ?, ?)",
+            [(*row, following.of(row["cron_expression"])) for row in new],
+        )
+
+    def _fire_due(self, now: Timestamp) -> None:
+        database, following = self._context.store.database, _Following(now)
+        missed_before = later(now, -_SECONDS_OF_GRACE)
+        for row in database.rows("SELECT * FROM schedules WHERE due_at <= ? ORDER BY due_at, kind, subject_id", now):
+            scheduled = Scheduled(row["kind"], row["subject_id"], row["cron_expression"])
+            database.run(
+                "UPDATE schedules SET due_at = ? WHERE kind = ? AND subject_id = ?",
+                following.of(scheduled.cron_expression),
+                scheduled.kind,
+                scheduled.subject_id,
+            )
+            if row["due_at"] < missed_before:
+                log.info("Missed: %s of %s at %s", scheduled.kind, scheduled.subject_id, row["due_at"])
+            elif not schedules.start(self._context, scheduled, row["due_at"]):
+                log.info("Not begun: %s of %s is not over yet", scheduled.kind, scheduled.subject_id)
+
+
+class _Following:
+    """
+    When expressions come next, each computed but once: many have the same.
+
+    :param now: After when.
+    """
+
+    def __init__(self, now: Timestamp) -> None:
+        self._now = now
+        self._known: dict[str, Timestamp] = {}
+
+    def of(self, expression: str) -> Timestamp:
+        """Give the next time of an expression, in UTC."""
+        if expression not in self._known:
+            self._known[expression] = next_time(expression, self._now)
+        return self._known[expression]
+
+
+def next_time(expression: str, after: Timestamp) -> Timestamp:
+    """
+    Tell when a cron expression comes next.
+
+    :param expression: Five fields, in UTC.
+    :param after: Not before this, nor at it.
+    """
+    # On first use, as where expressions are checked.
+    from croniter import CroniterBadDateError, croniter
+
+    try:
+        return as_timestamp(croniter(expression, as_datetime(after)).get_next(datetime))
+    except CroniterBadDateError:
+        return _NEVER

@@ -1,0 +1,105 @@
+"""What runs by itself, and when: whose cron expression counts for what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_datapipe.api.models.transforms import Materialization
+from datapipe_local.service import jobs, orchestrations
+from datapipe_local.store.records import JobKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from datapipe_local.clock import Timestamp
+    from datapipe_local.service.context import Context
+    from datapipe_local.store.database import Database
+
+#: How often an ELT sync is loaded that says nothing of it.
+DAILY = "0 0 * * *"
+#: The kind of schedule that makes runs of an orchestration; the other kinds are those of jobs.
+ORCHESTRATION = "orchestration"
+
+#: A query of all that has a schedule: ``kind``, ``subject_id``, ``cron_expression``.
+EFFECTIVE = f"""
+    SELECT '{JobKind.ELT_STREAM_RUN}' AS kind, s.id AS subject_id,
+        coalesce(s.sync_interval, y.sync_interval, '{DAILY}') AS cron_expression
+    FROM elt_streams s JOIN elt_syncs y ON y.id = s.elt_sync_id
+    WHERE y.enabled AND (s.sync_interval IS NOT NULL OR y.orchestration_workflow_id IS NULL)
+    UNION ALL
+    SELECT '{JobKind.MATERIALIZATION}', id, cron_expression FROM transforms
+    WHERE deleted_at IS NULL AND published_version_id IS NOT NULL AND materialization = '{Materialization.TABLE}'
+        AND cron_expression IS NOT NULL AND orchestration_workflow_id IS NULL
+    UNION ALL
+    SELECT '{JobKind.REVERSE_ETL_SYNC_RUN}', id, sync_interval FROM reverse_etl_syncs
+    WHERE enabled AND sync_interval IS NOT NULL AND orchestration_workflow_id IS NULL
+    UNION ALL
+    SELECT '{ORCHESTRATION}', id, cron_schedule FROM orchestrations
+"""  # noqa: S608 - our own words
+# What that query reads: a change of anything else changes no schedule.
+_READ = {
+    "elt_syncs": ("enabled", "orchestration_workflow_id", "sync_interval"),
+    "elt_streams": ("elt_sync_id", "sync_interval"),
+    "transforms": (
+        "deleted_at",
+        "published_version_id",
+        "materialization",
+        "cron_expression",
+        "orchestration_workflow_id",
+    ),
+    "reverse_etl_syncs": ("enabled", "sync_interval", "orchestration_workflow_id"),
+    "orchestrations": ("cron_schedule",),
+}
+
+
+class Scheduled(NamedTuple):
+    """Something that runs by itself."""
+
+    kind: str
+    subject_id: str
+    cron_expression: str
+
+
+def effective(context: Context) -> list[Scheduled]:
+    """Give all that runs by itself."""
+    return [Scheduled(*row) for row in context.store.database.rows(EFFECTIVE)]
+
+
+def watch(database: Database, changed: Callable[[], None]) -> None:
+    """
+    Be told whenever :func:`effective` may give something else than before.
+
+    :param database: Where.
+    :param changed: Is called within the transaction of the change, which may still be undone. It must not use the
+        database.
+    """
+    database.define("schedules_changed", 0, changed)
+    for table, columns in _READ.items():
+        really = " OR ".join(f"OLD.{column} IS NOT NEW.{column}" for column in columns)
+        for name, event, condition in (
+            ("added", "INSERT", "TRUE"),
+            ("updated", f"UPDATE OF {', '.join(columns)}", really),
+            ("removed", "DELETE", "TRUE"),
+        ):
+            database.script(
+                f"CREATE TEMP TRIGGER IF NOT EXISTS schedules_{name}_{table} AFTER {event} ON main.{table}"
+                f" WHEN {condition} BEGIN SELECT schedules_changed(); END;"
+            )
+
+
+def start(context: Context, scheduled: Scheduled, due_at: Timestamp) -> bool:
+    """
+    Have something run, unless a run of it is going or scheduled.
+
+    :param context: The service.
+    :param scheduled: What.
+    :param due_at: When it was due.
+    :return: Whether it runs.
+    """
+    if scheduled.kind == ORCHESTRATION:
+        return orchestrations.start_scheduled(context, scheduled.subject_id, due_at)
+    kind = JobKind(scheduled.kind)
+    if jobs.get(context, kind, scheduled.subject_id) is not None:
+        return False
+    jobs.add(context, kind, scheduled.subject_id, context.clock.now())
+    return True

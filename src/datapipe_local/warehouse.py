@@ -1,4 +1,4 @@
-"""The warehouse: a DuckDB file. The only module that talks to DuckDB."""
+"""The warehouse: a DuckDB file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     @property
     def sql(self) -> str:
         """The place as SQL names it."""
-        return f"{_quoted(self.schema)}.{_quoted(self.name)}"
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
 
 
 class Column(NamedTuple):
@@ -96,6 +96,8 @@ class Warehouse:
             )
         except duckdb.Error as error:
             raise SetupError(f"Cannot open the warehouse {path}: {one_line(error)}") from error
+        #: A folder for what is needed on the way.
+        self.scratch = scratch
         self._busy: set[duckdb.DuckDBPyConnection] = set()
         self._guard = threading.Lock()
         self._schemas = threading.Lock()
@@ -119,39 +121,18 @@ class Warehouse:
 
     def clear(self) -> None:
         """Remove everything."""
-        with self._cursor() as cursor, _transaction(cursor):
+        with self.cursor() as cursor, transaction(cursor):
             tables = cursor.execute(
                 "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'main'"
             ).fetchall()
             for schema, name in tables:
-                _drop(cursor, Place(schema, name))
+                drop(cursor, Place(schema, name))
             schemas = cursor.execute(
                 "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database() AND NOT internal"
             ).fetchall()
             for (schema,) in schemas:
                 if schema != "main":
-                    cursor.execute(f"DROP SCHEMA {_quoted(schema)} CASCADE")
-
-    def load(self, place: Place, scan: Scan) -> int:
-        """
-        Replace a table by what is in a file.
-
-        The types of a CSV file's columns are inferred from its beginning; if a later row does not fit them, from
-        the whole file.
-
-        :param place: The table; it need not exist.
-        :param scan: The file.
-        :return: The number of rows.
-        :raises WarehouseError: the file cannot be read; the table is as it was.
-        """
-        self._create_schema(place.schema)
-        with self._cursor() as cursor:
-            try:
-                return self._load(cursor, place, scan.sql())
-            except (duckdb.ConversionException, duckdb.InvalidInputException):
-                if scan.reader != "read_csv" or "sample_size" in scan.options:
-                    raise
-            return self._load(cursor, place, scan.sql(sample_size=-1))
+                    cursor.execute(f"DROP SCHEMA {quoted(schema)} CASCADE")
 
     def create_view(self, place: Place, query: str, *, instead_of: Place | None = None) -> None:
         """
@@ -162,10 +143,10 @@ class Warehouse:
         :param instead_of: Another table or view, which goes at the same instant.
         :raises WarehouseError: DuckDB refuses the query; everything is as it was.
         """
-        self._create_schema(place.schema)
-        with self._cursor() as cursor, _transaction(cursor):
+        self.create_schema(place.schema)
+        with self.cursor() as cursor, transaction(cursor):
             for old in {instead_of or place, place}:
-                _drop(cursor, old)
+                drop(cursor, old)
             cursor.execute(f"CREATE VIEW {place.sql} AS {query}")
             # Only now all of the query is bound, and its errors come to light.
             cursor.execute(f"DESCRIBE {place.sql}")
@@ -179,9 +160,9 @@ class Warehouse:
         :param publication: Tells builds of the same table apart.
         :raises WarehouseError: the query fails.
         """
-        self._create_schema(place.schema)
+        self.create_schema(place.schema)
         unfinished = Unfinished(Place(place.schema, f"{_UNFINISHED}{place.name}_{publication}"), place)
-        with self._cursor() as cursor:
+        with self.cursor() as cursor:
             cursor.execute(f"CREATE OR REPLACE TABLE {unfinished.built.sql} AS {query}")
         return unfinished
 
@@ -192,15 +173,15 @@ class Warehouse:
         :param unfinished: What :meth:`build` gave.
         :param instead_of: Another table or view, which goes at the same instant.
         """
-        with self._cursor() as cursor, _transaction(cursor):
+        with self.cursor() as cursor, transaction(cursor):
             for old in {instead_of or unfinished.place, unfinished.place}:
-                _drop(cursor, old)
-            cursor.execute(f"ALTER TABLE {unfinished.built.sql} RENAME TO {_quoted(unfinished.place.name)}")
+                drop(cursor, old)
+            cursor.execute(f"ALTER TABLE {unfinished.built.sql} RENAME TO {quoted(unfinished.place.name)}")
 
     def drop(self, place: Place) -> None:
         """Remove a table or view, if there is one."""
-        with self._cursor() as cursor, _transaction(cursor):
-            _drop(cursor, place)
+        with self.cursor() as cursor, transaction(cursor):
+            drop(cursor, place)
 
     def discard(self, unfinished: Unfinished) -> None:
         """Remove a table that was built for nothing."""
@@ -208,7 +189,7 @@ class Warehouse:
 
     def discard_all_unfinished(self) -> None:
         """Remove what a process that was killed has left."""
-        with self._cursor() as cursor:
+        with self.cursor() as cursor:
             left = cursor.execute(
                 "SELECT schema_name, table_name FROM duckdb_tables() WHERE starts_with(table_name, ?)", [_UNFINISHED]
             ).fetchall()
@@ -221,7 +202,7 @@ class Warehouse:
 
         :raises WarehouseError: it is not.
         """
-        with self._cursor() as cursor:
+        with self.cursor() as cursor:
             statements = cursor.extract_statements(query)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise WarehouseError("The SQL must be a single SELECT.")
@@ -232,7 +213,7 @@ class Warehouse:
 
         :raises WarehouseError: DuckDB refuses it.
         """
-        with self._cursor() as cursor:
+        with self.cursor() as cursor:
             described = cursor.execute(f"DESCRIBE {query}").fetchall()
         return [Column(name, kind, null == "YES") for name, kind, null, *_ in described]
 
@@ -242,8 +223,8 @@ class Warehouse:
 
         :raises WarehouseError: it is gone, or its query fails.
         """
-        with self._cursor() as cursor:
-            return _number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted
+        with self.cursor() as cursor:
+            return number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted
 
     def distinct_rows(
         self, place: Place, columns: Sequence[str], keys: Sequence[str], batch: int
@@ -262,36 +243,48 @@ class Warehouse:
         kinds = {column.name: column.type for column in self.columns(f"FROM {place.sql}")}
         shown = [_as_json_can(name, kinds[name]) for name in columns]
         nested = [index for index, name in enumerate(columns) if _NESTED.match(kinds[name])]
-        only = f"DISTINCT ON ({', '.join(map(_quoted, keys))})" if keys else ""
-        order = f"ORDER BY {', '.join(map(_quoted, columns))}" if keys else ""
-        with self._cursor() as cursor:
+        only = f"DISTINCT ON ({', '.join(map(quoted, keys))})" if keys else ""
+        order = f"ORDER BY {', '.join(map(quoted, columns))}" if keys else ""
+        with self.cursor() as cursor:
             cursor.execute(f"SELECT {only} {', '.join(shown)} FROM {place.sql} {order}")  # noqa: S608 - quoted
             while rows := cursor.fetchmany(batch):
                 yield [_with_nested(row, nested) for row in rows] if nested else rows
 
-    def _load(self, cursor: duckdb.DuckDBPyConnection, place: Place, scan: str) -> int:
-        return _number(cursor.execute(f"CREATE OR REPLACE TABLE {place.sql} AS SELECT * FROM {scan}"))  # noqa: S608 - quoted
-
-    def _create_schema(self, schema: str) -> None:
+    def create_schema(self, schema: str) -> None:
+        """See to it that there is a schema."""
         # Two threads that create the same schema at once: DuckDB fails one of them.
-        with self._schemas, self._cursor() as cursor:
-            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(schema)}")
+        with self._schemas, self.cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
 
     @contextmanager
-    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        with self._guard:
-            if self._closing:
-                raise WarehouseError("The service is stopping.")
-            cursor = self._connection.cursor()
-            self._busy.add(cursor)
-        try:
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """
+        Give what statements are executed with, one after the other.
+
+        :raises WarehouseError: for whatever DuckDB refuses in the block.
+        """
+        with self.watched(self._connection.cursor()) as cursor:
             yield cursor
+
+    @contextmanager
+    def watched(self, connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+        """
+        Have :meth:`interrupt` break off what a connection does, and close it in the end.
+
+        :raises WarehouseError: for whatever DuckDB refuses in the block.
+        """
+        try:
+            with self._guard:
+                if self._closing:
+                    raise WarehouseError("The service is stopping.")
+                self._busy.add(connection)
+            yield connection
         except duckdb.Error as error:
             raise WarehouseError(one_line(error)) from error
         finally:
             with self._guard:
-                self._busy.discard(cursor)
-            cursor.close()
+                self._busy.discard(connection)
+            connection.close()
 
 
 class Unfinished(NamedTuple):
@@ -313,7 +306,8 @@ def one_line(error: duckdb.Error) -> str:
 
 
 @contextmanager
-def _transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Do all of the block or nothing of it."""
     cursor.execute("BEGIN")
     try:
         yield
@@ -323,28 +317,30 @@ def _transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     cursor.execute("COMMIT")
 
 
-def _drop(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
+def drop(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
+    """Remove a table or view, if there is one."""
     # DROP TABLE refuses a view and DROP VIEW a table, with IF EXISTS too.
     found = cursor.execute(
         "SELECT table_type FROM information_schema.tables"
-        " WHERE lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
+        " WHERE table_catalog = current_database() AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
         [*place],
     ).fetchone()
     if found:
         cursor.execute(f"DROP {'VIEW' if found[0] == 'VIEW' else 'TABLE'} {place.sql}")
 
 
-def _number(result: duckdb.DuckDBPyConnection) -> int:
+def number(result: duckdb.DuckDBPyConnection) -> int:
+    """Give the first column of the first row."""
     row = result.fetchone()
     return int(row[0]) if row else 0
 
 
 def _as_json_can(column: str, kind: str) -> str:
     """Give a column so that it arrives as a plain value: DuckDB needs pytz to hand out times with a zone."""
-    quoted = _quoted(column)
+    named = quoted(column)
     if kind == "TIMESTAMP WITH TIME ZONE":
-        return f"strftime(timezone('UTC', {quoted}), '%Y-%m-%dT%H:%M:%S.%gZ')"
-    return f"to_json({quoted})::VARCHAR" if _NESTED.match(kind) else quoted
+        return f"strftime(timezone('UTC', {named}), '%Y-%m-%dT%H:%M:%S.%gZ')"
+    return f"to_json({named})::VARCHAR" if _NESTED.match(kind) else named
 
 
 def _with_nested(row: tuple[Any, ...], nested: Sequence[int]) -> tuple[Any, ...]:
@@ -355,7 +351,8 @@ def _with_nested(row: tuple[Any, ...], nested: Sequence[int]) -> tuple[Any, ...]
     return tuple(values)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Give a name as SQL names it, whatever is in it."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -9,6 +9,7 @@ from airflow_provider_datapipe.api.models.elt_syncs import FullSyncTrigger, Oper
 from datapipe_local import sources
 from datapipe_local.clock import later
 from datapipe_local.errors import RunError
+from datapipe_local.loads import Loads
 from datapipe_local.service import connections, elt_streams, elt_syncs, jobs
 from datapipe_local.store.records import EltStreamRun
 from datapipe_local.warehouse import Place, WarehouseError
@@ -85,7 +86,7 @@ class StreamLoader:
         place = Place(sync.destination_schema_name, stream.name)
         with source.fetch(stream.origin, self._scratch) as fetched:
             try:
-                return Loaded(self._context.warehouse.load(place, fetched.scan), fetched.size)
+                return Loaded(Loads(self._context.warehouse).whole(place, fetched.scan), fetched.size)
             except WarehouseError as error:
                 # The reader sees an unpacked copy; a person looks for the file that was declared.
                 said = str(error).replace(str(fetched.scan.path), fetched.name)

@@ -82,7 +82,7 @@ class FilesSource:
         """
         try:
             with os.scandir(self._folder) as entries:
-                files = sorted(entry.name for entry in entries if not entry.name.startswith(".") and entry.is_file())
+                files = sorted(entry.name for entry in entries if _is_offered(entry))
         except PermissionError as error:
             raise SourceError(
                 f"The folder {self._folder} may not be read: give this user the right to.", lost_access=True
@@ -138,6 +138,11 @@ class FilesSource:
             alias.symlink_to(path.absolute())
             return alias
         return path
+
+
+def _is_offered(entry: os.DirEntry[str]) -> bool:
+    # What is not printable cannot stand in an answer either.
+    return not entry.name.startswith(".") and entry.name.isprintable() and entry.is_file()
 
 
 def _unpack(path: Path, folder: Path) -> Path:

@@ -15,6 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from datapipe_local.errors import RunError
+from datapipe_local.loads import Loads
 from datapipe_local.sources.files import FileOrigin, FilesSource
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError
 
@@ -49,7 +50,7 @@ def zip_up(path: Path, *members: str) -> None:
 def loaded(tmp_path: Path, warehouse: Warehouse, **origin: Any) -> Iterator[int]:
     source = FilesSource({"path": str(tmp_path)})
     with source.fetch(FileOrigin(**origin).model_dump(exclude_none=True), tmp_path / "scratch") as fetched:
-        yield warehouse.load(PLACE, fetched.scan)
+        yield Loads(warehouse).whole(PLACE, fetched.scan)
     # Nothing that was unpacked is left.
     assert list((tmp_path / "scratch").glob("tmp*")) == []
 

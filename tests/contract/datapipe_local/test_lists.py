@@ -1,0 +1,142 @@
+"""Every list that has pages: its order, and that pages of any size give all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.datapipe_local.api import Api
+from tests.contract.interface_table import ROWS
+from tests.support.local_service import LocalService
+
+Json = dict[str, Any]
+NUMBER = 5
+#: Not in the order of the alphabet.
+NAMES = ["m", "B", "z", "a", "K"]
+#: The lists, the query that each needs, and what their entries are sorted by.
+ORDERS = {
+    "/connections": ({}, "created_at"),
+    "/elt_streams": ({}, "created_at"),
+    "/elt_stream_runs": ({"elt_stream_id": "stream_0"}, "-started_at"),
+    "/elt_syncs": ({}, "created_at"),
+    "/elt_syncs/{id}/available_source_streams": ({}, "name"),
+    "/integrations": ({}, "id"),
+    "/orchestration_runs": ({}, "-due_at"),
+    "/orchestrations": ({}, "name"),
+    "/reverse_etl_sync_runs": ({"reverse_etl_sync_id": "reverse_0"}, "-started_at"),
+    "/reverse_etl_syncs": ({}, "created_at"),
+    "/transforms": ({}, "created_at"),
+    "/transforms/{id}/versions": ({}, "-created_at"),
+}
+IDS = {"/elt_syncs/{id}/available_source_streams": "sync_0", "/transforms/{id}/versions": "transform_0"}
+
+
+@pytest.fixture(scope="module")
+def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+    folder = tmp_path_factory.mktemp("lists")
+    with LocalService(seed(folder)) as service:
+        api = Api(service)
+        fill(api)
+        yield api
+        assert "Traceback" not in service.log
+
+
+def seed(folder: Path) -> Json:
+    for number in range(NUMBER):
+        (folder / f"rows_{number}.csv").write_text("id\n1\n")
+    mapping = {"source_property_id": "x", "destination_property_id": "x", "primary_key": True}
+    return {
+        "connections": [
+            *(
+                {"id": f"data_{n}", "integration_id": "files", "label": f"Data {n}", "settings": {"path": str(folder)}}
+                for n in range(NUMBER)
+            ),
+            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+        ],
+        "orchestrations": [
+            {"id": f"o_{n}", "name": name, "cron_schedule": "0 2 * * *"} for n, name in enumerate(NAMES)
+        ],
+        "elt_syncs": [
+            {
+                "id": f"sync_{n}",
+                "connection_id": "data_0",
+                "destination_schema_name": f"schema_{n}",
+                "source_streams": [{"id": f"stream_{n}", "name": f"rows_{n}", "file": f"rows_{n}.csv"}],
+            }
+            for n in range(NUMBER)
+        ],
+        "transforms": [
+            {"id": f"transform_{n}", "name": f"t_{n}", "sql_template": "SELECT 1 AS x", "publish": True}
+            for n in range(NUMBER)
+        ],
+        "reverse_etl_syncs": [
+            {
+                "id": f"reverse_{n}",
+                "source_id": f"transform_{n}",
+                "destination_connection_id": "out",
+                "object_type_id": f"ones_{n}",
+                "operation": {"mode": "upsert", "mappings": [mapping]},
+            }
+            for n in range(NUMBER)
+        ],
+    }
+
+
+def fill(api: Api) -> None:
+    """Have something in the lists that no seed can fill."""
+    for number in range(NUMBER):
+        api.run_stream("stream_0")
+        api.run_reverse("reverse_0")
+        api.post(f"/orchestrations/o_{number}/request_run")
+        changed = api.client.patch("/transforms/transform_0", json={"sql_template": f"SELECT {number} + 1 AS x"})
+        assert changed.status_code == 200, changed.text
+
+
+def walk(api: Api, path: str, query: Json, limit: int) -> list[Json]:
+    """Give a whole list, page by page."""
+    found: list[Json] = []
+    after: Json = {}
+    while True:
+        page = api.get(path, **query, **after, limit=limit)
+        assert page["hasMore"] is page["has_more"]
+        assert page.get("nextCursor") == page.get("next_cursor")
+        assert ("next_cursor" in page) is page["has_more"]
+        assert len(page["data"]) == limit or not page["has_more"]
+        found += page["data"]
+        if not page["has_more"]:
+            return found
+        after = {"starting_after": page["next_cursor"]}
+
+
+def test_no_list_is_left_out() -> None:
+    assert {row.path for row in ROWS if row.success == "page"} == ORDERS.keys()
+
+
+@pytest.mark.parametrize("path", ORDERS)
+def test_a_list_has_its_order_in_pages_of_any_size(api: Api, path: str) -> None:
+    query, order = ORDERS[path]
+    address = path.replace("{id}", IDS.get(path, ""))
+    whole = walk(api, address, query, 100)
+    assert len(whole) >= (2 if path == "/integrations" else NUMBER)
+    values = [str(entry[order.removeprefix("-")]).lower() for entry in whole]
+    assert values == sorted(values, reverse=order.startswith("-"))
+    for limit in (1, 2, 3, len(whole)):
+        assert walk(api, address, query, limit) == whole
+    assert len(api.get(address, **query)["data"]) == min(10, len(whole))
+
+
+@pytest.mark.parametrize("path", ["/elt_stream_runs", "/reverse_etl_sync_runs"])
+def test_runs_can_be_listed_from_the_oldest(api: Api, path: str) -> None:
+    query, _ = ORDERS[path]
+    newest_first = walk(api, path, query, 2)
+    oldest_first = walk(api, path, {**query, "sort_direction": "asc"}, 2)
+    assert oldest_first == newest_first[::-1]
+    assert len(oldest_first) == NUMBER
+    # The cursor means: the first run after.
+    for run, following in zip(oldest_first, oldest_first[1:], strict=False):
+        page = api.get(path, **query, starting_after=run["id"], limit=1, sort_direction="asc")
+        assert page["data"] == [following]
+    assert api.get(path, **query, starting_after=oldest_first[-1]["id"], sort_direction="asc")["data"] == []

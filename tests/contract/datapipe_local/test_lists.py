@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def test_runs_can_be_listed_from_the_oldest(api: Api, path: str) -> None:
     assert oldest_first == newest_first[::-1]
     assert len(oldest_first) == NUMBER
     # The cursor means: the first run after.
-    for run, following in zip(oldest_first, oldest_first[1:], strict=False):
+    for run, following in pairwise(oldest_first):
         page = api.get(path, **query, starting_after=run["id"], limit=1, sort_direction="asc")
         assert page["data"] == [following]
     assert api.get(path, **query, starting_after=oldest_first[-1]["id"], sort_direction="asc")["data"] == []

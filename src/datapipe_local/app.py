@@ -75,12 +75,13 @@ def interface_routes() -> list[BaseRoute]:
 
 
 @contextmanager
-def running_app(home: Home, *, with_control: bool = False) -> Iterator[FastAPI]:
+def running_app(home: Home, *, with_control: bool = False, with_schedules: bool = True) -> Iterator[FastAPI]:
     """
     Open a home, have its engine work, and give the app that answers for it.
 
     :param home: An initialised home, locked by this process.
     :param with_control: Have a control plane, too.
+    :param with_schedules: Have what has a schedule run by itself.
     :raises SetupError: something in it cannot be opened.
     """
     # What a killed process has left there is of no use to anybody.
@@ -97,6 +98,7 @@ def running_app(home: Home, *, with_control: bool = False) -> Iterator[FastAPI]:
             JobKind.MATERIALIZATION: Materializer(context),
             JobKind.REVERSE_ETL_SYNC_RUN: RecordSender(context),
         },
+        schedules=with_schedules,
     )
     control = _control(context, engine, home) if with_control else None
     engine.start()

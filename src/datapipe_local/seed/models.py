@@ -10,8 +10,9 @@ Seconds = float | int
 
 
 class RunSettings(Strict):
-    """How runs behave; in seconds."""
+    """How runs behave; times in seconds."""
 
+    schedules: bool = True
     scheduling_delay: Seconds = Field(default=0, ge=0, le=3600)
     minimum_duration: Seconds = Field(default=0, ge=0, le=3600)
 

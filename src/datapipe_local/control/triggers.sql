@@ -2,9 +2,10 @@
 -- The triggers are this connection's own, so that a service without the control plane has none of them.
 
 CREATE TEMP TRIGGER journal_job_added AFTER INSERT ON main.jobs
--- A publication has its row already, from the trigger below.
-WHEN NEW.kind <> 'materialization' OR NEW.orchestration_run_id IS NOT NULL OR NOT EXISTS (
-    SELECT 1 FROM journal_runs WHERE kind = 'transform' AND resource_id = NEW.subject_id AND finished_at IS NULL)
+-- A query preview is no run. A publication has its row already, from the trigger below.
+WHEN NEW.kind <> 'query_preview' AND (
+    NEW.kind <> 'materialization' OR NEW.orchestration_run_id IS NOT NULL OR NOT EXISTS (
+        SELECT 1 FROM journal_runs WHERE kind = 'transform' AND resource_id = NEW.subject_id AND finished_at IS NULL))
 BEGIN
     INSERT INTO journal_runs (kind, resource_id, trigger, request, orchestration_run_id, requested_at, status, job)
     VALUES (

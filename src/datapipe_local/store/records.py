@@ -17,6 +17,7 @@ class JobKind(StrEnum):
     ELT_STREAM_RUN = "elt_stream_run"
     MATERIALIZATION = "materialization"
     REVERSE_ETL_SYNC_RUN = "reverse_etl_sync_run"
+    QUERY_PREVIEW = "query_preview"
 
 
 class ItemState(StrEnum):
@@ -121,6 +122,7 @@ class EltStream:
     enabled_history_table: bool = False
     full_refresh_requested: bool = False
     loaded: bool = False
+    rows_so_far: int = 0
     created_at: Timestamp
     updated_at: Timestamp
 
@@ -156,13 +158,21 @@ class CustomReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Transform:
-    """A SQL model, and what stands in the warehouse for it (``object_...``)."""
+    """
+    A SQL model, and what stands in the warehouse for it (``object_...``).
+
+    Once it is published, its name, folder and materialization are those that it was published with; ``next_...``
+    are those that it was given since.
+    """
 
     id: str
     name: str
     folder_path: str
     status: str
     materialization: str
+    next_name: str | None = None
+    next_folder_path: str | None = None
+    next_materialization: str | None = None
     documentation: str | None = None
     latest_version_id: str
     published_version_id: str | None = None

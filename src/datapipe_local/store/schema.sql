@@ -94,6 +94,7 @@ CREATE TABLE elt_streams (
     enabled_history_table INTEGER NOT NULL,
     full_refresh_requested INTEGER NOT NULL,
     loaded INTEGER NOT NULL,                  -- the warehouse has its table
+    rows_so_far INTEGER NOT NULL,             -- of a first load in slices: those that the table has; else 0
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     UNIQUE (elt_sync_id, name)
@@ -117,6 +118,21 @@ CREATE TABLE elt_stream_runs (
     UNIQUE (elt_stream_id, started_at)        -- the two make the id; the list is read along it
 );
 
+-- The tables that a sync has made, also those whose streams are gone.
+CREATE TABLE elt_tables (
+    elt_sync_id TEXT NOT NULL REFERENCES elt_syncs (id) ON DELETE CASCADE,
+    schema_name TEXT NOT NULL COLLATE NOCASE,
+    name TEXT NOT NULL COLLATE NOCASE,
+    PRIMARY KEY (elt_sync_id, name)
+) WITHOUT ROWID;
+
+-- Tables that are to be dropped: promised, and not yet done.
+CREATE TABLE doomed_tables (
+    schema_name TEXT NOT NULL COLLATE NOCASE,
+    name TEXT NOT NULL COLLATE NOCASE,
+    PRIMARY KEY (schema_name, name)
+) WITHOUT ROWID;
+
 CREATE TABLE custom_reports (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -135,6 +151,9 @@ CREATE TABLE transforms (
     folder_path TEXT NOT NULL,
     status TEXT NOT NULL,
     materialization TEXT NOT NULL,
+    next_name TEXT,                           -- of what is published: what it is called, where it is and what it is
+    next_folder_path TEXT,                    -- once it is published again, where that differs
+    next_materialization TEXT,
     documentation TEXT,
     latest_version_id TEXT NOT NULL,
     published_version_id TEXT,

@@ -1,37 +1,55 @@
-"""Where reverse ETL writes: one module per kind of destination."""
+"""Where reverse ETL writes: for each kind of destination what it offers, and what writes to it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datapipe_local.destinations.settings import HttpSettings, JsonLinesSettings
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from datapipe_local.destinations.settings import DestinationSettings, HttpSettings, JsonLinesSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from datapipe_local.destinations.base import Destination
+    from datapipe_local.destinations.base import Destination, Target
+    from datapipe_local.destinations.offers import Offer
     from datapipe_local.store.records import Connection
-    from datapipe_local.strict import Strict
 
 #: What connections are told, by integration id.
-DESTINATIONS: dict[str, type[Strict]] = {"http": HttpSettings, "jsonl": JsonLinesSettings}
+DESTINATIONS: dict[str, type[DestinationSettings]] = {"http": HttpSettings, "jsonl": JsonLinesSettings}
+
+
+def offer(connection: Connection) -> Offer:
+    """Give what the destination that a connection leads to has to offer."""
+    if connection.integration_id == "http":
+        from datapipe_local.destinations.http_offer import HttpOffer
+
+        return HttpOffer()
+    from datapipe_local.destinations.jsonl_offer import JsonLinesOffer
+
+    return JsonLinesOffer(connection.settings)
 
 
 def connect(
-    connection: Connection, object_type_id: str, *, checkpoint: str | None, pause: Callable[[float], None]
+    connection: Connection, target: Target, *, checkpoint: str | None, pause: Callable[[float], None]
 ) -> Destination:
     """
     Give the destination that a connection leads to, for one run.
 
     :param connection: The connection.
-    :param object_type_id: What is written there.
+    :param target: What is written there, and how.
     :param checkpoint: How far the run got in another process.
     :param pause: Waits that many seconds, or raises when the service stops.
+    :raises RunError: nothing can be written there.
     """
     if connection.integration_id == "http":
         from datapipe_local.destinations.http import HttpDestination
 
-        return HttpDestination(connection.settings, object_type_id, pause)
-    from datapipe_local.destinations.jsonl import JsonLinesDestination
+        return HttpDestination(connection.settings, target, pause)
+    from datapipe_local.destinations.jsonl import JsonLinesLog
+    from datapipe_local.destinations.jsonl_offer import file_of
+    from datapipe_local.destinations.jsonl_table import JsonLinesTable
 
-    return JsonLinesDestination(connection.settings, object_type_id, checkpoint)
+    path = file_of(connection.settings, target.object_type_id, target.settings)
+    if target.mode == OperationName.INSERT:
+        return JsonLinesLog(path, checkpoint)
+    return JsonLinesTable(path, target.sync_id, target.mode, checkpoint)

@@ -1,53 +1,76 @@
-"""HTTP endpoints: a POST per record."""
+"""HTTP endpoints: a request per record."""
+
+from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx
 
-from datapipe_local.destinations.base import Record
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from datapipe_local.destinations.base import ABSENT
 from datapipe_local.destinations.settings import HttpSettings
 from datapipe_local.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from datapipe_local.destinations.base import Outcome, Record, Target
 
 _TRIES = 5
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 30.0
 _SECONDS_FOR_AN_ANSWER = 30.0
 _LONGEST_REASON = 300
+_NO_ADDRESS = "A record with this key can have no address of its own."
+_GONE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 
 class HttpDestination:
     """
-    The address ``<url>/<object type>``: each record is POSTed there as one JSON object.
+    The address ``<url>/<object type>`` of all records, and below it one for each, by its key.
+
+    Unless the sync's settings say otherwise, each record is POSTed to the address of all, and with ``update``
+    PATCHed at its own. What is gone is DELETEd at its own.
 
     2xx takes the record. 4xx refuses it, for good, but for 408 and 429, which ask to try again, as does 5xx; so
     does a connection that fails. ``Retry-After`` is honoured up to half a minute. One request at a time, on one
     connection. A process that is killed sends at most the record again whose answer it had not noted.
 
     :param settings: As :class:`~datapipe_local.destinations.settings.HttpSettings` describes.
-    :param object_type_id: What the records are.
+    :param target: What is written, and how.
     :param pause: Waits before another try.
     """
 
     batch_size = 1
 
-    def __init__(self, settings: dict[str, Any], object_type_id: str, pause: Callable[[float], None]) -> None:
+    def __init__(self, settings: dict[str, Any], target: Target, pause: Callable[[float], None]) -> None:
         url = HttpSettings.model_validate(settings).url.rstrip("/")
-        self._url = f"{url}/{quote(object_type_id, safe='')}"
+        self._url = f"{url}/{quote(target.object_type_id, safe='')}"
         self._pause = pause
+        self._updates = target.mode == OperationName.UPDATE
+        self._by_key = target.settings.get("address", "record" if self._updates else "collection") == "record"
+        self._method = target.settings.get("method", "PATCH" if self._by_key else "POST")
         # A proxy of the environment cannot reach this machine's own addresses.
         self._client = httpx.Client(timeout=_SECONDS_FOR_AN_ANSWER, trust_env=not _is_local(url))
 
-    def send(self, records: Sequence[Record]) -> list[str | None]:
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        POST records.
+        Send records.
 
         :raises RunError: the endpoint cannot be reached, or answers what no endpoint should.
         """
-        return [self._send(record) for record in records]
+        return [self._sent(record) for record in records]
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        DELETE records.
+
+        :raises RunError: the endpoint cannot be reached, or answers what no endpoint should.
+        """
+        return [self._deleted(record) for record in records]
 
     def checkpoint(self) -> None:
         """There is none: the endpoint has what it took."""
@@ -56,26 +79,46 @@ class HttpDestination:
         """Close the connection."""
         self._client.close()
 
-    def _send(self, record: Record) -> str | None:
+    def _sent(self, record: Record) -> Outcome:
+        url = self._address(record) if self._by_key else self._url
+        if url is None:
+            return _NO_ADDRESS
+        answer = self._answered(self._method, url, record, record.properties)
+        if self._updates and self._by_key and answer.status_code in _GONE:
+            return ABSENT
+        return None if answer.is_success else _reason(answer)
+
+    def _deleted(self, record: Record) -> Outcome:
+        url = self._address(record)
+        if url is None:
+            return _NO_ADDRESS
+        answer = self._answered("DELETE", url, record, None)
+        return None if answer.is_success or answer.status_code in _GONE else _reason(answer)
+
+    def _address(self, record: Record) -> str | None:
+        # Such a path would lead to the address of all records, or above.
+        key = record.record_id
+        return None if key in ("", ".", "..") else f"{self._url}/{quote(key, safe='')}"
+
+    def _answered(self, method: str, url: str, record: Record, properties: dict[str, Any] | None) -> httpx.Response:
+        """Give an answer that takes or refuses a record."""
         said, wait = "", 0.0
         for number in range(_TRIES):
             if number:
                 self._pause(min(wait, _LONGEST_WAIT))
             wait = _FIRST_WAIT * 2**number
             try:
-                answer = self._client.post(self._url, json=record.properties)
+                answer = self._client.request(method, url, json=properties)
             except httpx.TransportError as error:
                 said = f"could not be reached ({str(error) or type(error).__name__})"
                 continue
             status = answer.status_code
-            if answer.is_success:
-                return None
             said = f"answered {_phrase(status)}"
             if answer.is_server_error or status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS):
                 wait = _retry_after(answer) or wait
                 continue
-            if answer.is_client_error:
-                return _reason(answer)
+            if answer.is_success or answer.is_client_error:
+                return answer
             # Neither taken nor refused: to follow a redirect would send the data elsewhere.
             break
         raise RunError(

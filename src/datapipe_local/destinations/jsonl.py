@@ -1,69 +1,126 @@
-"""JSON Lines files: a record is appended as a line."""
+"""JSON Lines files, of which a sync appends lines."""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+import threading
+from typing import TYPE_CHECKING, Any
 
-from datapipe_local.destinations.base import Record
-from datapipe_local.destinations.settings import JsonLinesSettings
 from datapipe_local.errors import RunError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
-class JsonLinesDestination:
+    from datapipe_local.destinations.base import Outcome, Record
+
+#: Held by whoever changes a file: another sync may write the same.
+WRITING = threading.RLock()
+
+
+class Log:
     """
-    The file ``<path>/<object type>.jsonl``.
+    A file that grows by lines.
 
     The checkpoint is the file's length. What a killed process has written after it is read back, so that no
-    record of the run stands there twice and no line stays half-written.
+    line of the run stands there twice and none stays half-written.
 
-    :param settings: As :class:`~datapipe_local.destinations.settings.JsonLinesSettings` describes.
-    :param object_type_id: The file's name, without suffix.
+    :param path: The file; it is created where there is none.
+    :param checkpoint: The checkpoint of the process that began the run.
+    :raises RunError: the file cannot be written.
+    """
+
+    def __init__(self, path: Path, checkpoint: str | None) -> None:
+        self.path = path
+        self._written_before: set[bytes] = set()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            if checkpoint is not None:
+                with WRITING:
+                    self._written_before = self._read_back(int(checkpoint))
+        except OSError as error:
+            raise unwritable(path, error) from error
+
+    def append(self, entries: Iterable[Any]) -> None:
+        """
+        Write entries that the run has not written before.
+
+        :raises RunError: the file cannot be written.
+        """
+        lines = [line for entry in entries if (line := as_line(entry)) not in self._written_before]
+        try:
+            # Opened each time: another sync may have put another file in its place.
+            with WRITING, self.path.open("ab") as file:
+                file.write(b"".join(lines))
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+
+    def checkpoint(self) -> str:
+        """
+        Give the file's length.
+
+        :raises RunError: the file is gone.
+        """
+        try:
+            return str(self.path.stat().st_size)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+
+    def _read_back(self, length: int) -> set[bytes]:
+        with self.path.open("rb+") as file:
+            file.seek(length)
+            lines = file.readlines()
+            if lines and not lines[-1].endswith(b"\n"):
+                torn = lines.pop()
+                file.truncate(file.seek(0, 2) - len(torn))
+        return set(lines)
+
+
+class JsonLinesLog:
+    """
+    A file to which each record is appended as a line, whatever stands there.
+
+    :param path: The file.
     :param checkpoint: The checkpoint of the process that began the run.
     :raises RunError: the file cannot be written.
     """
 
     batch_size = 1_000
 
-    def __init__(self, settings: dict[str, Any], object_type_id: str, checkpoint: str | None) -> None:
-        folder = Path(JsonLinesSettings.model_validate(settings).path)
-        self._path = folder / f"{object_type_id}.jsonl"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("ab+")
-        except OSError as error:
-            raise self._unwritable(error) from error
-        self._written_before = set() if checkpoint is None else self._read_back(int(checkpoint))
+    def __init__(self, path: Path, checkpoint: str | None) -> None:
+        self._log = Log(path, checkpoint)
 
-    def send(self, records: Sequence[Record]) -> list[str | None]:
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
         Append records.
 
         :raises RunError: the file cannot be written.
         """
-        lines = [json.dumps(record.properties, ensure_ascii=False).encode() + b"\n" for record in records]
-        try:
-            self._file.write(b"".join(line for line in lines if line not in self._written_before))
-            self._file.flush()
-        except OSError as error:
-            raise self._unwritable(error) from error
+        self._log.append(record.properties for record in records)
         return [None] * len(records)
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """Refuse it: what is only appended to loses nothing."""
+        return ["Lines are only appended to this file."] * len(records)
 
     def checkpoint(self) -> str:
         """Give the file's length."""
-        return str(self._file.seek(0, 2))
+        return self._log.checkpoint()
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Nothing is held."""
 
-    def _read_back(self, length: int) -> set[bytes]:
-        self._file.seek(length)
-        lines = self._file.readlines()
-        if lines and not lines[-1].endswith(b"\n"):
-            torn = lines.pop()
-            self._file.truncate(self._file.seek(0, 2) - len(torn))
-        return set(lines)
 
-    def _unwritable(self, error: OSError) -> RunError:
-        return RunError(f"The destination {self._path} cannot be written: {error.strerror or error}.")
+def as_line(entry: Any) -> bytes:
+    """Write an entry as a line."""
+    try:
+        return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        # Half a character, which others have put into the file.
+        return json.dumps(entry).encode() + b"\n"
+
+
+def unwritable(path: Path, error: OSError) -> RunError:
+    """Give the error of a run that cannot write its file."""
+    return RunError(f"The destination {path} cannot be written: {error.strerror or error}.")

@@ -16,7 +16,14 @@ from datapipe_local.errors import ServiceError
 from datapipe_local.ids import derived_id
 from datapipe_local.seed.document import GivenDocument
 from datapipe_local.seed.models import Seed
-from datapipe_local.service import connections, elt_streams, elt_syncs, orchestrations, reverse_etl, transforms
+from datapipe_local.service import (
+    connections,
+    elt_streams,
+    elt_syncs,
+    orchestrations,
+    reverse_etl_definitions,
+    transforms,
+)
 from datapipe_local.sources import SOURCES
 
 if TYPE_CHECKING:
@@ -146,10 +153,10 @@ class Seeding:
         materialization = Materialization(entry.materialization)
         fields = {**entry.model_dump(exclude={"id", "publish"}), "materialization": materialization}
         digest = entry.model_dump() if entry.publish else fields
-        if self._put("transform", transform_id, location, transforms.put, fields, digest_of=digest) and entry.publish:
+        if self._put("transform", transform_id, location, transform_drafts.put, fields, digest_of=digest) and entry.publish:
             self._do(
                 location,
-                transforms.publish,
+                publishing.publish_as,
                 transform_id,
                 name=entry.name,
                 folder_path=entry.folder_path,
@@ -160,7 +167,7 @@ class Seeding:
         sync_id = entry.id or derived_id(
             "reverse_etl_sync", entry.source_id, entry.destination_connection_id, entry.object_type_id
         )
-        self._put("reverse_etl_sync", sync_id, location, reverse_etl.put, entry.model_dump(exclude={"id"}))
+        self._put("reverse_etl_sync", sync_id, location, reverse_etl_definitions.put, entry.model_dump(exclude={"id"}))
 
     def _put(
         self,

@@ -94,6 +94,7 @@ class ReverseEtlSync(Strict):
     enabled: bool = True
     orchestration_workflow_id: str | None = None
     operation: Operation
+    settings: dict[str, Any] = Field(default_factory=dict)
 
 
 class Seed(Strict):

@@ -1,26 +1,19 @@
-"""Reverse ETL syncs, their runs, and the records that their destinations refused."""
+"""Reverse ETL syncs: having them, running them, giving them up."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.clock import later
-from datapipe_local.destinations import DESTINATIONS
 from datapipe_local.errors import BadRequestError, NotFoundError
-from datapipe_local.service import connections, jobs, orchestrations, transforms
-from datapipe_local.service.checks import check_cron, check_id
+from datapipe_local.service import jobs, reverse_etl_sources
 from datapipe_local.service.runs import Runs
-from datapipe_local.store.records import JobKind, Json, RecordState, ReverseEtlSync, ReverseEtlSyncRun
+from datapipe_local.store.records import JobKind, ReverseEtlSync, ReverseEtlSyncRun
 from datapipe_local.store.table import Order, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from datapipe_local.service.context import Context
     from datapipe_local.service.runs import Direction
-
-_MODES = frozenset({OperationName.INSERT, OperationName.UPSERT})
 
 
 def runs(context: Context) -> Runs[ReverseEtlSyncRun]:
@@ -57,13 +50,30 @@ def get(context: Context, sync_id: str) -> ReverseEtlSync:
 
 def activate(context: Context, sync_id: str, *, enabled: bool) -> None:
     """
-    Have a sync run on its schedule, or not.
+    Have a sync run on its schedule, or not. To ask for what is so already changes nothing.
+
+    :raises NotFoundError: there is none with this id.
+    """
+    with context.store.transaction():
+        if get(context, sync_id).enabled != enabled:
+            context.store.reverse_etl_syncs.update(sync_id, enabled=enabled, updated_at=context.clock.now())
+    context.wake.set()
+
+
+def delete(context: Context, sync_id: str) -> None:
+    """
+    Remove a sync with its runs and all that is known of its records. What it has written stays.
+
+    The interface refuses it to nobody, so that a run that is going is broken off, after what is under way.
 
     :raises NotFoundError: there is none with this id.
     """
     with context.store.transaction():
         get(context, sync_id)
-        context.store.reverse_etl_syncs.update(sync_id, enabled=enabled, updated_at=context.clock.now())
+        jobs.withdraw(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id)
+        context.store.database.run("DELETE FROM reverse_etl_syncs WHERE id = ?", sync_id)
+    # An orchestration run may have waited for it.
+    context.wake.set()
 
 
 def page_of_runs(
@@ -93,11 +103,10 @@ def request_run(context: Context, sync_id: str) -> str:
             raise BadRequestError(
                 f"The reverse ETL sync {sync_id!r} is deactivated: activate it first.", error_code="not_eligible"
             )
-        source = transforms.get(context, sync.source_id)
-        if transforms.stands_at(source) is None:
+        source = reverse_etl_sources.of(context, sync)
+        if source.place is None:
             raise BadRequestError(
-                f"The source of the reverse ETL sync {sync_id!r}, the transform {source.id!r}, is not in the"
-                " warehouse: publish it first.",
+                f"The source of the reverse ETL sync {sync_id!r}, {source.title}, {source.obstacle}.",
                 error_code="not_eligible",
             )
         jobs.refuse_if_any(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, f"the reverse ETL sync {sync_id!r}")
@@ -106,125 +115,3 @@ def request_run(context: Context, sync_id: str) -> str:
         jobs.add(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id, due_at)
     context.wake.set()
     return status_url
-
-
-def failed_records(context: Context, sync_id: str, *, limit: int) -> list[tuple[str, str]]:
-    """
-    Give unresolved failures: the ids of records and the reasons, by id.
-
-    :raises NotFoundError: there is no such sync.
-    """
-    get(context, sync_id)
-    return [
-        (row["record_id"], row["error"])
-        for row in context.store.database.rows(
-            "SELECT record_id, error FROM reverse_etl_records WHERE sync_id = ? AND state = ?"
-            " ORDER BY record_id LIMIT ?",
-            sync_id,
-            RecordState.FAILED,
-            limit,
-        )
-    ]
-
-
-def count_failed_records(context: Context, sync_id: str) -> int:
-    """
-    Count the unresolved failures.
-
-    :raises NotFoundError: there is no such sync.
-    """
-    get(context, sync_id)
-    return int(
-        context.store.database.value(
-            "SELECT count(*) FROM reverse_etl_records WHERE sync_id = ? AND state = ?", sync_id, RecordState.FAILED
-        )
-    )
-
-
-def retry(context: Context, sync_id: str, record_ids: Sequence[str] | None = None) -> None:
-    """
-    Reset failures, so that the next run sends the records again.
-
-    An id without an unresolved failure changes nothing: the failure may have been resolved in the meantime.
-
-    :param context: The service.
-    :param sync_id: The sync.
-    :param record_ids: The records; all that failed if not given.
-    :raises NotFoundError: there is no such sync.
-    """
-    with context.store.transaction():
-        get(context, sync_id)
-        reset = "UPDATE reverse_etl_records SET state = ?, error = NULL WHERE sync_id = ? AND state = ?"
-        if record_ids is None:
-            context.store.database.run(reset, RecordState.RESET, sync_id, RecordState.FAILED)
-        else:
-            context.store.database.run_many(
-                f"{reset} AND record_id = ?",
-                [(RecordState.RESET, sync_id, RecordState.FAILED, record_id) for record_id in record_ids],
-            )
-
-
-def put(
-    context: Context,
-    sync_id: str,
-    *,
-    source_id: str,
-    destination_connection_id: str,
-    object_type_id: str,
-    sync_interval: str | None,
-    enabled: bool,
-    orchestration_workflow_id: str | None,
-    operation: Json,
-) -> None:
-    """
-    Create a sync, or change it.
-
-    :param operation: ``mode`` and ``mappings``, as ``ReverseEtlSyncOperationDto``.
-    :raises BadRequestError: a value is not allowed.
-    :raises NotFoundError: the transform, the connection or the orchestration does not exist.
-    """
-    check_id("id", sync_id)
-    check_id("object_type_id", object_type_id)
-    if sync_interval is not None:
-        check_cron("sync_interval", sync_interval)
-    if orchestration_workflow_id is not None:
-        orchestrations.get(context, orchestration_workflow_id)
-    transforms.get(context, source_id)
-    integration_id = connections.get(context, destination_connection_id).integration_id
-    if integration_id not in DESTINATIONS:
-        raise BadRequestError(
-            f"destination_connection_id: {destination_connection_id!r} is one of {integration_id!r}, which is no"
-            " destination."
-        )
-    _check_operation(operation)
-    now = context.clock.now()
-    fields: Json = {
-        "enabled": enabled,
-        "source_id": source_id,
-        "destination_connection_id": destination_connection_id,
-        "object_type_id": object_type_id,
-        "sync_interval": sync_interval,
-        "orchestration_workflow_id": orchestration_workflow_id,
-        "operation": operation,
-        "updated_at": now,
-    }
-    if context.store.reverse_etl_syncs.get(sync_id) is None:
-        context.store.reverse_etl_syncs.insert(ReverseEtlSync(id=sync_id, settings={}, created_at=now, **fields))
-    else:
-        context.store.reverse_etl_syncs.update(sync_id, **fields)
-
-
-def _check_operation(operation: Json) -> None:
-    if operation["mode"] not in _MODES:
-        raise BadRequestError(
-            f"operation: the destination cannot {operation['mode']}: choose {' or '.join(sorted(_MODES))}."
-        )
-    mappings = operation["mappings"]
-    if not mappings:
-        raise BadRequestError("operation: there are no mappings: name at least one column and its property.")
-    targets = [mapping["destination_property_id"] for mapping in mappings]
-    twice = sorted({target for target in targets if targets.count(target) > 1})
-    if twice:
-        raise BadRequestError(f"operation: the property {twice[0]!r} is mapped more than once.")
-    if operation["mode"] == OperationName.UPSERT and not any(mapping.get("primary_key") for mapping in mappings):
-        raise BadRequestError("operation: to upsert, mark the mapping of the key with primary_key: true.")

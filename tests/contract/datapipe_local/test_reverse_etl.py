@@ -179,13 +179,13 @@ def test_only_what_is_new_changed_or_reset_is_sent(api: Api, service: LocalServi
     assert failures(api, "to_partner") == {}
 
 
-def test_lines_are_appended_to_a_file_beside_the_seed(api: Api, service: LocalService) -> None:
+def test_each_record_has_a_line_of_a_file_beside_the_seed(api: Api, service: LocalService) -> None:
     load(api, service, {1: "Ada", 2: "Bob"})
     assert counts(api, "to_file") == (2, 2, 2, 2, 0)
     load(api, service, {1: "Ada", 2: "Bobby"})
     assert counts(api, "to_file") == (2, 2, 1, 1, 0)
     lines = (service.folder / "exports" / "people.jsonl").read_text().splitlines()
-    assert [json.loads(line)["full_name"] for line in lines] == ["Ada", "Bob", "Bobby"]
+    assert [json.loads(line)["full_name"] for line in lines] == ["Ada", "Bobby"]
 
 
 def test_rows_that_are_odd(api: Api, service: LocalService) -> None:

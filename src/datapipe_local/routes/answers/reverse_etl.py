@@ -1,14 +1,15 @@
-"""Reverse ETL syncs and their runs, as the interface sends them."""
+"""Reverse ETL as the interface sends it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.models.reverse_etl import SourceType
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName, OperationType, SourceType
 from datapipe_local.routes.answers import Json, present
 from datapipe_local.service import connections
 
 if TYPE_CHECKING:
+    from datapipe_local.destinations.settings import ObjectType, Property
     from datapipe_local.service.context import Context
     from datapipe_local.store import records
 
@@ -20,9 +21,9 @@ def reverse_etl_sync(context: Context, record: records.ReverseEtlSync, *, with_s
         {
             "id": record.id,
             "enabled": record.enabled,
-            "source_type": SourceType.TRANSFORM,
+            "source_type": record.source_type,
             "source_id": record.source_id,
-            "transform_id": record.source_id,
+            "transform_id": record.source_id if record.source_type == SourceType.TRANSFORM else None,
             "destination_connection_id": record.destination_connection_id,
             "destination_integration_id": destination.integration_id,
             "object_type_id": record.object_type_id,
@@ -53,3 +54,25 @@ def reverse_etl_sync_run(record: records.ReverseEtlSyncRun) -> Json:
             "error": record.error,
         }
     )
+
+
+def object_type(kind: ObjectType, *, declared: bool) -> Json:
+    """Give ``ReverseEtlObjectTypeDto``."""
+    return {"id": kind.id, "name": kind.name or kind.id, "type": "declared" if declared else "open", "associations": []}
+
+
+def operation(mode: OperationName, *, needs_key: bool) -> Json:
+    """Give ``ReverseEtlAvailableOperationDto``."""
+    return {"type": OperationType.PRIMARY, "mode": mode, "primary_key_required": needs_key}
+
+
+def destination_property(one: Property) -> Json:
+    """Give ``ReverseEtlDestinationPropertyDto``."""
+    return {
+        "id": one.id,
+        "property_name": one.name or one.id,
+        "property_type": one.type,
+        "readonly": one.readonly,
+        "is_required": one.required,
+        "is_primary_key": one.primary_key,
+    }

@@ -1,0 +1,56 @@
+"""What an HTTP endpoint has to offer. It cannot be asked for its kinds of objects: the connection declares them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.destinations.offers import one_of, schema_of_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from datapipe_local.destinations.offers import Json
+    from datapipe_local.destinations.settings import Property
+
+_ADDRESSES = {
+    "collection": "That of all objects: <url>/<object type>",
+    "record": "One for each: <url>/<object type>/<key>",
+}
+_METHODS = {
+    "collection": {"POST": "POST", "PUT": "PUT"},
+    "record": {"PATCH": "PATCH: what is not sent stays", "PUT": "PUT: the whole object"},
+}
+
+
+class HttpOffer:
+    """The offer of a connection to an HTTP endpoint."""
+
+    def object_type_ids(self) -> list[str]:
+        """Give none."""
+        return []
+
+    def properties(self, object_type_id: str) -> list[Property]:
+        """Give none."""
+        return []
+
+    def settings_schema(self, known: Mapping[str, Any]) -> Json:
+        """Give where and by which method records are written; the methods depend on where."""
+        method: Json = {"type": "string", "title": "Method", "description": "How a record is sent there."}
+        methods = _METHODS.get(str(known.get("address")))
+        if methods is not None:
+            method["oneOf"] = one_of(methods)
+        address = {
+            "type": "string",
+            "title": "Address",
+            "description": (
+                "Where a record is sent. Left out, POST to the address of all objects; to update, PATCH to its own."
+            ),
+            "oneOf": one_of(_ADDRESSES),
+        }
+        return schema_of_settings(
+            "How records are sent", {"address": address, "method": method}, {"method": ["address"]}
+        )
+
+    def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
+        """Tell whether records have addresses of their own."""
+        return settings.get("address") == "record"

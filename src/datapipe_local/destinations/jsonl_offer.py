@@ -1,0 +1,123 @@
+"""What a folder of JSON Lines files has to offer, and which file a sync writes."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.destinations.offers import one_of, schema_of_settings
+from datapipe_local.destinations.settings import JsonLinesSettings, Property, PropertyType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from datapipe_local.destinations.offers import Json
+
+_SUFFIX = ".jsonl"
+#: The connection's own folder, among the choices.
+_HERE = "."
+_LINES_TO_READ = 100
+_LONGEST_LINE = 1_000_000
+_LONGEST_NAME = 300
+
+
+def file_of(settings: Mapping[str, Any], object_type_id: str, of_sync: Mapping[str, Any]) -> Path:
+    """
+    Give the file that a sync writes.
+
+    :param settings: The connection's settings.
+    :param object_type_id: What the sync writes: the name of the file, if its settings name no other.
+    :param of_sync: The sync's settings.
+    """
+    folder = Path(JsonLinesSettings.model_validate(dict(settings)).path)
+    return folder / str(of_sync.get("folder", _HERE)) / str(of_sync.get("file", f"{object_type_id}{_SUFFIX}"))
+
+
+class JsonLinesOffer:
+    """
+    The offer of a connection to a folder.
+
+    :param settings: The connection's settings.
+    """
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._folder = Path(JsonLinesSettings.model_validate(dict(settings)).path)
+
+    def object_type_ids(self) -> list[str]:
+        """Give the names of the files in the folder."""
+        return [name.removesuffix(_SUFFIX) for name in _files(self._folder)]
+
+    def properties(self, object_type_id: str) -> list[Property]:
+        """Give the properties of the first lines of the file, if there is one."""
+        found: dict[str, PropertyType] = {}
+        for line in _first_lines(self._folder / f"{object_type_id}{_SUFFIX}"):
+            for name, value in line.items():
+                if 0 < len(name) <= _LONGEST_NAME and value is not None:
+                    found.setdefault(name, _type_of(value))
+        return [Property(id=name, type=kind) for name, kind in found.items()]
+
+    def settings_schema(self, known: Mapping[str, Any]) -> Json:
+        """Give folder and file; the files to choose from depend on the folder."""
+        folders = _folders(self._folder)
+        file: Json = {
+            "type": "string",
+            "title": "File",
+            "description": "An existing file in that folder. Left out, it is one named after the object type.",
+        }
+        if known.get("folder") in folders:
+            names = _files(self._folder / known["folder"])
+            file |= {"oneOf": one_of(dict(zip(names, names, strict=True)))} if names else {"enum": []}
+        folder = {
+            "type": "string",
+            "title": "Folder",
+            "description": "A folder within that of the connection. Left out, it is that one itself.",
+            "oneOf": one_of({name: "The connection's own" if name == _HERE else name for name in folders}),
+        }
+        return schema_of_settings("Where records are written", {"folder": folder, "file": file}, {"file": ["folder"]})
+
+    def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
+        """Tell that they can do without."""
+        return False
+
+
+def _folders(folder: Path) -> list[str]:
+    return [_HERE, *sorted(entry.name for entry in _entries(folder) if entry.is_dir() and not entry.is_symlink())]
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in _entries(folder) if entry.suffix == _SUFFIX and entry.is_file())
+
+
+def _entries(folder: Path) -> Iterable[Path]:
+    try:
+        # Hidden ones are work in progress, ours or others'; a name that is no text cannot be told.
+        return [entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.name.isprintable()]
+    except OSError:
+        return []
+
+
+def _first_lines(file: Path) -> list[Json]:
+    lines = []
+    try:
+        with file.open("rb") as opened:
+            for text in islice(iter(lambda: opened.readline(_LONGEST_LINE), b""), _LINES_TO_READ):
+                line = json.loads(text)
+                if isinstance(line, dict):
+                    lines.append(line)
+    except (OSError, ValueError, RecursionError):
+        # What could be read tells enough.
+        return lines
+    return lines
+
+
+def _type_of(value: Any) -> PropertyType:
+    kinds: dict[type, PropertyType] = {
+        bool: "boolean",
+        int: "integer",
+        float: "number",
+        list: "array",
+        dict: "object",
+    }
+    return kinds.get(type(value), "string")

@@ -1,0 +1,60 @@
+"""Rows of a source as records that may be sent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.destinations.base import Record
+from datapipe_local.engine.values import json_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from datapipe_local.store.records import Json
+
+# Between the values of a key of several columns, in a record's id.
+_SEPARATOR = "|"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """
+    A row that may be sent.
+
+    :param record: What would be sent.
+    :param digest: Tells whether it is still what was sent before.
+    :param obstacle: Why it cannot be sent to any destination.
+    """
+
+    record: Record
+    digest: str
+    obstacle: str | None = None
+
+
+def candidate(mappings: Sequence[Json], row: Sequence[Any]) -> Candidate:
+    """
+    Give the record that a row makes.
+
+    :param mappings: Those of the operation.
+    :param row: The values of their columns.
+    """
+    values = [json_value(value) for value in row]
+    properties = {mapping["destination_property_id"]: value for mapping, value in zip(mappings, values, strict=True)}
+    digest = hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()
+    keys = [mapping for mapping in mappings if mapping.get("primary_key")]
+    identity = {mapping["destination_property_id"]: properties[mapping["destination_property_id"]] for mapping in keys}
+    missing = [key["source_property_id"] for key in keys if properties[key["destination_property_id"]] is None]
+    obstacle = None
+    if missing:
+        obstacle = f"The key column {missing[0]} is null, so that the record cannot be told from others."
+    record_id = _SEPARATOR.join(_as_text(value, alone=len(keys) == 1) for value in identity.values())
+    return Candidate(Record(record_id if keys else digest, properties, identity), digest, obstacle)
+
+
+def _as_text(value: Any, *, alone: bool) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    # Otherwise the keys (a|b, c) and (a, b|c) would be one record.
+    return text if alone else text.replace("\\", "\\\\").replace(_SEPARATOR, f"\\{_SEPARATOR}")

@@ -1,0 +1,183 @@
+"""What is known of each record at its destination, and what a run has to do with it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from datapipe_local.destinations.base import ABSENT, Record
+from datapipe_local.errors import RunError
+from datapipe_local.store.records import RecordState
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from datapipe_local.destinations.base import Outcome
+    from datapipe_local.engine.candidates import Candidate
+    from datapipe_local.service.context import Context
+    from datapipe_local.store.records import ReverseEtlSync
+
+_AT_A_TIME = 1_000
+#: Stands for the digest of a record that is to be gone.
+_GONE = ""
+
+
+class Ledger:
+    """
+    The records of one sync, for one run.
+
+    :param context: The service.
+    :param sync: The sync.
+    :param run_id: The run that sends.
+    """
+
+    def __init__(self, context: Context, sync: ReverseEtlSync, run_id: str) -> None:
+        self._store = context.store
+        self._sync_id = sync.id
+        self._mode = OperationName(sync.operation["mode"])
+        self._run_id = run_id
+
+    def due(self, batch: Sequence[Candidate]) -> list[Candidate]:
+        """Give those that the destination does not have, or has otherwise."""
+        ids = [candidate.record.record_id for candidate in batch]
+        marks = ", ".join("?" * len(ids))
+        known = {
+            row["record_id"]: row
+            for row in self._store.database.rows(
+                "SELECT record_id, state, digest FROM reverse_etl_records"  # noqa: S608 - marks only
+                f" WHERE sync_id = ? AND record_id IN ({marks})",
+                self._sync_id,
+                *ids,
+            )
+        }
+        due: dict[str, Candidate] = {}
+        for candidate in batch:
+            before = known.get(candidate.record.record_id)
+            if before is not None and before["state"] in (RecordState.SYNCED, RecordState.FAILED):
+                only_new = self._mode == OperationName.INSERT and before["state"] == RecordState.SYNCED
+                if only_new or before["digest"] == candidate.digest:
+                    continue
+            # Keys that differ in the warehouse can have one id, such as a null and the text null.
+            due.setdefault(candidate.record.record_id, candidate)
+        return list(due.values())
+
+    def sent(self, candidates: Sequence[Candidate], outcomes: Sequence[Outcome], checkpoint: str | None) -> None:
+        """
+        Note what became of records that were sent.
+
+        One that the destination does not have is as if it had never been sent: it is, once it is there.
+
+        :param checkpoint: How far the destination got with it.
+        :raises RunError: the sync is gone.
+        """
+        noted = [
+            (
+                self._sync_id,
+                candidate.record.record_id,
+                RecordState.SYNCED if outcome is None else RecordState.FAILED,
+                candidate.digest,
+                json.dumps(candidate.record.identity),
+                outcome is None,
+                outcome,
+                self._run_id,
+            )
+            for candidate, outcome in zip(candidates, outcomes, strict=True)
+            if outcome is not ABSENT
+        ]
+        absent = [
+            candidate.record.record_id
+            for candidate, outcome in zip(candidates, outcomes, strict=True)
+            if outcome is ABSENT
+        ]
+        with self._store.transaction():
+            self._go_on(checkpoint)
+            self._store.database.run_many(
+                "INSERT INTO reverse_etl_records"
+                " (sync_id, record_id, state, digest, identity, present, error, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                # A refused change leaves there what was there.
+                " ON CONFLICT (sync_id, record_id) DO UPDATE SET state = excluded.state, digest = excluded.digest,"
+                " identity = excluded.identity, present = max(present, excluded.present), error = excluded.error,"
+                " run_id = excluded.run_id",
+                noted,
+            )
+            self._forget(absent)
+
+    def gone(self, present: Container[str]) -> Iterator[list[Record]]:
+        """
+        Give the records that this sync has put there, and its source no longer has.
+
+        Failures of records that are neither here nor there are forgotten on the way.
+
+        :param present: The ids of the records that the source has.
+        """
+        after = ""
+        while rows := self._store.database.rows(
+            "SELECT record_id, state, digest, identity, present FROM reverse_etl_records"
+            " WHERE sync_id = ? AND record_id > ? ORDER BY record_id LIMIT ?",
+            self._sync_id,
+            after,
+            _AT_A_TIME,
+        ):
+            after = rows[-1]["record_id"]
+            left = [row for row in rows if row["state"] != RecordState.DELETED and row["record_id"] not in present]
+            with self._store.transaction():
+                self._forget([row["record_id"] for row in left if not row["present"]])
+            due = [
+                Record(row["record_id"], {}, json.loads(row["identity"]))
+                for row in left
+                # One that the destination would not delete is not tried again before it is reset.
+                if row["present"] and (row["state"] != RecordState.FAILED or row["digest"] != _GONE)
+            ]
+            if due:
+                yield due
+
+    def deleted(self, records: Sequence[Record], outcomes: Sequence[Outcome], checkpoint: str | None) -> None:
+        """
+        Note what became of records that were to be deleted.
+
+        :param checkpoint: How far the destination got with it.
+        :raises RunError: the sync is gone.
+        """
+        with self._store.transaction():
+            self._go_on(checkpoint)
+            self._store.database.run_many(
+                "UPDATE reverse_etl_records SET state = ?, digest = ?, present = ?, error = ?, run_id = ?"
+                " WHERE sync_id = ? AND record_id = ?",
+                [
+                    (
+                        RecordState.DELETED if outcome is None else RecordState.FAILED,
+                        _GONE,
+                        outcome is not None,
+                        None if outcome is None else f"It is gone from the source, and could not be deleted: {outcome}",
+                        self._run_id,
+                        self._sync_id,
+                        record.record_id,
+                    )
+                    for record, outcome in zip(records, outcomes, strict=True)
+                ],
+            )
+
+    def counts(self) -> dict[str, int]:
+        """Count what the records of the run became: right also if several processes worked on it."""
+        by_state = {
+            row["state"]: row["n"]
+            for row in self._store.database.rows(
+                "SELECT state, count(*) AS n FROM reverse_etl_records WHERE run_id = ? GROUP BY state", self._run_id
+            )
+        }
+        synced = by_state.get(RecordState.SYNCED, 0) + by_state.get(RecordState.DELETED, 0)
+        failed = by_state.get(RecordState.FAILED, 0) + by_state.get(RecordState.RESET, 0)
+        return {"new_rows": synced + failed, "synced_rows": synced, "failed_rows": failed}
+
+    def _go_on(self, checkpoint: str | None) -> None:
+        if self._store.reverse_etl_sync_runs.get(self._run_id) is None:
+            raise RunError("The reverse ETL sync was deleted while it was running.")
+        if checkpoint is not None:
+            self._store.reverse_etl_sync_runs.update(self._run_id, checkpoint=checkpoint)
+
+    def _forget(self, record_ids: Sequence[str]) -> None:
+        self._store.database.run_many(
+            "DELETE FROM reverse_etl_records WHERE sync_id = ? AND record_id = ?",
+            [(self._sync_id, record_id) for record_id in record_ids],
+        )

@@ -17,17 +17,23 @@ from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.materialization import Materializer
 from datapipe_local.engine.reverse_etl import RecordSender
 from datapipe_local.routes import (
+    authorize,
+    connection_bridges,
     connections,
+    custom_reports,
     elt_streams,
     elt_syncs,
     failures,
     health,
+    ingestion,
+    integrations,
     orchestrations,
     reverse_etl,
     transforms,
 )
 from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
 from datapipe_local.routes.common import refuse_unknown_parameters
+from datapipe_local.service import elt_tables
 from datapipe_local.service.context import Context
 from datapipe_local.service.script import Script
 from datapipe_local.store.records import JobKind
@@ -44,7 +50,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_RESOURCES = (connections, elt_syncs, elt_streams, orchestrations, transforms, reverse_etl)
+_RESOURCES = (
+    connections,
+    connection_bridges,
+    integrations,
+    elt_syncs,
+    elt_streams,
+    custom_reports,
+    orchestrations,
+    transforms,
+    reverse_etl,
+)
 
 
 def make_app(context: Context, api_key: str, control: Control | None = None) -> FastAPI:
@@ -58,9 +74,10 @@ def make_app(context: Context, api_key: str, control: Control | None = None) -> 
     app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.context = context
     app.include_router(health.router)
-    for resource in _RESOURCES:
+    app.include_router(authorize.router)
+    for resource in (*_RESOURCES, ingestion):
         app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
-    described = openapi.document(interface_routes())
+    described = openapi.document(interface_routes(), ingestion.router.routes)
     app.add_api_route(OPENAPI_PATH, lambda: JSONResponse(described), include_in_schema=False)
     failures.install(app)
     if control is not None:
@@ -91,10 +108,11 @@ def running_app(home: Home, *, with_control: bool = False, with_schedules: bool 
     script = _script(store, clock) if with_control else Script()
     context = Context(store, Warehouse(home.warehouse, home.scratch), clock, script)
     context.warehouse.discard_all_unfinished()
+    elt_tables.drop_doomed(context)
     engine = Engine(
         context,
         {
-            JobKind.ELT_STREAM_RUN: StreamLoader(context, home.scratch),
+            JobKind.ELT_STREAM_RUN: StreamLoader(context),
             JobKind.MATERIALIZATION: Materializer(context),
             JobKind.REVERSE_ETL_SYNC_RUN: RecordSender(context),
         },

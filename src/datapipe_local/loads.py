@@ -128,13 +128,13 @@ class Loads:
 
             return _carefully(relations, load)
 
-    def next_slice(self, place: Place, start: int, size: int) -> Slice:
+    def next_slice(self, place: Place, start: int, size: int | None) -> Slice:
         """
         Add the rows that follow. Done again after the process was killed, it adds nothing twice.
 
         :param place: The table.
         :param start: How many rows it has from the slices before.
-        :param size: How many more, at the most.
+        :param size: How many more, at the most; ``None`` for all that are left.
         :raises WarehouseError: what was put by is gone.
         """
         staged = _staged(place)
@@ -144,7 +144,7 @@ class Loads:
                 # The last slice was added, and the process killed before that was noted.
                 return Slice(there - start, is_last=True)
             total = _count(cursor, staged)
-            end = min(start + size, total)
+            end = total if size is None else min(start + size, total)
             if there == start:
                 cursor.execute(f"INSERT INTO {place.sql} {_part(staged, start, end)}")
             elif there != end:

@@ -67,7 +67,7 @@ class Scan:
     def sql(self, **more: Any) -> str:
         """Give the call of the reader."""
         options = {**self.options, **more}
-        arguments = [_literal(str(self.path)), *(f"{name} = {_literal(value)}" for name, value in options.items())]
+        arguments = [literal(str(self.path)), *(f"{name} = {literal(value)}" for name, value in options.items())]
         return f"{self.reader}({', '.join(arguments)})"
 
 
@@ -356,7 +356,8 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(value: Any) -> str:
+def literal(value: Any) -> str:
+    """Give a value as SQL writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -364,5 +365,5 @@ def _literal(value: Any) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_literal(key)}: {_literal(entry)}" for key, entry in value.items()) + "}"
-    return "[" + ", ".join(map(_literal, value)) + "]"
+        return "{" + ", ".join(f"{literal(key)}: {literal(entry)}" for key, entry in value.items()) + "}"
+    return "[" + ", ".join(map(literal, value)) + "]"

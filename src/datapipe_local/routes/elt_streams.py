@@ -4,11 +4,11 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from airflow_provider_datapipe.api.models.elt_streams import FullRefreshRequest
+from datapipe_local.dto.common import PageDto, RequestRunDto, RunConflictDto
+from datapipe_local.dto.elt import EltStreamDto, EltStreamRunDto
 from datapipe_local.routes.answers import elt as answers
 from datapipe_local.routes.common import (
     DEFAULT_LIMIT,
-    NO_CONTENT,
     After,
     CurrentContext,
     Limit,
@@ -17,12 +17,14 @@ from datapipe_local.routes.common import (
     envelope,
     no_content,
 )
+from datapipe_local.routes.documented import answering
+from datapipe_local.routes.elt_bodies import FullRefreshRequest, SyncIntervalRequest
 from datapipe_local.service import elt_streams
 
 router = APIRouter(tags=["ELT streams"])
 
 
-@router.get("/elt_streams")
+@router.get("/elt_streams", **answering(PageDto[EltStreamDto]))
 def list_streams(
     context: CurrentContext,
     starting_after: After = None,
@@ -34,13 +36,20 @@ def list_streams(
     return envelope(page, answers.elt_stream)
 
 
-@router.get("/elt_streams/{stream_id}")
+@router.get("/elt_streams/{stream_id}", **answering(EltStreamDto, 404))
 def get_stream(context: CurrentContext, stream_id: str) -> dict[str, Any]:
     """Give a stream."""
     return answers.elt_stream(elt_streams.get(context, stream_id))
 
 
-@router.post("/elt_streams/{stream_id}/request_run")
+@router.delete("/elt_streams/{stream_id}", **answering(None, 404, status=204))
+def delete_stream(context: CurrentContext, stream_id: str) -> Response:
+    """Delete a stream and its runs."""
+    elt_streams.delete(context, stream_id)
+    return no_content()
+
+
+@router.post("/elt_streams/{stream_id}/request_run", **answering(RequestRunDto, 404, 409, conflict=RunConflictDto))
 def request_run(
     context: CurrentContext,
     stream_id: str,
@@ -50,7 +59,7 @@ def request_run(
     return {"status_url": elt_streams.request_run(context, stream_id)}
 
 
-@router.post("/elt_streams/{stream_id}/request_full_refresh", status_code=NO_CONTENT)
+@router.post("/elt_streams/{stream_id}/request_full_refresh", **answering(None, 404, status=204))
 def request_full_refresh(
     context: CurrentContext,
     stream_id: str,
@@ -61,7 +70,7 @@ def request_full_refresh(
     return no_content()
 
 
-@router.post("/elt_streams/{stream_id}/cancel_full_refresh", status_code=NO_CONTENT)
+@router.post("/elt_streams/{stream_id}/cancel_full_refresh", **answering(None, 404, status=204))
 def cancel_full_refresh(
     context: CurrentContext,
     stream_id: str,
@@ -72,7 +81,20 @@ def cancel_full_refresh(
     return no_content()
 
 
-@router.get("/elt_stream_runs")
+@router.post("/elt_streams/{stream_id}/set_sync_interval", **answering(EltStreamDto, 404))
+def set_sync_interval(context: CurrentContext, stream_id: str, body: SyncIntervalRequest) -> dict[str, Any]:
+    """Have a stream run on a schedule of its own."""
+    return answers.elt_stream(elt_streams.set_sync_interval(context, stream_id, body.sync_interval))
+
+
+@router.post("/elt_streams/{stream_id}/clear_sync_interval", **answering(None, 404, status=204))
+def clear_sync_interval(context: CurrentContext, stream_id: str, body: NoFields | None = None) -> Response:
+    """Have a stream run as its sync does."""
+    elt_streams.set_sync_interval(context, stream_id, None)
+    return no_content()
+
+
+@router.get("/elt_stream_runs", **answering(PageDto[EltStreamRunDto], 404))
 def list_runs(
     context: CurrentContext,
     elt_stream_id: str,
@@ -85,7 +107,7 @@ def list_runs(
     return envelope(page, answers.elt_stream_run)
 
 
-@router.get("/elt_stream_runs/{run_id}")
+@router.get("/elt_stream_runs/{run_id}", **answering(EltStreamRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> dict[str, Any]:
     """Give a run of a stream."""
     return answers.elt_stream_run(elt_streams.runs(context).shown(run_id))

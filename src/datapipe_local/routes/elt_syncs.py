@@ -1,14 +1,21 @@
 """ELT syncs."""
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
+from airflow_provider_datapipe.api.models.orchestrations import AttachRequest
+from datapipe_local.dto.common import PageDto
+from datapipe_local.dto.elt import (
+    AvailableStreamDto,
+    EltSyncAddSourceStreamsResponseDto,
+    EltSyncDto,
+    EltSyncStatusDto,
+)
 from datapipe_local.routes.answers import elt as answers
 from datapipe_local.routes.common import (
     DEFAULT_LIMIT,
-    NO_CONTENT,
     After,
     CurrentContext,
     Limit,
@@ -16,12 +23,18 @@ from datapipe_local.routes.common import (
     envelope,
     no_content,
 )
-from datapipe_local.service import elt_syncs
+from datapipe_local.routes.documented import answering
+from datapipe_local.routes.elt_bodies import EltSyncCreateRequest, EltSyncUpdateRequest, SourceStreamsRequest
+from datapipe_local.service import elt_syncs, source_streams
+from datapipe_local.service.source_streams import Wanted
+from datapipe_local.store.table import Page
 
 router = APIRouter(prefix="/elt_syncs", tags=["ELT syncs"])
 
+RemoveData = Annotated[Literal["true", "false"], Query(alias="removeDataReferences")]
 
-@router.get("")
+
+@router.get("", **answering(PageDto[EltSyncDto]))
 def list_syncs(
     context: CurrentContext,
     starting_after: After = None,
@@ -33,27 +46,85 @@ def list_syncs(
     return envelope(page, partial(answers.elt_sync, context))
 
 
-@router.get("/{sync_id}")
+@router.post("", **answering(EltSyncDto, 404, 409, status=201))
+def create_sync(context: CurrentContext, body: EltSyncCreateRequest) -> dict[str, Any]:
+    """Create a sync, without streams."""
+    sync = elt_syncs.create(
+        context,
+        connection_id=body.connection_id,
+        destination_schema_name=body.destination_schema_name,
+        sync_interval=body.sync_interval,
+        settings=body.elt_settings or {},
+        start_date=body.start_date,
+    )
+    return answers.elt_sync(context, sync, with_streams=True)
+
+
+@router.get("/{sync_id}", **answering(EltSyncDto, 404))
 def get_sync(context: CurrentContext, sync_id: str) -> dict[str, Any]:
     """Give a sync with its streams."""
     return answers.elt_sync(context, elt_syncs.get(context, sync_id), with_streams=True)
 
 
-@router.post("/{sync_id}/enable", status_code=NO_CONTENT)
+@router.post("/{sync_id}", **answering(EltSyncDto, 404))
+def update_sync(context: CurrentContext, sync_id: str, body: EltSyncUpdateRequest) -> dict[str, Any]:
+    """Change a sync; what is left out stays as it is."""
+    sync = elt_syncs.update(context, sync_id, settings=body.elt_settings, sync_interval=body.sync_interval)
+    return answers.elt_sync(context, sync, with_streams=True)
+
+
+@router.delete("/{sync_id}", **answering(None, 404, status=204))
+def delete_sync(context: CurrentContext, sync_id: str, remove: RemoveData = "false") -> Response:
+    """Delete a sync and its streams, and its tables if that is asked for."""
+    elt_syncs.delete(context, sync_id, with_tables=remove == "true")
+    return no_content()
+
+
+@router.post("/{sync_id}/enable", **answering(None, 404, status=204))
 def enable_sync(context: CurrentContext, sync_id: str, body: NoFields | None = None) -> Response:
     """Have a sync run on its schedule."""
     elt_syncs.enable(context, sync_id, enabled=True)
     return no_content()
 
 
-@router.post("/{sync_id}/disable", status_code=NO_CONTENT)
+@router.post("/{sync_id}/disable", **answering(None, 404, status=204))
 def disable_sync(context: CurrentContext, sync_id: str, body: NoFields | None = None) -> Response:
     """Have a sync no longer run on its schedule."""
     elt_syncs.enable(context, sync_id, enabled=False)
     return no_content()
 
 
-@router.get("/{sync_id}/status")
+@router.post("/{sync_id}/orchestration", **answering(EltSyncDto, 404))
+def attach_orchestration(context: CurrentContext, sync_id: str, body: AttachRequest) -> dict[str, Any]:
+    """Have a sync run as a part of an orchestration."""
+    sync = elt_syncs.attach(context, sync_id, body.orchestration_workflow_id)
+    return answers.elt_sync(context, sync, with_streams=True)
+
+
+@router.delete("/{sync_id}/orchestration", **answering(EltSyncDto, 404))
+def detach_orchestration(context: CurrentContext, sync_id: str) -> dict[str, Any]:
+    """Have a sync run on its own schedule again."""
+    return answers.elt_sync(context, elt_syncs.detach(context, sync_id), with_streams=True)
+
+
+@router.get("/{sync_id}/available_source_streams", **answering(PageDto[AvailableStreamDto], 404))
+def available_source_streams(context: CurrentContext, sync_id: str) -> dict[str, Any]:
+    """Give all streams that a sync has or can have: all on one page, because the interface knows no cursor here."""
+    return envelope(Page(source_streams.available(context, sync_id), None), answers.available_stream)
+
+
+@router.post("/{sync_id}/source_streams", **answering(EltSyncAddSourceStreamsResponseDto, 404, status=201))
+def add_source_streams(context: CurrentContext, sync_id: str, body: SourceStreamsRequest) -> dict[str, Any]:
+    """Add streams, and change those that are there; answers with those that were added."""
+    wanted = [
+        Wanted(one.name, one.model_dump(mode="json", exclude={"name"}, exclude_unset=True))
+        for one in body.source_streams or ()
+    ]
+    added = source_streams.add(context, sync_id, wanted)
+    return {"source_streams": [answers.elt_stream(stream) for stream in added]}
+
+
+@router.get("/{sync_id}/status", **answering(EltSyncStatusDto, 404))
 def get_status(context: CurrentContext, sync_id: str) -> dict[str, Any]:
     """Tell the active and the latest state of each stream."""
     elt_syncs.get(context, sync_id)

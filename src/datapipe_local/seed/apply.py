@@ -14,15 +14,20 @@ from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.destinations import DESTINATIONS
 from datapipe_local.errors import ServiceError
 from datapipe_local.ids import derived_id
+from datapipe_local.names import snake_case
 from datapipe_local.seed.document import GivenDocument
 from datapipe_local.seed.models import Seed
 from datapipe_local.service import (
     connections,
+    custom_reports,
     elt_streams,
     elt_syncs,
     orchestrations,
+    publishing,
     reverse_etl_definitions,
-    transforms,
+    transform_drafts,
+    transform_triggers,
+    version_control,
 )
 from datapipe_local.sources import SOURCES
 
@@ -81,14 +86,21 @@ class Seeding:
         store, seed = self._context.store, self._seed
         with self._context.publishing, store.transaction():
             if seed.runs is not None:
-                for name, seconds in seed.runs.model_dump().items():
-                    store.set(name, seconds)
+                for name, value in seed.runs.model_dump().items():
+                    store.set(name, value)
+            if seed.limits is not None:
+                for name, value in seed.limits.model_dump().items():
+                    store.set(name, value)
+            if seed.transforms_managed_by_version_control is not None:
+                store.set(version_control.SETTING, seed.transforms_managed_by_version_control)
             for index, connection in enumerate(seed.connections):
                 self._connection(connection, ("connections", index))
             for index, orchestration in enumerate(seed.orchestrations):
                 self._orchestration(orchestration, ("orchestrations", index))
             for index, sync in enumerate(seed.elt_syncs):
                 self._elt_sync(sync, ("elt_syncs", index))
+            for index, report in enumerate(seed.custom_reports):
+                self._custom_report(report, ("custom_reports", index))
             for index, transform in enumerate(seed.transforms):
                 self._transform(transform, ("transforms", index))
             for index, reverse in enumerate(seed.reverse_etl_syncs):
@@ -135,7 +147,15 @@ class Seeding:
 
     def _elt_sync(self, entry: models.EltSync, location: Location) -> None:
         sync_id = entry.id or derived_id("elt_sync", entry.destination_schema_name)
-        self._put("elt_sync", sync_id, location, elt_syncs.put, entry.model_dump(exclude={"id", "source_streams"}))
+        own = {"id", "source_streams"}
+        self._put(
+            "elt_sync",
+            sync_id,
+            location,
+            elt_syncs.put,
+            entry.model_dump(exclude=own),
+            digest_of=entry.model_dump(mode="json", exclude=own),
+        )
         source = SOURCES[connections.get(self._context, entry.connection_id).integration_id]
         for index, stream in enumerate(entry.source_streams):
             place = (*location, "source_streams", index)
@@ -145,15 +165,37 @@ class Seeding:
                 stream.id or derived_id("elt_stream", sync_id, stream.name),
                 place,
                 elt_streams.put,
-                {"elt_sync_id": sync_id, "name": stream.name, "origin": origin.model_dump(exclude_none=True)},
+                {
+                    "elt_sync_id": sync_id,
+                    "name": stream.name,
+                    "origin": origin.model_dump(exclude_none=True),
+                    "options": stream.model_dump(include=set(type(stream).model_fields) - {"id", "name"}),
+                },
             )
+
+    def _custom_report(self, entry: models.CustomReport, location: Location) -> None:
+        self._put(
+            "custom_report",
+            entry.id or derived_id("custom_report", entry.elt_sync_id, entry.name),
+            location,
+            custom_reports.put,
+            {**entry.model_dump(exclude={"id"}), "source_stream_name": snake_case(entry.name)},
+        )
 
     def _transform(self, entry: models.Transform, location: Location) -> None:
         transform_id = entry.id or derived_id("transform", entry.folder_path, entry.name)
         materialization = Materialization(entry.materialization)
-        fields = {**entry.model_dump(exclude={"id", "publish"}), "materialization": materialization}
-        digest = entry.model_dump() if entry.publish else fields
-        if self._put("transform", transform_id, location, transform_drafts.put, fields, digest_of=digest) and entry.publish:
+        declared = entry.model_dump(exclude={"id", "publish", "cron_expression"})
+        if not self._put(
+            "transform",
+            transform_id,
+            location,
+            transform_drafts.put,
+            {**declared, "materialization": materialization},
+            digest_of=entry.model_dump(exclude=None if entry.publish else {"publish"}),
+        ):
+            return
+        if entry.publish:
             self._do(
                 location,
                 publishing.publish_as,
@@ -162,6 +204,7 @@ class Seeding:
                 folder_path=entry.folder_path,
                 materialization=materialization,
             )
+        self._do(location, transform_triggers.schedule, transform_id, cron_expression=entry.cron_expression)
 
     def _reverse_etl_sync(self, entry: models.ReverseEtlSync, location: Location) -> None:
         sync_id = entry.id or derived_id(

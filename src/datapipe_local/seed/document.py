@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import os
@@ -108,6 +109,9 @@ class Document:
         if isinstance(node, yaml.SequenceNode):
             return [self._read(entry, (*location, index)) for index, entry in enumerate(node.value)]
         value = self._construct(node, location)
+        if isinstance(value, dt.date):
+            # What looks like a day is one to YAML; a seed is kept as JSON, which has none.
+            value = value.isoformat()
         return self._expanded(value, location) if isinstance(value, str) else value
 
     def _read_mapping(self, node: yaml.MappingNode, location: Location) -> dict[str, Any]:

@@ -1,12 +1,25 @@
 """What may stand in a seed file."""
 
-from typing import Any, Literal
+import datetime as dt
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from datapipe_local.strict import Strict
 
 Seconds = float | int
+
+
+def _as_day(value: object) -> object:
+    if isinstance(value, str):
+        try:
+            return dt.date.fromisoformat(value)
+        except ValueError:
+            raise ValueError("give a day, such as 2026-01-31") from None
+    return value
+
+
+Day = Annotated[dt.date, BeforeValidator(_as_day)]
 
 
 class RunSettings(Strict):
@@ -15,6 +28,13 @@ class RunSettings(Strict):
     schedules: bool = True
     scheduling_delay: Seconds = Field(default=0, ge=0, le=3600)
     minimum_duration: Seconds = Field(default=0, ge=0, le=3600)
+    first_load_slice_rows: int | None = Field(default=None, ge=1)
+
+
+class Limits(Strict):
+    """How much there can be of something."""
+
+    syncs_per_connection: int = Field(default=10, ge=0, le=1_000_000)
 
 
 class Connection(Strict):
@@ -33,6 +53,25 @@ class SourceStream(Strict):
 
     id: str | None = None
     name: str
+    sync_interval: str | None = None
+    incremental_pointer_id: str | None = None
+    excluded_columns: list[str] = Field(default_factory=list)
+    hashed_columns: list[str] = Field(default_factory=list)
+    full_sync_always: bool = False
+    full_sync_at_midnight: bool = False
+    protected_from_full_sync: bool = False
+    excluded_substreams: list[str] = Field(default_factory=list)
+    enabled_history_table: bool = False
+
+
+class CustomReport(Strict):
+    """A custom report."""
+
+    id: str | None = None
+    elt_sync_id: str
+    name: str = Field(min_length=1)
+    query: str = Field(min_length=1)
+    add_as_source_stream: bool = True
 
 
 class EltSync(Strict):
@@ -44,6 +83,8 @@ class EltSync(Strict):
     sync_interval: str | None = None
     enabled: bool = True
     orchestration_workflow_id: str | None = None
+    start_date: Day | None = None
+    elt_settings: dict[str, Any] = Field(default_factory=dict)
     source_streams: list[SourceStream] = Field(default_factory=list)
 
 
@@ -65,6 +106,7 @@ class Transform(Strict):
     publish: bool = False
     sql_template: str = Field(min_length=1)
     documentation: str | None = None
+    cron_expression: str | None = None
     orchestration_workflow_id: str | None = None
 
 
@@ -101,8 +143,11 @@ class Seed(Strict):
     """A seed file."""
 
     runs: RunSettings | None = None
+    transforms_managed_by_version_control: bool | None = None
+    limits: Limits | None = None
     connections: list[Connection] = Field(default_factory=list)
     orchestrations: list[Orchestration] = Field(default_factory=list)
     elt_syncs: list[EltSync] = Field(default_factory=list)
+    custom_reports: list[CustomReport] = Field(default_factory=list)
     transforms: list[Transform] = Field(default_factory=list)
     reverse_etl_syncs: list[ReverseEtlSync] = Field(default_factory=list)

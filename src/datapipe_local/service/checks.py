@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Any, TypeVar
 
 from datapipe_local.errors import BadRequestError
 
+T = TypeVar("T")
+
 _ID = re.compile(r"[A-Za-z0-9._~-]{1,100}")
 _NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}")
+_DEEPEST = 50
 _SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
 
 
@@ -33,6 +38,39 @@ def check_name(field: str, value: str) -> str:
             f"{field}: {value[:100]!r} is no name: use letters, digits and single underscores, first a letter."
         )
     return value
+
+
+def check_json(field: str, value: T) -> T:
+    """
+    See to it that what a caller may write freely can be kept and given back.
+
+    :raises BadRequestError: it is nested too deeply, or holds half a character or a number that JSON has not.
+    """
+    ahead: list[tuple[Any, int]] = [(value, 0)]
+    while ahead:
+        node, depth = ahead.pop()
+        if depth > _DEEPEST:
+            raise BadRequestError(f"{field}: it is nested more than {_DEEPEST} levels deep: make it flatter.")
+        if isinstance(node, dict):
+            ahead += [(entry, depth + 1) for pair in node.items() for entry in pair]
+        elif isinstance(node, list):
+            ahead += [(entry, depth + 1) for entry in node]
+        elif isinstance(node, str):
+            check_text(field, node)
+        elif isinstance(node, float) and not math.isfinite(node):
+            raise BadRequestError(f"{field}: it holds a number that JSON has not, or that is too large.")
+    return value
+
+
+def check_text(field: str, text: str) -> str:
+    """
+    See to it that a text can be kept and given back.
+
+    :raises BadRequestError: it holds half a character, or the character NUL.
+    """
+    if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
+        raise BadRequestError(f"{field}: it holds half a character or NUL: leave that out.")
+    return text
 
 
 def check_cron(field: str, expression: str) -> str:

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from datapipe_local.locks import Locks
 from datapipe_local.service.script import Script
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class Context:
     wake: threading.Event = field(default_factory=threading.Event)
     #: Held by whoever changes what stands in the warehouse for a transform. Take it before a transaction.
     publishing: threading.RLock = field(default_factory=threading.RLock)
+
+    #: By table: held by whoever loads or drops one of ELT. Take it before a transaction.
+    loading: Locks = field(default_factory=Locks)
 
     def scheduling_delay_of(self, subject_id: str) -> float:
         """For how many seconds a run of a resource that was asked for is not scheduled."""

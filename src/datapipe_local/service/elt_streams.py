@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from datapipe_local.clock import later
 from datapipe_local.errors import BadRequestError, NotFoundError
 from datapipe_local.service import elt_syncs, jobs, references
-from datapipe_local.service.checks import check_id, check_name
+from datapipe_local.service.checks import check_cron, check_id, check_name
 from datapipe_local.service.runs import Runs
 from datapipe_local.store.records import EltStream, EltStreamRun, JobKind, Json
 from datapipe_local.store.table import Order, Page
@@ -109,7 +109,41 @@ def cancel_full_refresh(context: Context, stream_id: str) -> None:
         context.store.elt_streams.update(stream_id, full_refresh_requested=False, updated_at=context.clock.now())
 
 
-def put(context: Context, stream_id: str, *, elt_sync_id: str, name: str, origin: Json) -> None:
+def set_sync_interval(context: Context, stream_id: str, sync_interval: str | None) -> EltStream:
+    """
+    Have a stream run on a schedule of its own, outside of its sync's orchestration or schedule.
+
+    :param context: The service.
+    :param stream_id: Which.
+    :param sync_interval: The schedule; ``None`` has it run as its sync does.
+    :raises NotFoundError: there is no such stream.
+    :raises BadRequestError: that is no cron expression.
+    """
+    with context.store.transaction():
+        get(context, stream_id)
+        if sync_interval is not None:
+            check_cron("sync_interval", sync_interval)
+        context.store.elt_streams.update(stream_id, sync_interval=sync_interval, updated_at=context.clock.now())
+    context.wake.set()
+    return get(context, stream_id)
+
+
+def delete(context: Context, stream_id: str) -> None:
+    """
+    Delete a stream and its runs. Its table stays; what is being loaded is thrown away.
+
+    :raises NotFoundError: there is no such stream.
+    """
+    with context.store.transaction():
+        get(context, stream_id)
+        jobs.withdraw(context, JobKind.ELT_STREAM_RUN, stream_id)
+        context.store.database.run("DELETE FROM elt_streams WHERE id = ?", stream_id)
+    context.wake.set()
+
+
+def put(
+    context: Context, stream_id: str, *, elt_sync_id: str, name: str, origin: Json, options: Json | None = None
+) -> None:
     """
     Create a stream, or change what it reads.
 
@@ -118,10 +152,13 @@ def put(context: Context, stream_id: str, *, elt_sync_id: str, name: str, origin
     :param elt_sync_id: Its sync.
     :param name: Its name, which its table gets.
     :param origin: What it reads, already known to fit the sync's source.
+    :param options: How it is loaded, as columns of the store.
     :raises BadRequestError: a value is not allowed.
     """
     check_id("id", stream_id)
     check_name("name", name)
+    if options and options.get("sync_interval") is not None:
+        check_cron("sync_interval", options["sync_interval"])
     place = Place(elt_syncs.get(context, elt_sync_id).destination_schema_name, name)
     owner = references.transform_at(context, place)
     if owner is not None:
@@ -133,12 +170,21 @@ def put(context: Context, stream_id: str, *, elt_sync_id: str, name: str, origin
         if twin is not None:
             raise BadRequestError(f"name: the sync has a stream {name!r} already, {twin.id}.")
         context.store.elt_streams.insert(
-            EltStream(id=stream_id, elt_sync_id=elt_sync_id, name=name, origin=origin, created_at=now, updated_at=now)
+            EltStream(
+                id=stream_id,
+                elt_sync_id=elt_sync_id,
+                name=name,
+                origin=origin,
+                created_at=now,
+                updated_at=now,
+                **(options or {}),
+            )
         )
     elif (known.elt_sync_id, known.name) != (elt_sync_id, name):
         raise BadRequestError(f"id: {stream_id!r} is the stream {known.name!r} of {known.elt_sync_id!r}.")
     else:
-        context.store.elt_streams.update(stream_id, origin=origin, updated_at=now)
+        changes: dict[str, Any] = {**(options or {}), "origin": origin, "updated_at": now}
+        context.store.elt_streams.update(stream_id, **changes)
 
 
 def _refuse_if_disabled(context: Context, stream: EltStream) -> None:

@@ -74,6 +74,34 @@ def begin(context: Context, job: Job, run_id: str, work_at: Timestamp) -> None:
     )
 
 
+def is_owed(context: Context, job: Job) -> bool:
+    """Tell whether a job is still to be done: what it was for may have been deleted while it was going on."""
+    return bool(
+        context.store.database.value(
+            # A number can be given again, once its job is gone.
+            "SELECT 1 FROM jobs WHERE seq = ? AND kind = ? AND subject_id = ? AND due_at = ? AND run_id IS ?",
+            job.seq,
+            job.kind,
+            job.subject_id,
+            job.due_at,
+            job.run_id,
+        )
+    )
+
+
+def withdraw(context: Context, kind: JobKind, subject_id: str) -> None:
+    """Owe nothing any more on something that is deleted, in no orchestration run either."""
+    context.store.database.run("DELETE FROM jobs WHERE kind = ? AND subject_id = ?", kind, subject_id)
+    context.store.database.run(
+        "UPDATE orchestration_items SET state = ? WHERE job_kind = ? AND subject_id = ? AND state IN (?, ?)",
+        ItemState.CANCELED,
+        kind,
+        subject_id,
+        ItemState.WAITING,
+        ItemState.GOING,
+    )
+
+
 def go_on(context: Context, job: Job) -> None:
     """Note that a job's run is over and another one is to follow, at once."""
     context.store.database.run(

@@ -13,6 +13,7 @@ from datapipe_local.service.connections import WAREHOUSE_CONNECTION_ID, WAREHOUS
 if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.service.elt_syncs import StreamState
+    from datapipe_local.service.source_streams import Available
     from datapipe_local.store import records
 
 #: There is one account on one machine.
@@ -34,6 +35,7 @@ def elt_sync(context: Context, record: records.EltSync, *, with_streams: bool = 
         "sync_interval": record.sync_interval,
         "orchestration_workflow_id": record.orchestration_workflow_id,
         "start_date": record.start_date,
+        "config": record.settings or None,
         "created_at": record.created_at,
         "updated_at": record.updated_at,
     }
@@ -56,8 +58,24 @@ def elt_stream(record: records.EltStream) -> Json:
             "protected_from_full_sync": record.protected_from_full_sync,
             "excluded_substreams": record.excluded_substreams,
             "enabled_history_table": record.enabled_history_table,
+            "sync_interval": record.sync_interval,
             "created_at": record.created_at,
             "updated_at": record.updated_at,
+        }
+    )
+
+
+def available_stream(one: Available) -> Json:
+    """Give ``AvailableStreamDto``."""
+    details = {"details": "The sync has this stream, and its source has it no more."} if one.retired else None
+    return present(
+        {
+            "name": one.name,
+            "is_selectable": one.is_selectable,
+            "preselect": one.preselect,
+            "sub_streams": [],
+            "retired": one.retired,
+            "retirement_details": details,
         }
     )
 

@@ -1,0 +1,109 @@
+"""A DuckDB apart, for queries that somebody else wrote: it sees what it is given, and reaches nothing else."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import duckdb
+
+from datapipe_local.loads import RESULT, Selection
+from datapipe_local.warehouse import WarehouseError, literal, one_line, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from datapipe_local.warehouse import Scan, Warehouse
+
+_LONGEST_QUERY = 100_000
+_OUT = "__out__"
+_THREADS = 2
+_MEMORY = "1GB"
+
+
+class SandboxTable(NamedTuple):
+    """A file that a query can name, and the columns of it that the query may see."""
+
+    scan: Scan
+    selection: Selection
+
+
+def tables_named(query: str) -> set[str]:
+    """
+    Tell which tables a query names.
+
+    :raises WarehouseError: it is not one ``SELECT``.
+    """
+    if "\0" in query or len(query) > _LONGEST_QUERY:
+        raise WarehouseError(f"The query must be text of {_LONGEST_QUERY} characters at the most")
+    connection = duckdb.connect(":memory:")
+    try:
+        statements = connection.extract_statements(query)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            raise WarehouseError("The query must be a single SELECT")
+        return connection.get_table_names(query)
+    except duckdb.Error as error:
+        raise WarehouseError(one_line(error)) from error
+    finally:
+        connection.close()
+
+
+def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]) -> list[str]:
+    """
+    Tell the columns of a query.
+
+    :raises WarehouseError: DuckDB refuses it.
+    """
+    with _opened(warehouse, tables) as connection:
+        return [name for name, *_ in connection.execute(f"DESCRIBE {_one(query)}").fetchall()]
+
+
+def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], file: Path) -> None:
+    """
+    Put the result of a query into a file, for :class:`datapipe_local.loads.Stored`.
+
+    :param warehouse: Its interruption interrupts this, too.
+    :param query: The query.
+    :param tables: What it can name.
+    :param file: The file, which is not there yet.
+    :raises WarehouseError: DuckDB refuses it, or it fails.
+    """
+    with _opened(warehouse, tables, file) as connection:
+        connection.execute(f"CREATE TABLE {_OUT}.main.{RESULT} AS {_one(query)}")
+        connection.execute(f"DETACH {_OUT}")
+
+
+@contextmanager
+def _opened(
+    warehouse: Warehouse, tables: Mapping[str, SandboxTable], file: Path | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    fresh = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "threads": _THREADS,
+            "memory_limit": _MEMORY,
+            "temp_directory": str(warehouse.scratch / "duckdb"),
+        },
+    )
+    with warehouse.watched(fresh) as connection:
+        if file is not None:
+            connection.execute(f"ATTACH {literal(str(file))} AS {_OUT}")
+        paths = [str(table.scan.path) for table in tables.values()]
+        connection.execute(f"SET allowed_paths = {literal(paths)}")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        for name, table in tables.items():
+            # A query is not tried twice: types are taken from all of a file before its first run.
+            inferred = table.scan.reader == "read_csv" and "sample_size" not in table.scan.options
+            relation = table.scan.sql(**({"sample_size": -1} if inferred and file is not None else {}))
+            described = connection.execute(f"DESCRIBE FROM {relation}").fetchall()
+            shown = table.selection.sql(relation, [column for column, *_ in described])
+            connection.execute(f"CREATE VIEW {quoted(name)} AS {shown}")
+        yield connection
+
+
+def _one(query: str) -> str:
+    return query.strip().rstrip("; \n\t\r")

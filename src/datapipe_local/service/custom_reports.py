@@ -1,0 +1,207 @@
+"""Custom reports: queries over the source of a sync that become streams of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_datapipe.api.models.custom_reports import CustomReportErrorCode
+from datapipe_local.errors import BadRequestError, NotFoundError, RunError
+from datapipe_local.ids import new_id
+from datapipe_local.names import snake_case
+from datapipe_local.service import connections, elt_streams, elt_syncs, readings, references
+from datapipe_local.service.checks import check_name, check_text
+from datapipe_local.service.source_streams import free_name
+from datapipe_local.sources import SOURCES
+from datapipe_local.sources.base import SourceError
+from datapipe_local.store.records import CustomReport, EltSync
+from datapipe_local.warehouse import Place, WarehouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from datapipe_local.service.context import Context
+
+log = logging.getLogger(__name__)
+
+#: How many reports can be created at a time: each is tried before it is answered.
+MOST = 100
+_LONGEST_NAME = 255
+
+
+class Wanted(NamedTuple):
+    """A report to create."""
+
+    elt_sync_id: str
+    name: str
+    query: str
+
+
+class Result(NamedTuple):
+    """What became of a report that was wanted: the name of its stream, or the code and text of an error."""
+
+    wanted: Wanted
+    source_stream_name: str | None = None
+    error_code: CustomReportErrorCode | None = None
+    message: str | None = None
+
+
+class _RefusedError(Exception):
+    def __init__(self, code: CustomReportErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def create(context: Context, wanted: Sequence[Wanted], *, add_as_source_stream: bool) -> list[Result]:
+    """
+    Create reports, each for itself.
+
+    :param context: The service.
+    :param wanted: The reports.
+    :param add_as_source_stream: Have each be a stream of its sync at once; else it can be added as one later.
+    :return: What became of each, in order.
+    :raises BadRequestError: there are too many.
+    """
+    if len(wanted) > MOST:
+        raise BadRequestError(f"reports: there are {len(wanted)}: give {MOST} at the most.")
+    return [_result(context, one, add_as_source_stream=add_as_source_stream) for one in wanted]
+
+
+def put(
+    context: Context,
+    report_id: str,
+    *,
+    elt_sync_id: str,
+    name: str,
+    query: str,
+    source_stream_name: str,
+    add_as_source_stream: bool,
+) -> None:
+    """
+    Create a report without trying it, or change its query.
+
+    :raises BadRequestError: a value is not allowed.
+    :raises NotFoundError: there is no such sync.
+    """
+    sync = elt_syncs.get(context, elt_sync_id)
+    check_name("name", source_stream_name)
+    if not _supports_reports(context, sync):
+        raise BadRequestError("elt_sync_id: the source of this sync has no reports.")
+    known = context.store.custom_reports.get(report_id)
+    if known is None:
+        context.store.custom_reports.insert(
+            CustomReport(
+                id=report_id,
+                elt_sync_id=elt_sync_id,
+                name=name,
+                query=query,
+                source_stream_name=source_stream_name,
+                created_at=context.clock.now(),
+            )
+        )
+        if add_as_source_stream:
+            elt_streams.put(
+                context,
+                new_id(),
+                elt_sync_id=elt_sync_id,
+                name=source_stream_name,
+                origin=readings.report_origin(report_id),
+            )
+    else:
+        context.store.custom_reports.update(report_id, query=query)
+
+
+def _result(context: Context, wanted: Wanted, *, add_as_source_stream: bool) -> Result:
+    try:
+        name = _create(context, wanted, add_as_source_stream=add_as_source_stream)
+    except _RefusedError as error:
+        return Result(wanted, error_code=error.code, message=" ".join(str(error).split()))
+    except Exception:  # whatever it is, the other reports have nothing to do with it
+        log.exception("A custom report could not be created")
+        return Result(
+            wanted,
+            error_code=CustomReportErrorCode.UNKNOWN,
+            message="datapipe-local itself failed: see the service's log.",
+        )
+    return Result(wanted, source_stream_name=name)
+
+
+def _create(context: Context, wanted: Wanted, *, add_as_source_stream: bool) -> str:
+    sync = _sync(context, wanted.elt_sync_id)
+    name = _checked_name(wanted.name)
+    offered = _try(context, sync, wanted.query)
+    with context.publishing, context.store.transaction():
+        sync = _sync(context, wanted.elt_sync_id)
+        stream_name = _free_name(context, sync, name, offered)
+        put(
+            context,
+            new_id(),
+            elt_sync_id=sync.id,
+            name=wanted.name,
+            query=wanted.query,
+            source_stream_name=stream_name,
+            add_as_source_stream=add_as_source_stream,
+        )
+    context.wake.set()
+    return stream_name
+
+
+def _sync(context: Context, sync_id: str) -> EltSync:
+    try:
+        sync = elt_syncs.get(context, sync_id)
+    except NotFoundError as error:
+        raise _RefusedError(CustomReportErrorCode.NOT_FOUND, f"elt_sync_id: {error.message}") from error
+    if not _supports_reports(context, sync):
+        raise _RefusedError(
+            CustomReportErrorCode.UNSUPPORTED_INTEGRATION,
+            "elt_sync_id: the source of this sync has no reports: choose a sync of files.",
+        )
+    return sync
+
+
+def _checked_name(name: str) -> str:
+    try:
+        check_text("name", name)
+    except BadRequestError as error:
+        raise _RefusedError(CustomReportErrorCode.UNKNOWN, error.message) from error
+    derived = snake_case(name)
+    if not derived or len(name) > _LONGEST_NAME:
+        raise _RefusedError(
+            CustomReportErrorCode.UNKNOWN,
+            f"name: no name of a stream can be made of it: use letters, {_LONGEST_NAME} characters at the most.",
+        )
+    return derived
+
+
+def _try(context: Context, sync: EltSync, query: str) -> Collection[str]:
+    """See to it that the query can be run, as far as that shows before it is, and give what it could name."""
+    try:
+        readings.query_columns(context, sync, query)
+        return readings.parts(context, sync)
+    except SourceError as error:
+        code = (
+            CustomReportErrorCode.CONNECTION_LOST_ACCESS
+            if error.lost_access
+            else CustomReportErrorCode.CONNECTION_ERROR
+        )
+        raise _RefusedError(code, str(error)) from error
+    except RunError as error:
+        raise _RefusedError(CustomReportErrorCode.CONNECTION_ERROR, str(error)) from error
+    except (WarehouseError, UnicodeEncodeError) as error:
+        raise _RefusedError(CustomReportErrorCode.INVALID_QUERY, f"query: {error}.") from error
+
+
+def _supports_reports(context: Context, sync: EltSync) -> bool:
+    return SOURCES[connections.get(context, sync.connection_id).integration_id].reports
+
+
+def _free_name(context: Context, sync: EltSync, wanted: str, offered: Collection[str]) -> str:
+    """Give a name that no stream has, or could get, and no transform stands at."""
+    reports = context.store.custom_reports.all("WHERE elt_sync_id = ?", sync.id)
+    taken = {report.source_stream_name.lower() for report in reports}.union(offered)
+    taken |= {stream.name.lower() for stream in elt_syncs.streams(context, sync.id)}
+    while True:
+        name = free_name(wanted, taken)
+        if references.transform_at(context, Place(sync.destination_schema_name, name)) is None:
+            return name
+        taken.add(name)

@@ -1,0 +1,61 @@
+"""The tables that ELT has made: which there are, and that they go where that was promised."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from datapipe_local.loads import Loads
+from datapipe_local.service import references
+from datapipe_local.warehouse import Place, WarehouseError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from datapipe_local.service.context import Context
+
+log = logging.getLogger(__name__)
+
+
+def held(context: Context, place: Place) -> AbstractContextManager[None]:
+    """Hold a table, so that nobody else loads or drops it."""
+    return context.loading.of((place.schema.lower(), place.name.lower()))
+
+
+def note(context: Context, sync_id: str, place: Place) -> None:
+    """Note that a sync makes a table. Its holder calls this before it does."""
+    if _is_doomed(context, place):
+        _drop(context, place)
+    context.store.database.run(
+        "INSERT OR IGNORE INTO elt_tables (elt_sync_id, schema_name, name) VALUES (?, ?, ?)", sync_id, *place
+    )
+
+
+def doom(context: Context, sync_id: str) -> None:
+    """Promise that the tables of a sync go, in the transaction that deletes it. Then call :func:`drop_doomed`."""
+    for row in context.store.database.rows("SELECT schema_name, name FROM elt_tables WHERE elt_sync_id = ?", sync_id):
+        place = Place(row["schema_name"], row["name"])
+        # A transform may have been published where a stream was deleted.
+        if references.transform_at(context, place) is None:
+            context.store.database.run("INSERT OR IGNORE INTO doomed_tables (schema_name, name) VALUES (?, ?)", *place)
+
+
+def drop_doomed(context: Context) -> None:
+    """Drop what was promised to go: now, or, if the service is stopping, at its next start."""
+    for row in context.store.database.rows("SELECT schema_name, name FROM doomed_tables"):
+        place = Place(row["schema_name"], row["name"])
+        with held(context, place):
+            if _is_doomed(context, place):
+                try:
+                    _drop(context, place)
+                except WarehouseError as error:
+                    log.warning("%s is dropped at the next start: %s", place, error)
+
+
+def _is_doomed(context: Context, place: Place) -> bool:
+    return bool(context.store.database.value("SELECT 1 FROM doomed_tables WHERE schema_name = ? AND name = ?", *place))
+
+
+def _drop(context: Context, place: Place) -> None:
+    Loads(context.warehouse).drop(place)
+    context.store.database.run("DELETE FROM doomed_tables WHERE schema_name = ? AND name = ?", *place)

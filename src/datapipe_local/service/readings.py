@@ -1,0 +1,172 @@
+"""What streams read: a part of their source, or a query over such parts."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from datapipe_local import sandbox, sources
+from datapipe_local.errors import RunError
+from datapipe_local.loads import Selection, Stored
+from datapipe_local.sandbox import SandboxTable
+from datapipe_local.service import connections
+from datapipe_local.store.records import Json
+from datapipe_local.warehouse import WarehouseError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from datapipe_local.service.context import Context
+    from datapipe_local.sources.base import Source
+    from datapipe_local.store.records import CustomReport, EltStream, EltSync
+    from datapipe_local.warehouse import Scan
+
+#: In the origin of a stream that is a custom report: its id.
+_REPORT = "custom_report_id"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """
+    What a run of a stream can load.
+
+    :param name: What it is called at the source, for people.
+    :param readable: Where and how it is read.
+    :param size: Its bytes at the source.
+    """
+
+    name: str
+    readable: Scan | Stored
+    size: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """
+    A part of a source that a query can name.
+
+    :param origin: Where it is in the source.
+    :param selection: The columns that may be seen.
+    """
+
+    origin: Json
+    selection: Selection
+
+
+def source_of(context: Context, sync: EltSync) -> Source:
+    """Give what a sync reads."""
+    return sources.connect(connections.get(context, sync.connection_id), context.store)
+
+
+def selection_of(stream: EltStream) -> Selection:
+    """Give the columns that the table of a stream gets."""
+    return Selection(stream.excluded_columns, stream.hashed_columns)
+
+
+def report_origin(report_id: str) -> Json:
+    """Give the origin of a stream that is a custom report."""
+    return {_REPORT: report_id}
+
+
+def report_of(context: Context, origin: Json) -> CustomReport | None:
+    """Give the custom report that a stream is, if it is one."""
+    return context.store.custom_reports.get(origin[_REPORT]) if _REPORT in origin else None
+
+
+def is_there(context: Context, source: Source, stream: EltStream) -> bool:
+    """Tell whether what a stream reads is there now."""
+    return report_of(context, stream.origin) is not None or (_REPORT not in stream.origin and source.has(stream.origin))
+
+
+@contextmanager
+def opened(context: Context, sync: EltSync, origin: Json) -> Iterator[Reading]:
+    """
+    Have at hand what a stream reads, for the time of a ``with`` block.
+
+    :raises RunError: it cannot be had.
+    """
+    report = report_of(context, origin)
+    if report is None:
+        with source_of(context, sync).fetch(origin, context.warehouse.scratch) as fetched:
+            yield Reading(fetched.name, fetched.scan, fetched.size)
+        return
+    with tempfile.TemporaryDirectory(dir=context.warehouse.scratch) as folder:
+        file = Path(folder) / "result.duckdb"
+        with _tables(context, sync, report.query) as (tables, size):
+            try:
+                sandbox.store(context.warehouse, report.query, tables, file)
+            except WarehouseError as error:
+                raise RunError(f"The query of the custom report {report.name!r} failed: {error}.") from error
+        yield Reading(f"the custom report {report.name!r}", Stored(file), size)
+
+
+def columns(context: Context, sync: EltSync, origin: Json) -> list[str]:
+    """
+    Tell the columns of what a stream reads.
+
+    :raises RunError: it cannot be had, or read.
+    """
+    report = report_of(context, origin)
+    try:
+        if report is not None:
+            return query_columns(context, sync, report.query)
+        with opened(context, sync, origin) as reading:
+            assert not isinstance(reading.readable, Stored)  # noqa: S101 - only a report's result is stored
+            return [column.name for column in context.warehouse.columns(f"FROM {reading.readable.sql()}")]
+    except WarehouseError as error:
+        raise RunError(f"Its columns cannot be read: {error}.") from error
+
+
+def query_columns(context: Context, sync: EltSync, query: str) -> list[str]:
+    """
+    Tell the columns of a query over the streams of a sync and of its source.
+
+    :raises WarehouseError: it is no query that can be run.
+    :raises RunError: what it names cannot be had.
+    """
+    with _tables(context, sync, query) as (tables, _):
+        return sandbox.columns(context.warehouse, query, tables)
+
+
+def parts(context: Context, sync: EltSync) -> dict[str, Part]:
+    """
+    Give all that a query can name: the streams of a sync, as their tables have them, and what else its source offers.
+
+    :raises SourceError: the source cannot be asked.
+    """
+    named = {
+        stream.name.lower(): Part(stream.origin, selection_of(stream))
+        for stream in context.store.elt_streams.all("WHERE elt_sync_id = ?", sync.id)
+        if _REPORT not in stream.origin
+    }
+    taken = [part.origin for part in named.values()]
+    for offer in source_of(context, sync).offers():
+        if not any(is_part_of(offer.origin, origin) for origin in taken):
+            named.setdefault(offer.name.lower(), Part(offer.origin, Selection()))
+    return named
+
+
+def is_part_of(offered: Json, origin: Json) -> bool:
+    """Tell whether a stream reads what is offered, in whatever way."""
+    return all(origin.get(name) == value for name, value in offered.items())
+
+
+@contextmanager
+def _tables(context: Context, sync: EltSync, query: str) -> Iterator[tuple[Mapping[str, SandboxTable], int]]:
+    """Have at hand what a query names, and tell how many bytes that is."""
+    named = sandbox.tables_named(query)
+    there = parts(context, sync)
+    source = source_of(context, sync)
+    tables: dict[str, SandboxTable] = {}
+    size = 0
+    with ExitStack() as stack:
+        for name in named:
+            part = there.get(name.lower())
+            if part is not None:
+                fetched = stack.enter_context(source.fetch(part.origin, context.warehouse.scratch))
+                tables[name] = SandboxTable(fetched.scan, part.selection)
+                size += fetched.size
+        yield tables, size

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 OPENAPI_PATH = "/openapi.json"
 #: Answered without a key: whether the service is up is no secret, nor is what it can do.
 OPEN_PATHS = frozenset({"/health", OPENAPI_PATH})
+#: Below these it is not the key that lets in: the address of a bridge does, or what a webhook connection asks for.
+OPEN_BELOW = ("/authorize/", "/webhooks/")
 
 
 class KeyCheck:
@@ -32,7 +34,7 @@ class KeyCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on."""
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_BELOW):
             given = [value for name, value in scope["headers"] if name == b"x-api-key"]
             if len(given) != 1 or not hmac.compare_digest(given[0], self._key):
                 refusal = UnauthorizedError(

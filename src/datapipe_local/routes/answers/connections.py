@@ -1,12 +1,13 @@
-"""Connections, as the interface sends them."""
+"""Connections, bridges and integrations, as the interface sends them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from datapipe_local.routes.answers import Json
+from datapipe_local.routes.answers import Json, present
 
 if TYPE_CHECKING:
+    from datapipe_local.service.integrations import Integration
     from datapipe_local.store import records
 
 
@@ -17,4 +18,27 @@ def connection(record: records.Connection) -> Json:
         "integration_id": record.integration_id,
         "label": record.label,
         "created_at": record.created_at,
+    }
+
+
+def bridge(record: records.ConnectionBridge, *, authorize_url: str) -> Json:
+    """Give a bridge, and where a person goes with it."""
+    return present(
+        {
+            "authorize_url": authorize_url,
+            "expires_at": record.expires_at,
+            "integration_id": record.integration_id,
+            "connection_id": record.connection_id,
+            "label": record.label,
+        }
+    )
+
+
+def integration(one: Integration) -> Json:
+    """Give ``IntegrationDto``."""
+    return {
+        "id": one.id,
+        "name": one.name,
+        "supports_start_date": one.supports_start_date,
+        "abilities": list(one.abilities),
     }

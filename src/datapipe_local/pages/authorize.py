@@ -1,0 +1,78 @@
+"""The page on which a person authorizes a connection, and those that say that it can't be done."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from datapipe_local.pages.form_html import FormHtml
+from datapipe_local.pages.frame import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from datapipe_local.pages.fields import Field
+
+
+def authorize_page(
+    *,
+    integration: str,
+    label: str,
+    target: str,
+    again: bool,
+    fields: Sequence[Field],
+    given: Mapping[str, str],
+    problems: Mapping[str, str],
+) -> str:
+    """
+    Give the page with the form.
+
+    :param integration: What is connected to.
+    :param label: The name of the connection.
+    :param target: Where the browser goes afterwards.
+    :param again: The connection is there, and is authorized again.
+    :param fields: What the form asks for.
+    :param given: What stands in it.
+    :param problems: What is wrong with it, by the names of the fields; what is about none of them is under "".
+    """
+    form = FormHtml(given, problems)
+    inputs = form.fields(fields)
+    verb = "Reconnect" if again else "Connect"
+    heading = f"{verb} {integration}"
+    content = (
+        f"<h1>{escape(heading)}</h1>\n"
+        f"<dl><dt>Connection</dt><dd>{escape(label)}</dd><dt>Afterwards</dt>"
+        f"<dd>you go back to {escape(target)}</dd></dl>\n"
+        f"{_summary(problems, form.titles)}"
+        '<form method="post" novalidate>\n'
+        # The Enter key presses the first button that there is.
+        '<button name="action" value="connect" hidden>Connect</button>\n'
+        f"{inputs}"
+        '<div class="actions">'
+        f'<button class="main" name="action" value="connect">{verb}</button>'
+        '<button name="action" value="cancel" formnovalidate>Cancel</button></div>\n</form>'
+    )
+    return frame(f"Error: {heading}" if problems else heading, content)
+
+
+def message_page(heading: str, text: str) -> str:
+    """
+    Give a page that only says something.
+
+    :param heading: What it is about.
+    :param text: What to do.
+    """
+    return frame(heading, f"<h1>{escape(heading)}</h1>\n<p>{escape(text)}</p>")
+
+
+def _summary(problems: Mapping[str, str], titles: Mapping[str, str]) -> str:
+    if not problems:
+        return ""
+    lines = []
+    for name, problem in problems.items():
+        if name in titles:
+            lines.append(f'<li><a href="#{escape(name)}">{escape(titles[name])}</a>: {escape(problem)}</li>')
+        else:
+            lines.append(f"<li>{escape(f'{name}: {problem}' if name else problem)}</li>")
+    heading = "<p>Something has to be corrected first:</p>"
+    return f'<div class="summary" role="alert">{heading}<ul>{"".join(lines)}</ul></div>\n'

@@ -1,0 +1,153 @@
+"""What was typed into a form: as settings, and as it is shown again."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from datapipe_local.pages.fields import Kind, written
+from datapipe_local.store.records import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from datapipe_local.pages.fields import Field
+
+MOST_ROWS = 100
+_MISSING = object()
+# A browser ends the lines of a longer text so.
+_BREAKS = "\r\n"
+
+
+class Read(NamedTuple):
+    """
+    What a form says.
+
+    :param settings: The settings, not checked yet.
+    :param given: What was typed, by the names of the fields; rows that were left empty are gone.
+    :param problems: What can't be meant, by the names of the fields.
+    """
+
+    settings: Json
+    given: dict[str, str]
+    problems: dict[str, str]
+
+
+def read(fields: Sequence[Field], typed: Mapping[str, str]) -> Read:
+    """
+    Read a form.
+
+    :param fields: What it asks for.
+    :param typed: What was sent.
+    """
+    found = Read({}, _without_empty_rows(fields, typed), {})
+    found.settings.update(_object(fields, found))
+    return found
+
+
+def shown(fields: Sequence[Field], settings: Json) -> dict[str, str]:
+    """
+    Tell what stands in a form for settings that there are. Secrets don't.
+
+    :param fields: What it asks for.
+    :param settings: The settings.
+    """
+    given: dict[str, str] = {}
+    for field in fields:
+        value = settings.get(_key(field), field.default)
+        if field.kind == Kind.HIDDEN or value is None:
+            continue
+        if field.kind == Kind.GROUP:
+            given |= shown(field.fields, value)
+        elif field.kind == Kind.ONE_OF:
+            given[f"{field.name}.{field.tag}"] = str(value[field.tag])
+            given |= shown(next(kind.fields for kind in field.fields if kind.default == value[field.tag]), value)
+        elif field.kind == Kind.ROWS:
+            for number, row in enumerate(value):
+                given |= {f"{field.name}.{number}.{name}": text for name, text in shown(field.fields, row).items()}
+        elif field.kind == Kind.YES_OR_NO:
+            given |= {field.name: "yes"} if value else {}
+        else:
+            given[field.name] = written(value)
+    return given
+
+
+def rows_of(field: Field, given: Mapping[str, str]) -> list[int]:
+    """Give the numbers of the rows that stand in a form."""
+    place = re.compile(rf"{re.escape(field.name)}\.([0-9]{{1,4}})\.")
+    return sorted({int(found[1]) for name in given if (found := place.match(name))})
+
+
+def _key(field: Field) -> str:
+    return field.name.rpartition(".")[2]
+
+
+def _object(fields: Sequence[Field], found: Read, prefix: str = "") -> Json:
+    values = ((_key(field), _value(field, found, f"{prefix}{field.name}")) for field in fields)
+    return {name: value for name, value in values if value is not _MISSING}
+
+
+def _value(field: Field, found: Read, name: str) -> Any:
+    if field.kind == Kind.GROUP:
+        return _object(field.fields, found) or (_MISSING if not field.required else {})
+    if field.kind == Kind.ONE_OF:
+        chosen = found.given.get(f"{name}.{field.tag}", "")
+        kind = next((one for one in field.fields if str(one.default) == chosen), None)
+        if kind is None:
+            return {field.tag: chosen} if chosen else _MISSING
+        return {field.tag: kind.default, **_object(kind.fields, found)}
+    if field.kind == Kind.ROWS:
+        rows = rows_of(field, found.given)[:MOST_ROWS]
+        return [_object(field.fields, found, f"{name}.{number}.") for number in rows] or _MISSING
+    return name in found.given if field.kind == Kind.YES_OR_NO else _typed(field, found, name)
+
+
+def _typed(field: Field, found: Read, name: str) -> Any:
+    text = found.given.get(name, "")
+    if not text:
+        return _MISSING
+    if any(character < " " for character in (text.replace(_BREAKS, "") if field.kind == Kind.WRITTEN else text)):
+        found.problems[name] = "Use printable characters only."
+        return text
+    if field.kind == Kind.CHOICE:
+        return next((one for one in field.choices if written(one) == text), text)
+    return _read_json(field, found, name, text) if field.kind in (Kind.NUMBER, Kind.WRITTEN) else text
+
+
+def _read_json(field: Field, found: Read, name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        found.problems[name] = "Give a number." if field.kind == Kind.NUMBER else "This is no JSON."
+        return _MISSING
+
+
+def _without_empty_rows(fields: Sequence[Field], typed: Mapping[str, str]) -> dict[str, str]:
+    """Give rows numbers without a gap, and leave out those in which nothing was typed; to choose is not to type."""
+    given = dict(typed)
+    for field in fields:
+        if field.kind == Kind.ROWS:
+            names = {
+                number: [f"{field.name}.{number}.{one.name}" for one in field.fields]
+                for number in rows_of(field, typed)
+            }
+            kept = [
+                number
+                for number, places in names.items()
+                if any(given.get(place) for place, one in zip(places, field.fields, strict=True) if _is_typed(one))
+            ]
+            moved = {
+                f"{field.name}.{new}.{one.name}": given[place]
+                for new, old in enumerate(kept)
+                for place, one in zip(names[old], field.fields, strict=True)
+                if place in given
+            }
+            given = {name: text for name, text in given.items() if not name.startswith(f"{field.name}.")} | moved
+        elif field.kind == Kind.GROUP:
+            given = _without_empty_rows(field.fields, given)
+    return given
+
+
+def _is_typed(field: Field) -> bool:
+    return field.kind in (Kind.TEXT, Kind.HIDDEN, Kind.NUMBER)

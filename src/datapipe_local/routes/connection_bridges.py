@@ -1,0 +1,72 @@
+"""Connection bridges."""
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import BeforeValidator, Field
+from pydantic.json_schema import SkipJsonSchema
+
+from airflow_provider_datapipe.api.models.common import Body
+from airflow_provider_datapipe.api.models.rules import refuse_null
+from datapipe_local.dto.common import PageDto
+from datapipe_local.dto.connections import ConnectionBridgeDto
+from datapipe_local.errors import BadRequestError
+from datapipe_local.routes.answers import connections as answers
+from datapipe_local.routes.common import CurrentContext, envelope
+from datapipe_local.routes.documented import answering
+from datapipe_local.service import bridges
+from datapipe_local.store.records import ConnectionBridge
+from datapipe_local.store.table import Page
+
+router = APIRouter(prefix="/connection_bridges", tags=["connection bridges"])
+
+#: Where a person authorizes.
+AUTHORIZE_PATH = "/authorize/"
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
+
+
+def _no_default(schema: dict[str, Any]) -> None:
+    # Left out is not null, which is refused.
+    schema.pop("default", None)
+
+
+Omitted = Annotated[str | SkipJsonSchema[None], BeforeValidator(refuse_null)]
+
+
+class ConnectionBridgeCreate(Body):
+    """``ConnectionBridgeCreateDto``, each field of the right shape; the rules are the service's."""
+
+    redirect_uri: str
+    integration_id: str
+    connection_id: Omitted = Field(default=None, json_schema_extra=_no_default)
+    state: Omitted = Field(default=None, max_length=255, json_schema_extra=_no_default)
+    label: str = Field(min_length=1)
+
+
+@router.get("", **answering(PageDto[ConnectionBridgeDto]))
+def list_bridges(context: CurrentContext, request: Request) -> dict[str, Any]:
+    """List the bridges that are active; all of them."""
+    found = bridges.active(context)
+    base = _base(request)
+    return envelope(Page(found, None), lambda bridge: _answer(base, bridge))
+
+
+@router.post("", **answering(ConnectionBridgeDto, 404, status=201))
+def create_bridge(context: CurrentContext, request: Request, body: ConnectionBridgeCreate) -> dict[str, Any]:
+    """Open a bridge for a day."""
+    base = _base(request)
+    return _answer(base, bridges.create(context, **body.model_dump()))
+
+
+def _answer(base: str, bridge: ConnectionBridge) -> dict[str, Any]:
+    return answers.bridge(bridge, authorize_url=f"{base}{AUTHORIZE_PATH}{bridge.id}")
+
+
+def _base(request: Request) -> str:
+    """Give the address of the service as the caller knows it, which is the one that leads here from where they are."""
+    host = request.headers.get("host", "")
+    if not _HOST.fullmatch(host):
+        raise BadRequestError("Host: the header must name this service, as in localhost:8484.")
+    scheme = "https" if request.scope["scheme"] in ("https", "wss") else "http"
+    return f"{scheme}://{host}"

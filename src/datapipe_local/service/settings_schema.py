@@ -1,0 +1,43 @@
+"""What settings are, as the interface describes them: JSON Schema, draft-07, in one piece."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.store.records import Json
+
+if TYPE_CHECKING:
+    from datapipe_local.strict import Strict
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+_REFERENCE = "#/$defs/"
+# OpenAPI's own words, which a JSON Schema does not know.
+_FOREIGN = frozenset({"discriminator"})
+
+
+def settings_schema(model: type[Strict]) -> Json:
+    """
+    Describe settings.
+
+    :param model: What checks them.
+    :return: An object with the members that the interface names, and no others.
+    """
+    made = model.model_json_schema()
+    whole = _in_one_piece(made, made.get("$defs", {}))
+    schema = {"$schema": DRAFT, "title": whole["title"], "type": whole["type"], "properties": whole["properties"]}
+    if "required" in whole:
+        schema["required"] = whole["required"]
+    return schema
+
+
+def _in_one_piece(node: Any, definitions: Json) -> Any:
+    if isinstance(node, list):
+        return [_in_one_piece(entry, definitions) for entry in node]
+    if not isinstance(node, dict):
+        return node
+    reference = node.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_REFERENCE):
+        # What stands beside a reference is about this place, and goes before what is said there.
+        node = {**definitions[reference.removeprefix(_REFERENCE)], **node}
+        del node["$ref"]
+    return {name: _in_one_piece(entry, definitions) for name, entry in node.items() if name not in _FOREIGN}

@@ -365,7 +365,7 @@ def start(scheduled: Context, tmp_path: Path) -> Iterator[Callable[[], Engine]]:
 
     def started() -> Engine:
         executors: dict[str, Any] = {
-            JobKind.ELT_STREAM_RUN: StreamLoader(scheduled, tmp_path / "scratch"),
+            JobKind.ELT_STREAM_RUN: StreamLoader(scheduled),
             JobKind.MATERIALIZATION: Materializer(scheduled),
         }
         engine = Engine(scheduled, executors)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
+from datapipe_local import query_rules
 from datapipe_local.errors import SetupError
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Warehouse:
                 config={
                     # Nothing is fetched from the network behind a user's back.
                     "autoinstall_known_extensions": False,
+                    # Nor are variables of this program tables.
+                    "python_enable_replacements": False,
                     "temp_directory": str(scratch / "duckdb"),
                     # SQL promises no order; without one, loads are faster and need little memory.
                     "preserve_insertion_order": False,
@@ -198,14 +201,27 @@ class Warehouse:
 
     def check_query(self, query: str) -> None:
         """
-        See to it that a text is one query and nothing else: it will stand in a statement of ours.
+        See to it that a text is one query that only reads the warehouse: it will stand in a statement of ours.
 
         :raises WarehouseError: it is not.
         """
         with self.cursor() as cursor:
             statements = cursor.extract_statements(query)
-        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
-            raise WarehouseError("The SQL must be a single SELECT.")
+            if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+                raise WarehouseError("The SQL must be a single SELECT.")
+            told = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
+            try:
+                tree = json.loads(told[0] if told else "{}")
+            except RecursionError:
+                raise WarehouseError("The SQL is nested too deeply.") from None
+            if tree.get("error") is not False:
+                raise WarehouseError("The SQL must be a single SELECT.")
+            obstacle, tables = query_rules.reading(tree)
+            if obstacle is not None:
+                raise WarehouseError(f"{obstacle}.")
+            for table in tables:
+                if _what_stands_at(cursor, Place(*table)) is None:
+                    raise WarehouseError(f"There is no table {table.schema[:100]}.{table.name[:100]}.")
 
     def columns(self, query: str) -> list[Column]:
         """
@@ -320,13 +336,18 @@ def transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def drop(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
     """Remove a table or view, if there is one."""
     # DROP TABLE refuses a view and DROP VIEW a table, with IF EXISTS too.
+    found = _what_stands_at(cursor, place)
+    if found is not None:
+        cursor.execute(f"DROP {'VIEW' if found == 'VIEW' else 'TABLE'} {place.sql}")
+
+
+def _what_stands_at(cursor: duckdb.DuckDBPyConnection, place: Place) -> str | None:
     found = cursor.execute(
         "SELECT table_type FROM information_schema.tables"
         " WHERE table_catalog = current_database() AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
         [*place],
     ).fetchone()
-    if found:
-        cursor.execute(f"DROP {'VIEW' if found[0] == 'VIEW' else 'TABLE'} {place.sql}")
+    return str(found[0]) if found else None
 
 
 def number(result: duckdb.DuckDBPyConnection) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, MaterializationStatus
-from datapipe_local.errors import BadRequestError, RunError
-from datapipe_local.service import jobs, transforms
+from datapipe_local.errors import BadRequestError, NotFoundError, RunError
+from datapipe_local.service import jobs, publishing, transforms
 from datapipe_local.service.references import place_of
 from datapipe_local.warehouse import Unfinished, WarehouseError
 
@@ -36,8 +36,10 @@ class Materializer:
 
     def begin(self, job: Job) -> None:
         """Note that there is work to do; a materialization has no run of its own."""
-        transform = transforms.get(self._context, job.subject_id)
         with self._context.store.transaction():
+            if not jobs.is_owed(self._context, job):
+                return
+            transform = transforms.get(self._context, job.subject_id)
             if transform.materialization == Materialization.TABLE:
                 self._context.store.transforms.update(
                     transform.id,
@@ -59,7 +61,10 @@ class Materializer:
         outcome = self._context.script.outcome(job.subject_id, job.key)
         if outcome.error is not None:
             raise RunError(outcome.error)
-        transform = transforms.get(self._context, job.subject_id)
+        try:
+            transform = transforms.get(self._context, job.subject_id)
+        except NotFoundError as error:
+            raise RunError(str(error)) from error
         try:
             if transform.materialization == Materialization.TABLE:
                 return Built(transform.publication, self._build(transform))
@@ -69,20 +74,23 @@ class Materializer:
                 if transform.materialization == Materialization.VIEW:
                     self._create_view(transform)
                 return Built(transform.publication)
-        except (WarehouseError, BadRequestError) as error:
+        except (WarehouseError, BadRequestError, NotFoundError) as error:
             stop.check()
             return Built(transform.publication, error=f"The transform {transform.name} cannot be built: {error}")
 
     def finish(self, job: Job, result: Built | None, error: str | None) -> None:
         """Show what was built, unless it was published anew in the meantime: then the job stays."""
         with self._context.publishing:
-            transform = transforms.get(self._context, job.subject_id)
             table = None if result is None else result.table
+            if not jobs.is_owed(self._context, job):
+                # The transform was deleted.
+                self._discard(table)
+                return
+            transform = transforms.get(self._context, job.subject_id)
             if result is not None:
                 error = result.error
                 if result.publication != transform.publication:
-                    if table is not None:
-                        self._context.warehouse.discard(table)
+                    self._discard(table)
                     return
             if table is not None:
                 self._context.warehouse.show(table, instead_of=transforms.stands_at(transform))
@@ -95,15 +103,19 @@ class Materializer:
                     materialization_error=error,
                 )
                 if error is None:
-                    transforms.note_object(self._context, transform)
+                    publishing.note_object(self._context, transform)
                 jobs.end(self._context, job, failed=error is not None)
 
+    def _discard(self, table: Unfinished | None) -> None:
+        if table is not None:
+            self._context.warehouse.discard(table)
+
     def _build(self, transform: Transform) -> Unfinished:
-        query = transforms.published_query(self._context, transform)
+        query = publishing.published_query(self._context, transform)
         place = place_of(transform.folder_path, transform.name)
         return self._context.warehouse.build(place, query, transform.publication)
 
     def _create_view(self, transform: Transform) -> None:
-        query = transforms.published_query(self._context, transform)
+        query = publishing.published_query(self._context, transform)
         place = place_of(transform.folder_path, transform.name)
         self._context.warehouse.create_view(place, query, instead_of=transforms.stands_at(transform))

@@ -15,7 +15,7 @@ from airflow_provider_datapipe.api.models.transforms import (
 )
 from datapipe_local.routes.answers import transforms as answers
 from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, envelope
-from datapipe_local.service import transforms
+from datapipe_local.service import publishing, transforms
 from datapipe_local.service.context import Context
 from datapipe_local.service.references import Catalogue
 
@@ -64,7 +64,7 @@ async def publish(context: CurrentContext, transform_id: str, body: PublishReque
     """Publish a transform as a view, at once, or as a table, in the background."""
     wanted = body or PublishRequest()
     await run_in_threadpool(
-        transforms.publish,
+        publishing.publish,
         context,
         transform_id,
         version_id=wanted.version_id,
@@ -80,7 +80,7 @@ async def rematerialize(
     context: CurrentContext, transform_id: str, body: RematerializeRequest | None = None
 ) -> dict[str, Any]:
     """Build a published transform again."""
-    await run_in_threadpool(transforms.rematerialize, context, transform_id)
+    await run_in_threadpool(publishing.rematerialize, context, transform_id)
     return await _answer(context, transform_id, wait=body is not None and body.wait_for_completion)
 
 

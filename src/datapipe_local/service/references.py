@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, TransformStatus
 from datapipe_local.errors import BadRequestError
+from datapipe_local.service import templates
 from datapipe_local.warehouse import Place
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.store.records import Transform
 
-_BRACES = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 _RAW = "raw."
 _MODEL = "model."
 #: The schema of transforms that are in no folder.
@@ -39,16 +38,8 @@ class Reference(NamedTuple):
     owner_id: str
 
 
-class Dependencies(NamedTuple):
-    """All that a transform is computed from, near and far."""
-
-    stream_ids: frozenset[str]
-    transform_ids: frozenset[str]
-
-
-def tags(template: str) -> list[str]:
-    """Give the references in a template, each once, in order."""
-    return list(dict.fromkeys(match[1] for match in _BRACES.finditer(template)))
+#: Gives the references in a template, each once, in order.
+tags = templates.tags
 
 
 def tag_of(folder_path: str, name: str) -> str:
@@ -63,11 +54,13 @@ def place_of(folder_path: str, name: str) -> Place:
 
 def transform_at(context: Context, place: Place) -> Transform | None:
     """Tell whose place that is, or is going to be, among the published transforms."""
-    stands = context.store.transforms.first("WHERE object_schema = ? AND object_name = ?", place.schema, place.name)
+    stands = context.store.transforms.first(
+        "WHERE object_schema = ? AND object_name = ? AND deleted_at IS NULL", place.schema, place.name
+    )
     if stands is not None:
         return stands
     for transform in context.store.transforms.all(
-        "WHERE status = ? AND name = ? COLLATE NOCASE", TransformStatus.PUBLISHED, place.name
+        "WHERE status = ? AND name = ? COLLATE NOCASE AND deleted_at IS NULL", TransformStatus.PUBLISHED, place.name
     ):
         if place_of(transform.folder_path, transform.name).schema.lower() == place.schema.lower():
             return transform
@@ -106,33 +99,42 @@ class Catalogue:
                 " is loaded, a transform once it is published.",
                 error_code="unknown_reference",
             )
-        return _BRACES.sub(lambda match: self._references[match[1]].place.sql, template).strip().rstrip("; \n")
+        return templates.filled(template, lambda tag: self._references[tag].place.sql)
 
-    def dependencies(self, template: str) -> Dependencies:
-        """Give all that a template is computed from, through all transforms that it names."""
-        stream_ids: set[str] = set()
-        transform_ids: set[str] = set()
-        ahead = tags(template)
-        while ahead:
-            reference = self._references.get(ahead.pop())
-            if reference is None:
-                continue
-            if reference.type == ReferenceType.RAW_VIEW:
-                stream_ids.add(reference.owner_id)
-            elif reference.owner_id not in transform_ids:
-                transform_ids.add(reference.owner_id)
-                ahead += tags(self._published_template(reference.owner_id))
-        return Dependencies(frozenset(stream_ids), frozenset(transform_ids))
+    def leads_to(self, template: str, transform_id: str, own_tag: str) -> str | None:
+        """
+        Tell which reference of a template leads to a transform, if any does.
+
+        :param template: The template.
+        :param transform_id: The transform.
+        :param own_tag: What it is going to be called: what names it so, in vain by now, will be computed from it.
+        """
+        for tag in tags(template):
+            if self._reaches(tag, transform_id, own_tag):
+                return tag
+        return None
 
     def dependents(self, tag: str, *, but: str) -> list[Transform]:
         """Give the published transforms that name a tag themselves, except one."""
         return [
             transform
             for transform in self._context.store.transforms.all(
-                "WHERE published_version_id IS NOT NULL AND id != ?", but
+                "WHERE published_version_id IS NOT NULL AND deleted_at IS NULL AND id != ?", but
             )
             if tag in tags(self._published_template(transform.id))
         ]
+
+    def _reaches(self, tag: str, transform_id: str, own_tag: str) -> bool:
+        ahead, seen = [tag], set()
+        while ahead:
+            tag = ahead.pop()
+            reference = self._references.get(tag)
+            if tag == own_tag or (reference is not None and reference.owner_id == transform_id):
+                return True
+            if reference is not None and reference.type != ReferenceType.RAW_VIEW and tag not in seen:
+                seen.add(tag)
+                ahead += tags(self._published_template(reference.owner_id))
+        return False
 
     def _read(self) -> Iterator[Reference]:
         for row in self._context.store.database.rows(

@@ -10,7 +10,7 @@ from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.engine.materialization import Materializer
 from datapipe_local.engine.stop import Stop
 from datapipe_local.errors import BadRequestError
-from datapipe_local.service import jobs, transforms
+from datapipe_local.service import jobs, publishing, transform_drafts, transforms
 from datapipe_local.service.context import Context
 from datapipe_local.store.records import Job, JobKind
 from datapipe_local.warehouse import Place, WarehouseError
@@ -27,7 +27,7 @@ def put(context: Context, name: str, sql: str, **more: Any) -> str:
         "orchestration_workflow_id": None,
     }
     transform_id = more.pop("transform_id", name)
-    transforms.put(context, transform_id, sql_template=sql, **{**fields, **more})
+    transform_drafts.put(context, transform_id, sql_template=sql, **{**fields, **more})
     return transforms.get(context, transform_id).latest_version_id
 
 
@@ -48,76 +48,83 @@ def materialize(context: Context, transform_id: str) -> None:
 
 def test_a_cycle_is_refused_by_name(context: Context) -> None:
     put(context, "a", "SELECT 1 AS x")
-    transforms.publish(context, "a")
+    publishing.publish(context, "a")
     put(context, "b", "SELECT * FROM {{model.a}}")
-    transforms.publish(context, "b")
+    publishing.publish(context, "b")
     put(context, "c", "SELECT * FROM {{model.b}}")
-    transforms.publish(context, "c")
+    publishing.publish(context, "c")
     put(context, "a", "SELECT * FROM {{model.c}}")
     with pytest.raises(
         BadRequestError, match=r"'a' would depend on itself: .*\{\{model\.c\}\}, which is computed from"
     ):
-        transforms.publish(context, "a")
+        publishing.publish(context, "a")
     put(context, "a", "SELECT * FROM {{model.a}}")
     with pytest.raises(BadRequestError, match=r"\{\{model\.a\}\}, which is this transform"):
-        transforms.publish(context, "a")
+        publishing.publish(context, "a")
     assert names(context, "c") == ["x"]
 
 
 def test_near_references_are_told(context: Context) -> None:
     put(context, "customers", "SELECT 1 AS x")
-    transforms.publish(context, "customers")
+    publishing.publish(context, "customers")
     put(context, "b", "SELECT * FROM {{model.custmers}}, {{raw.far.away}}")
     with pytest.raises(BadRequestError, match=r"\(did you mean model\.customers\?\), \{\{raw\.far\.away\}\}:"):
-        transforms.publish(context, "b")
+        publishing.publish(context, "b")
 
 
 def test_an_older_version_can_be_published_and_built_again(context: Context) -> None:
     first = put(context, "a", "SELECT 1 AS one")
     second = put(context, "a", "SELECT 2 AS two")
     assert put(context, "a", "SELECT 2 AS two") == second
-    transforms.publish(context, "a")
+    publishing.publish(context, "a")
     assert names(context, "a") == ["two"]
-    transforms.publish(context, "a", version_id=first)
+    publishing.publish(context, "a", version_id=first)
     assert names(context, "a") == ["one"]
     # What is published is built again, not what is newest.
-    transforms.rematerialize(context, "a")
+    publishing.rematerialize(context, "a")
     assert names(context, "a") == ["one"]
 
 
 def test_folders_that_look_alike_do_not_share_a_place(context: Context) -> None:
     put(context, "x", "SELECT 1 AS x", folder_path="a/b")
     put(context, "x", "SELECT 1 AS x", folder_path="a_b", transform_id="other")
-    transforms.publish(context, "x")
+    publishing.publish(context, "x")
     with pytest.raises(BadRequestError, match=r"a_b\.x is the place of the transform 'x'"):
-        transforms.publish(context, "other")
+        publishing.publish(context, "other")
 
 
 def test_a_table_that_is_not_built_yet_has_its_place_already(context: Context) -> None:
     put(context, "x", "SELECT 1 AS x", materialization=TABLE)
-    transforms.publish(context, "x")
+    publishing.publish(context, "x")
     put(context, "X", "SELECT 1 AS x", transform_id="other")
     with pytest.raises(BadRequestError, match="place of the transform 'x'"):
-        transforms.publish(context, "other")
+        publishing.publish(context, "other")
 
 
 def test_a_published_transform_is_renamed_by_publishing_only(context: Context) -> None:
     put(context, "a", "SELECT 1 AS x")
-    transforms.publish(context, "a")
+    publishing.publish(context, "a")
     put(context, "b", "SELECT 2 AS y", transform_id="a", materialization=TABLE)
     kept = transforms.get(context, "a")
     assert (kept.name, kept.materialization) == ("a", VIEW)
+    assert transforms.definition(kept) == ("b", "", TABLE)
     assert names(context, "a") == ["x"]
+    # Built again it is as it was published; published again it is what it was given.
+    publishing.rematerialize(context, "a")
+    assert (transforms.get(context, "a").object_tag, names(context, "a")) == ("model.a", ["x"])
+    publishing.publish(context, "a", materialization=VIEW)
+    kept = transforms.get(context, "a")
+    assert (kept.object_tag, kept.next_name, names(context, "a")) == ("model.b", None, ["y"])
 
 
 @pytest.mark.parametrize("older", ["SELECT 1 AS old", "SELECT nope AS old"])
 def test_a_build_for_an_older_publication_is_never_seen(context: Context, older: str) -> None:
     put(context, "a", older, materialization=TABLE)
-    transforms.publish(context, "a")
+    publishing.publish(context, "a")
     materializer, job = Materializer(context), owed(context, "a")
     outdated = materializer.work(job, Stop())
     put(context, "a", "SELECT 2 AS new", materialization=TABLE)
-    transforms.publish(context, "a")
+    publishing.publish(context, "a")
     materializer.finish(job, outdated, None)
     seen = transforms.get(context, "a")
     assert (seen.materialization_status, seen.materialization_error, seen.object_tag) == ("running", None, None)
@@ -129,8 +136,8 @@ def test_a_build_for_an_older_publication_is_never_seen(context: Context, older:
 
 def test_what_stood_there_goes_when_the_table_comes(context: Context) -> None:
     put(context, "a", "SELECT 1 AS x")
-    transforms.publish(context, "a")
-    transforms.publish(context, "a", name="b", folder_path="f", materialization=TABLE)
+    publishing.publish(context, "a")
+    publishing.publish(context, "a", name="b", folder_path="f", materialization=TABLE)
     # Until it is complete, the view is what can be named.
     assert transforms.get(context, "a").object_tag == "model.a"
     assert names(context, "a") == ["x"]
@@ -143,9 +150,9 @@ def test_what_stood_there_goes_when_the_table_comes(context: Context) -> None:
 
 def test_a_reference_that_is_gone_by_the_time_of_the_build(context: Context) -> None:
     put(context, "a", "SELECT 1 AS x")
-    transforms.publish(context, "a")
+    publishing.publish(context, "a")
     put(context, "b", "SELECT * FROM {{model.a}}", materialization=TABLE)
-    transforms.publish(context, "b")
+    publishing.publish(context, "b")
     context.store.transforms.update("a", object_tag=None)
     materialize(context, "b")
     seen = transforms.get(context, "b")

@@ -1,0 +1,87 @@
+"""
+What a query that somebody else wrote may do: read the warehouse.
+
+DuckDB's SELECT can do more. It reads files, by functions and by names that look like files; and within WITH it writes
+tables and files. So its own parser's tree is looked at before a query is run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The queries that only read.
+_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+#: What may stand after FROM, beside functions and tables.
+_SOURCES = frozenset({"JOIN", "SUBQUERY", "EMPTY", "EXPRESSION_LIST", "PIVOT", "COLUMN_DATA"})
+#: The functions after FROM that read nothing but what they are given.
+_FUNCTIONS = frozenset(
+    {"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "test_all_types"}
+)
+_NOT_IN_A_TABLE = frozenset(".:/\\*?[]")
+
+
+class NamedTable(NamedTuple):
+    """A table that a query names with its schema."""
+
+    schema: str
+    name: str
+
+
+class Reading(NamedTuple):
+    """
+    What a query reads.
+
+    :param obstacle: Why it may not be run; None if nothing is in its way.
+    :param tables: The tables that it names with their schemas: where there is no such table, DuckDB would look for a
+        file, such as ``people.csv``.
+    """
+
+    obstacle: str | None
+    tables: frozenset[NamedTable] = frozenset()
+
+
+def reading(tree: Any) -> Reading:
+    """
+    Tell what a query reads.
+
+    :param tree: What ``json_serialize_sql`` gives.
+    """
+    tables = set()
+    for node in _nodes(tree):
+        kind = node.get("type")
+        if not isinstance(kind, str):
+            continue
+        if kind.endswith("_NODE"):
+            if kind not in _NODES:
+                return Reading(f"The SQL must only read, and not {kind.partition('_')[0]}")
+        elif kind == "TABLE_FUNCTION":
+            name = _text((node.get("function") or {}).get("function_name"))
+            if name.lower() not in _FUNCTIONS:
+                return Reading(f"The SQL must only read the warehouse: {name[:100]} cannot stand after FROM here")
+        elif kind == "BASE_TABLE":
+            schema, name = _text(node.get("schema_name")), _text(node.get("table_name"))
+            if node.get("catalog_name") or _NOT_IN_A_TABLE.intersection(schema + name):
+                return Reading(f"The SQL must only read the warehouse, which has no table {name[:100]!r}")
+            if schema:
+                tables.add(NamedTable(schema, name))
+        elif "sample" in node and kind not in _SOURCES:
+            return Reading("The SQL must be a single SELECT of tables")
+    return Reading(None, frozenset(tables))
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    ahead = [tree]
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, dict):
+            yield value
+            ahead += value.values()
+        elif isinstance(value, list):
+            ahead += value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,68 @@
+"""Deleting transforms: gone for callers, kept in the store."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from datapipe_local.service import jobs, transforms, version_control
+from datapipe_local.store.records import JobKind
+from datapipe_local.warehouse import WarehouseError
+
+if TYPE_CHECKING:
+    from datapipe_local.service.context import Context
+    from datapipe_local.store.records import Transform
+
+log = logging.getLogger(__name__)
+
+
+def delete(context: Context, transform_id: str) -> None:
+    """
+    Delete a transform, and what stands in the warehouse for it.
+
+    Nothing refuses it: the interface has no refusal. Whoever reads it fails from then on, by its name: a view when it
+    is read, a table when it is built, a reverse ETL sync when it runs. A build that is going on ends for nothing.
+
+    :raises NotFoundError: there is no such transform.
+    :raises BadRequestError: version control manages transforms.
+    """
+    version_control.refuse_if_managed(context, "Deleting a transform")
+    with context.publishing:
+        with context.store.transaction():
+            transform = transforms.get(context, transform_id)
+            now = context.clock.now()
+            # What stands in the warehouse stays noted until it is gone: a process that is killed before that has
+            # the next one remove it.
+            context.store.transforms.update(
+                transform_id,
+                deleted_at=now,
+                updated_at=now,
+                object_tag=None,
+                orchestration_workflow_id=None,
+                cron_expression=None,
+                rebuild_trigger="none",
+                materialization_status=None,
+                materialization_error="The transform was deleted.",
+            )
+            jobs.withdraw(context, JobKind.MATERIALIZATION, transform_id)
+        _drop(context, transform)
+    context.wake.set()
+
+
+def finish(context: Context) -> None:
+    """Remove what a process that was killed has left of deleted transforms."""
+    with context.publishing:
+        for transform in context.store.transforms.all("WHERE deleted_at IS NOT NULL AND object_name IS NOT NULL"):
+            _drop(context, transform)
+
+
+def _drop(context: Context, transform: Transform) -> None:
+    place = transforms.stands_at(transform)
+    if place is None:
+        return
+    try:
+        context.warehouse.drop(place)
+    except WarehouseError as error:
+        log.warning("%s stays until the next start: %s", place, error)
+        return
+    context.store.transforms.update(transform.id, object_kind=None, object_schema=None, object_name=None)

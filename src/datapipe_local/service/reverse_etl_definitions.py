@@ -260,7 +260,7 @@ def _check(sync: ReverseEtlSync, connection: Connection) -> None:
         raise BadRequestError(f"operation: the property {most[0][0]!r} is mapped more than once.")
     needs_key = mode in offers.WITH_KEY or destinations.offer(connection).addresses_by_key(sync.settings)
     if needs_key and not _keys(mappings):
-        raise BadRequestError(f"operation: to {mode} so, mark the mapping of the key with primary_key: true.")
+        raise BadRequestError(f"operation: to {mode}, mark the mapping of the key with primary_key: true.")
     if kind.object_type.properties is not None:
         _check_properties(kind, mode, mappings)
 

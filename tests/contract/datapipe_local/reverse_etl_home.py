@@ -1,0 +1,129 @@
+"""What the tests of reverse ETL share: a service with sources and destinations, and no syncs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_datapipe.api.models.reverse_etl import FailedRecords, ReverseEtlSyncWithSettings
+from tests.contract.datapipe_local.api import Api
+
+if TYPE_CHECKING:
+    from tests.support.local_service import LocalService
+
+Json = dict[str, Any]
+Counts = tuple[Any, ...]
+
+#: Mappings of the table of people.
+PEOPLE: list[Json] = [
+    {"source_property_id": "id", "destination_property_id": "id", "primary_key": True},
+    {"source_property_id": "name", "destination_property_id": "name"},
+]
+CONTACTS = {
+    "id": "contacts",
+    "name": "Contacts",
+    "operations": ["upsert", "update"],
+    "properties": [
+        {"id": "id", "type": "integer", "primary_key": True},
+        {"id": "full_name", "name": "Full name", "required": True},
+        {"id": "score", "type": "number", "readonly": True},
+    ],
+}
+
+
+def seed(folder: Path, url: str) -> Json:
+    (folder / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n3,Cyd\n")
+    streams = [{"id": name, "name": name, "file": "people.csv"} for name in ("people", "never")]
+    return {
+        "connections": [
+            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
+            {"id": "files", "integration_id": "jsonl", "label": "Files", "settings": {"path": str(folder / "out")}},
+            {"id": "endpoint", "integration_id": "http", "label": "Endpoint", "settings": {"url": url}},
+            {
+                "id": "crm",
+                "integration_id": "http",
+                "label": "CRM",
+                "settings": {"url": url, "object_types": [CONTACTS, {"id": "notes"}]},
+            },
+        ],
+        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+        "elt_syncs": [
+            {"id": "shop", "connection_id": "data", "destination_schema_name": "shop", "source_streams": streams}
+        ],
+        "transforms": [
+            {"id": "ones", "name": "ones", "publish": True, "sql_template": "SELECT 1 AS id, 'Ada' AS name"},
+            {"id": "draft", "name": "draft", "sql_template": "SELECT 1 AS id, 'Ada' AS name"},
+        ],
+    }
+
+
+class Home:
+    """
+    That service.
+
+    :param service: The service.
+    :param folder: Where its sources are.
+    """
+
+    def __init__(self, service: LocalService, folder: Path) -> None:
+        self.api = Api(service)
+        self._folder = folder
+
+    def load(self, people: dict[int, str]) -> None:
+        """Have these people in the source, and in the warehouse."""
+        lines = [f"{number},{name}\n" for number, name in people.items()]
+        (self._folder / "people.csv").write_text("".join(["id,name\n", *lines]))
+        assert self.api.run_stream("people").status == "COMPLETED"
+
+    def create(self, **changes: Any) -> str:
+        """Create a sync of people to the files, but for what is to be otherwise, and give its id."""
+        return str(self.post("/reverse_etl_syncs", body(**changes), status=201)["id"])
+
+    def post(self, path: str, content: Json, *, status: int = 200) -> Json:
+        """Post what is answered with a sync, and see that the provider can read it."""
+        answer = self.api.post(path, content, status=status)
+        ReverseEtlSyncWithSettings.model_validate(answer)
+        return answer
+
+    def update(self, sync_id: str, **changes: Any) -> Json:
+        """Change a sync, which is active before and afterwards."""
+        self.api.post(f"/reverse_etl_syncs/{sync_id}/deactivate", status=204)
+        content = body(**changes)
+        del content["source_id"], content["destination_connection_id"]
+        answer = self.post(f"/reverse_etl_syncs/{sync_id}", content)
+        self.api.post(f"/reverse_etl_syncs/{sync_id}/activate", status=204)
+        return answer
+
+    def run(self, sync_id: str) -> Counts:
+        """Run a sync to a good end and give what it counted: total, distinct, new, synced, failed."""
+        run = self.api.run_reverse(sync_id)
+        assert run.status == "COMPLETED", run.error
+        return run.total_rows, run.distinct_rows, run.new_rows, run.synced_rows, run.failed_rows
+
+    def failures(self, sync_id: str) -> dict[str, str]:
+        """Give the records that failed, and why."""
+        listed = self.api.get("/reverse_etl_failed_records", reverse_etl_sync_id=sync_id, limit=100)
+        found = {one.record_id: one.error for one in FailedRecords.model_validate(listed).data}
+        assert self.api.get("/reverse_etl_failed_records/count", reverse_etl_sync_id=sync_id) == {"count": len(found)}
+        return found
+
+    def file(self, name: str) -> Path:
+        """Give where a file of the destination is."""
+        return self._folder / "out" / name
+
+    def lines(self, name: str) -> list[Json]:
+        """Give what stands in a file of the destination."""
+        return [json.loads(line) for line in self.file(name).read_text().splitlines()]
+
+
+def body(mode: str = "upsert", mappings: list[Json] | None = None, **changes: Any) -> Json:
+    """Give the body that creates a sync of people to the files, but for what is to be otherwise."""
+    return {
+        "source_id": "shop.people",
+        "destination_connection_id": "files",
+        "object_type_id": "people",
+        "operation": {"mode": mode, "mappings": PEOPLE if mappings is None else mappings},
+        "sync_interval": "0 4 * * *",
+        **changes,
+    }

@@ -1,0 +1,222 @@
+"""What becomes of a destination by each operation, and what runs count of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.datapipe_local.collection import Collection
+from tests.contract.datapipe_local.reverse_etl_home import PEOPLE, Home, seed
+from tests.support.local_service import LocalService
+
+Json = dict[str, Any]
+#: Creates a sync with a mode to a destination that has objects, and gives its id and a look at the objects.
+Start = Callable[[str, list[Json]], tuple[str, Callable[[], list[Json]]]]
+
+BEFORE = [{"id": 2, "name": "Old", "vip": True}, {"id": 9, "name": "Theirs"}]
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Collection]:
+    with Collection() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, endpoint: Collection) -> Iterator[Home]:
+    folder = tmp_path_factory.mktemp("source")
+    with LocalService(seed(folder, endpoint.url)) as service:
+        yield Home(service, folder)
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture(params=["files", "endpoint"])
+def start(request: pytest.FixtureRequest, home: Home, endpoint: Collection) -> Start:
+    def to_files(mode: str, objects: list[Json]) -> tuple[str, Callable[[], list[Json]]]:
+        name = f"{mode}_{len(list(home.file('').glob('*')))}"
+        home.file("").mkdir(exist_ok=True)
+        home.file(f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects))
+        sync_id = home.create(mode=mode, object_type_id=name)
+        return sync_id, lambda: home.lines(f"{name}.jsonl")
+
+    def to_endpoint(mode: str, objects: list[Json]) -> tuple[str, Callable[[], list[Json]]]:
+        endpoint.reset(*objects)
+        # What is not sent stays, as in a file.
+        settings = {} if mode == "insert" else {"address": "record", "method": "PATCH" if mode == "update" else "PUT"}
+        sync_id = home.create(mode=mode, destination_connection_id="endpoint", settings=settings)
+        return sync_id, lambda: list(endpoint.objects.values())
+
+    return to_files if request.param == "files" else to_endpoint
+
+
+def named(objects: list[Json]) -> dict[int, str]:
+    found = {one["id"]: one["name"] for one in objects}
+    assert len(found) == len(objects)
+    return found
+
+
+def test_insert_sends_what_is_new_and_never_what_has_changed(home: Home, start: Start) -> None:
+    home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
+    sync_id, objects = start("insert", [{"id": 9, "name": "Theirs"}])
+    assert home.run(sync_id) == (3, 3, 3, 3, 0)
+    assert named(objects()) == {9: "Theirs", 1: "Ada", 2: "Bob", 3: "Cyd"}
+    home.load({1: "Ada L.", 3: "Cyd", 4: "Dan"})
+    assert home.run(sync_id) == (3, 3, 1, 1, 0)
+    assert named(objects()) == {9: "Theirs", 1: "Ada", 2: "Bob", 3: "Cyd", 4: "Dan"}
+    assert home.run(sync_id) == (3, 3, 0, 0, 0)
+
+
+def test_update_changes_what_is_there_and_adds_nothing(home: Home, start: Start) -> None:
+    home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
+    sync_id, objects = start("update", BEFORE)
+    assert home.run(sync_id) == (3, 3, 1, 1, 0)
+    assert objects() == [{"id": 2, "name": "Bob", "vip": True}, {"id": 9, "name": "Theirs"}]
+    home.load({1: "Ada L.", 2: "Bobby", 9: "Ours"})
+    # One that was not there is now, and one is gone from the source: it stays.
+    assert home.run(sync_id) == (3, 3, 2, 2, 0)
+    assert objects() == [{"id": 2, "name": "Bobby", "vip": True}, {"id": 9, "name": "Ours"}]
+    assert home.run(sync_id) == (3, 3, 0, 0, 0)
+    assert home.failures(sync_id) == {}
+
+
+def test_upsert_adds_and_changes(home: Home, start: Start) -> None:
+    home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
+    sync_id, objects = start("upsert", BEFORE)
+    assert home.run(sync_id) == (3, 3, 3, 3, 0)
+    assert named(objects()) == {1: "Ada", 2: "Bob", 3: "Cyd", 9: "Theirs"}
+    home.load({1: "Ada L.", 3: "Cyd", 4: "Dan"})
+    assert home.run(sync_id) == (3, 3, 2, 2, 0)
+    assert named(objects()) == {1: "Ada L.", 2: "Bob", 3: "Cyd", 4: "Dan", 9: "Theirs"}
+    assert home.run(sync_id) == (3, 3, 0, 0, 0)
+
+
+def test_mirror_deletes_what_it_has_put_there_and_the_source_lost(home: Home, start: Start) -> None:
+    home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
+    sync_id, objects = start("mirror", BEFORE)
+    assert home.run(sync_id) == (3, 3, 3, 3, 0)
+    assert named(objects()) == {1: "Ada", 2: "Bob", 3: "Cyd", 9: "Theirs"}
+    home.load({1: "Ada L.", 3: "Cyd", 4: "Dan"})
+    # One changed, one new, one gone.
+    assert home.run(sync_id) == (3, 3, 3, 3, 0)
+    assert named(objects()) == {1: "Ada L.", 3: "Cyd", 4: "Dan", 9: "Theirs"}
+    assert home.run(sync_id) == (3, 3, 0, 0, 0)
+    home.load({2: "Bob again"})
+    assert home.run(sync_id) == (1, 1, 4, 4, 0)
+    assert named(objects()) == {2: "Bob again", 9: "Theirs"}
+
+
+def test_a_deletion_that_is_refused_is_a_failed_record(home: Home, endpoint: Collection) -> None:
+    endpoint.reset()
+    home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
+    sync_id = home.create(mode="mirror", destination_connection_id="endpoint")
+    # A record that was never taken need not be deleted, and its failure is over once it is gone.
+    endpoint.refuses = lambda method, key: 422 if key == "3" or method == "DELETE" else 0
+    assert home.run(sync_id) == (3, 3, 3, 2, 1)
+    assert home.failures(sync_id) == {"3": "refused with 422"}
+    home.load({1: "Ada"})
+    assert home.run(sync_id) == (1, 1, 1, 0, 1)
+    assert home.failures(sync_id) == {
+        "2": "It is gone from the source, and could not be deleted: refused with 422",
+    }
+    assert home.run(sync_id) == (1, 1, 0, 0, 0)
+    endpoint.refuses = lambda method, key: 0
+    home.api.post(f"/reverse_etl_failed_records/retry_all?reverse_etl_sync_id={sync_id}", status=204)
+    assert home.run(sync_id) == (1, 1, 1, 1, 0)
+    assert list(endpoint.objects) == ["1"]
+    assert endpoint.calls[-1] == ("DELETE", "/people/2")
+    assert home.failures(sync_id) == {}
+
+
+def test_a_change_that_is_refused_leaves_a_record_that_a_mirror_deletes(home: Home, endpoint: Collection) -> None:
+    endpoint.reset()
+    home.load({1: "Ada", 2: "Bob"})
+    sync_id = home.create(mode="mirror", destination_connection_id="endpoint")
+    assert home.run(sync_id) == (2, 2, 2, 2, 0)
+    endpoint.refuses = lambda method, key: 422 if method == "POST" else 0
+    home.load({1: "Ada", 2: "Bobby"})
+    assert home.run(sync_id) == (2, 2, 1, 0, 1)
+    home.load({1: "Ada"})
+    assert home.run(sync_id) == (1, 1, 1, 1, 0)
+    assert list(endpoint.objects) == ["1"]
+
+
+def test_what_is_deleted_already_is_no_failure(home: Home, endpoint: Collection) -> None:
+    endpoint.reset()
+    home.load({1: "Ada", 2: "Bob"})
+    sync_id = home.create(mode="mirror", destination_connection_id="endpoint")
+    home.run(sync_id)
+    endpoint.reset()
+    home.load({1: "Ada"})
+    assert home.run(sync_id) == (1, 1, 1, 1, 0)
+
+
+def test_the_settings_say_how_records_are_sent(home: Home, endpoint: Collection) -> None:
+    home.load({1: "Ada"})
+    sent = []
+    for settings in ({}, {"address": "collection", "method": "PUT"}, {"address": "record"}):
+        endpoint.reset({"id": 1})
+        home.run(home.create(destination_connection_id="endpoint", settings=settings))
+        sent += endpoint.calls
+    assert sent == [("POST", "/people"), ("PUT", "/people"), ("PATCH", "/people/1")]
+
+
+def test_keys_that_no_address_can_have_are_refused(home: Home, endpoint: Collection) -> None:
+    endpoint.reset({"id": "a/b?c"})
+    home.load({1: "..", 2: "a/b?c", 3: "."})
+    mappings = [{"source_property_id": "name", "destination_property_id": "id", "primary_key": True}]
+    sync_id = home.create(mode="update", mappings=mappings, destination_connection_id="endpoint")
+    assert home.run(sync_id) == (3, 3, 3, 1, 2)
+    assert list(home.failures(sync_id)) == [".", ".."]
+    assert endpoint.calls == [("PATCH", "/people/a/b?c")]
+
+
+def test_another_target_is_sent_everything_anew(home: Home) -> None:
+    home.load({1: "Ada", 2: "Bob"})
+    sync_id = home.create(object_type_id="moved")
+    assert home.run(sync_id) == (2, 2, 2, 2, 0)
+    # The same target: nothing is due but what another mapping changes.
+    home.update(sync_id, object_type_id="moved", mode="mirror")
+    assert home.run(sync_id) == (2, 2, 0, 0, 0)
+    more = [*PEOPLE, {"source_property_id": "name", "destination_property_id": "title"}]
+    home.update(sync_id, object_type_id="moved", mode="mirror", mappings=more)
+    assert home.run(sync_id) == (2, 2, 2, 2, 0)
+    assert home.lines("moved.jsonl")[0] == {"id": 1, "name": "Ada", "title": "Ada"}
+    # Another one: what was written to the first stays, and is nobody's any more.
+    home.update(sync_id, object_type_id="moved_on", mode="mirror")
+    home.load({1: "Ada"})
+    assert home.run(sync_id) == (1, 1, 1, 1, 0)
+    assert len(home.lines("moved.jsonl")) == 2
+    assert home.lines("moved_on.jsonl") == [{"id": 1, "name": "Ada"}]
+
+
+def test_a_file_of_a_folder_is_written_if_the_settings_say_so(home: Home) -> None:
+    home.load({1: "Ada"})
+    home.file("2026").mkdir(parents=True, exist_ok=True)
+    home.file("2026/old.jsonl").write_text('{"id": 1, "name": "?"}\nno JSON\n[1]\n{"id": "1"}')
+    home.run(home.create(object_type_id="folder", settings={"folder": "2026"}))
+    home.run(home.create(object_type_id="folder", settings={"folder": "2026", "file": "old.jsonl"}))
+    assert home.lines("2026/folder.jsonl") == [{"id": 1, "name": "Ada"}]
+    # What is no record, or another's, is left alone.
+    assert home.file("2026/old.jsonl").read_text() == '{"id": 1, "name": "Ada"}\nno JSON\n[1]\n{"id": "1"}\n'
+
+
+def test_two_syncs_write_one_file(home: Home) -> None:
+    home.load({1: "Ada", 2: "Bob"})
+    name, title = (
+        home.create(
+            object_type_id="shared",
+            mappings=[PEOPLE[0], {"source_property_id": "name", "destination_property_id": prop}],
+        )
+        for prop in ("name", "title")
+    )
+    urls = [home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"] for sync_id in (name, title)]
+    assert [home.api.ended(url)["synced_rows"] for url in urls] == [2, 2]
+    assert [sorted(line.items()) for line in home.lines("shared.jsonl")] == [
+        [("id", 1), ("name", "Ada"), ("title", "Ada")],
+        [("id", 2), ("name", "Bob"), ("title", "Bob")],
+    ]
+    assert list(home.file("").glob(".*")) == []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from datapipe_local.service import references
+from airflow_provider_datapipe.api.models.reverse_etl import SourceType
+from datapipe_local.service import references, templates
 from datapipe_local.store.records import JobKind
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 #: Something that can be run: its kind and its id.
 Subject = tuple[JobKind, str]
 
-_RAW_VIEW = "RawView"
 _ATTACHED = "orchestration_workflow_id = ?"
 _IS_PUBLISHED = "published_version_id IS NOT NULL AND deleted_at IS NULL"
 
@@ -109,7 +109,7 @@ class _Lineage:
 
     def source_of(self, reverse: ReverseEtlSync) -> Subject | None:
         """Give what a reverse ETL sync reads, unless it is a draft, or gone."""
-        if reverse.source_type == _RAW_VIEW:
+        if reverse.source_type == SourceType.RAW_VIEW:
             return self._owners.get(f"raw.{reverse.source_id}".lower())
         source = (JobKind.MATERIALIZATION, reverse.source_id)
         return source if source in self._templates else None
@@ -118,5 +118,5 @@ class _Lineage:
         self._owners[tag.lower()] = subject
 
     def _near(self, subject: Subject) -> Iterator[Subject]:
-        named: Sequence[str] = references.tags(self._templates.get(subject, ""))
+        named: Sequence[str] = templates.tags(self._templates.get(subject, ""))
         return (owner for tag in named if (owner := self._owners.get(tag.lower())) is not None)

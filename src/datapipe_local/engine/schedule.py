@@ -111,8 +111,10 @@ class Schedule:
             )
             if row["due_at"] < missed_before:
                 log.info("Missed: %s of %s at %s", scheduled.kind, scheduled.subject_id, row["due_at"])
-            elif not schedules.start(self._context, scheduled, row["due_at"]):
-                log.info("Not begun: %s of %s is not over yet", scheduled.kind, scheduled.subject_id)
+                continue
+            obstacle = schedules.start(self._context, scheduled, row["due_at"])
+            if obstacle is not None:
+                log.info("Not begun: %s of %s: %s", scheduled.kind, scheduled.subject_id, obstacle)
 
 
 class _Following:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization
-from datapipe_local.service import jobs, orchestrations
+from datapipe_local.service import jobs, orchestrations, reverse_etl, reverse_etl_sources
 from datapipe_local.store.records import JobKind
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DAILY = "0 0 * * *"
 #: The kind of schedule that makes runs of an orchestration; the other kinds are those of jobs.
 ORCHESTRATION = "orchestration"
+_BUSY = "its last run is not over"
 
 #: A query of all that has a schedule: ``kind``, ``subject_id``, ``cron_expression``.
 EFFECTIVE = f"""
@@ -87,19 +88,23 @@ def watch(database: Database, changed: Callable[[], None]) -> None:
             )
 
 
-def start(context: Context, scheduled: Scheduled, due_at: Timestamp) -> bool:
+def start(context: Context, scheduled: Scheduled, due_at: Timestamp) -> str | None:
     """
-    Have something run, unless a run of it is going or scheduled.
+    Have something run, as a request would; but what would be refused is left.
 
     :param context: The service.
     :param scheduled: What.
     :param due_at: When it was due.
-    :return: Whether it runs.
+    :return: What keeps it from running, if anything does.
     """
     if scheduled.kind == ORCHESTRATION:
-        return orchestrations.start_scheduled(context, scheduled.subject_id, due_at)
+        return None if orchestrations.start_scheduled(context, scheduled.subject_id, due_at) else _BUSY
     kind = JobKind(scheduled.kind)
+    if kind == JobKind.REVERSE_ETL_SYNC_RUN:
+        source = reverse_etl_sources.of(context, reverse_etl.get(context, scheduled.subject_id))
+        if source.place is None:
+            return f"its source, {source.title}, {source.obstacle}"
     if jobs.get(context, kind, scheduled.subject_id) is not None:
-        return False
+        return _BUSY
     jobs.add(context, kind, scheduled.subject_id, context.clock.now())
-    return True
+    return None

@@ -52,7 +52,7 @@ class Made:
         )
 
     def sync(self, name: str, *streams: str, attached: str | None = "nightly", enabled: bool = True) -> None:
-        times = {"created_at": NOW, "updated_at": NOW}
+        times: dict[str, Any] = {"created_at": NOW, "updated_at": NOW}
         self.store.elt_syncs.insert(
             EltSync(
                 id=name,
@@ -192,7 +192,8 @@ def test_nothing_of_a_deleted_orchestration_is_begun_any_more(context: Context, 
     orchestrations.request_run(context, "nightly")
     orchestration.advance(context)
     orchestrations.delete(context, "nightly", cron_schedule="0 5 * * *")
-    assert context.store.orchestration_runs.all() == context.store.orchestration_items.all() == []
+    assert context.store.orchestration_runs.all() == []
+    assert context.store.orchestration_items.all() == []
     (job,) = context.store.jobs.all()
     assert job.subject_id == "shop.orders"
     jobs.end(context, job, failed=False)

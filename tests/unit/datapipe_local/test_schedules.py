@@ -109,6 +109,8 @@ def scheduled(context: Context, clock: SetClock, tmp_path: Path) -> Context:
     # Had they just been published by a request, they would be built first.
     context.store.database.run("DELETE FROM jobs")
     context.store.transforms.update("by_itself", cron_expression="30 * * * *")
+    stands = {"object_tag": "model.by_itself", "object_schema": "models", "object_name": "by_itself"}
+    context.store.transforms.update("by_itself", **stands)
     # None of these can have a schedule; whatever stands there must not count.
     for name in ("draft", "view", "part_table"):
         context.store.transforms.update(name, cron_expression="30 * * * *")
@@ -190,6 +192,21 @@ def test_what_is_not_over_is_not_begun_again(scheduled: Context, clock: SetClock
     clock.forward(24 * 3600)
     schedule.fire()
     assert runs(scheduled)[1:] == [("nightly", later(TWO, 24 * 3600))]
+
+
+def test_what_has_no_source_is_not_begun(scheduled: Context, clock: SetClock, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    schedule = Schedule(scheduled)
+    schedule.fire()
+    scheduled.store.transforms.update("by_itself", object_schema=None, object_name=None)
+    clock.moment = "2026-03-20T22:59:59.000Z"
+    schedule.fire()
+    clock.moment = "2026-03-20T23:00:00.000Z"
+    schedule.fire()
+    assert owed(scheduled) == {("elt_stream_run", "hourly_rows")}
+    assert (
+        "Not begun: reverse_etl_sync_run of out_hourly: its source, the transform 'by_itself', is not in" in caplog.text
+    )
 
 
 def test_what_was_missed_is_not_made_up_for(scheduled: Context, clock: SetClock) -> None:

@@ -88,3 +88,8 @@ BEGIN
     UPDATE journal_runs SET started_at = NEW.started_at, finished_at = NEW.finished_at, status = NEW.status
     WHERE run_id = NEW.id;
 END;
+
+CREATE TEMP TRIGGER journal_orchestration_run_gone AFTER DELETE ON main.orchestration_runs
+BEGIN
+    UPDATE journal_runs SET finished_at = journal_now(), status = 'GONE' WHERE run_id = OLD.id AND finished_at IS NULL;
+END;

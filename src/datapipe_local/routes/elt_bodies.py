@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-from pydantic import BeforeValidator, ConfigDict, StrictBool
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import ConfigDict, Field, StrictBool
 
 from airflow_provider_datapipe.api.models import custom_reports, elt_streams, elt_syncs
-from airflow_provider_datapipe.api.models.rules import Day, refuse_null
+from airflow_provider_datapipe.api.models.rules import Day
 
-T = TypeVar("T")
-
-#: May be left out, and must not be null, which the document says, too.
-Given = Annotated[T | SkipJsonSchema[None], BeforeValidator(refuse_null)]
+#: May be left out, and then is None; it can't be given as null, which the document says, too.
+_OMISSIBLE: Any = Field(default=None)
 
 
 def _without_null(schema: dict[str, Any]) -> None:
@@ -42,9 +39,9 @@ class EltSyncCreateRequest(elt_syncs.EltSyncCreateRequest):
 
     model_config = _DOCUMENTED
 
-    elt_settings: Given[dict[str, Any]] = None
+    elt_settings: dict[str, Any] = _OMISSIBLE
     sync_interval: str
-    start_date: Given[Day] = None
+    start_date: Day = _OMISSIBLE
 
 
 class EltSyncUpdateRequest(elt_syncs.EltSyncUpdateRequest):
@@ -52,8 +49,8 @@ class EltSyncUpdateRequest(elt_syncs.EltSyncUpdateRequest):
 
     model_config = _DOCUMENTED
 
-    elt_settings: Given[dict[str, Any]] = None
-    sync_interval: Given[str] = None
+    elt_settings: dict[str, Any] = _OMISSIBLE
+    sync_interval: str = _OMISSIBLE
 
 
 class SourceStream(elt_syncs.SourceStream):
@@ -61,13 +58,13 @@ class SourceStream(elt_syncs.SourceStream):
 
     model_config = _DOCUMENTED
 
-    incremental_pointer_id: Given[str] = None
-    excluded_columns: Given[tuple[str, ...]] = None
-    hashed_columns: Given[tuple[str, ...]] = None
-    full_sync_always: Given[StrictBool] = None
-    full_sync_at_midnight: Given[StrictBool] = None
-    protected_from_full_sync: Given[StrictBool] = None
-    excluded_substreams: Given[tuple[str, ...]] = None
+    incremental_pointer_id: str = _OMISSIBLE
+    excluded_columns: tuple[str, ...] = _OMISSIBLE
+    hashed_columns: tuple[str, ...] = _OMISSIBLE
+    full_sync_always: StrictBool = _OMISSIBLE
+    full_sync_at_midnight: StrictBool = _OMISSIBLE
+    protected_from_full_sync: StrictBool = _OMISSIBLE
+    excluded_substreams: tuple[str, ...] = _OMISSIBLE
     enabled_history_table: StrictBool = False
 
 
@@ -76,7 +73,7 @@ class SourceStreamsRequest(elt_syncs.SourceStreamsRequest):
 
     model_config = _DOCUMENTED
 
-    source_streams: Given[tuple[SourceStream, ...]] = None
+    source_streams: tuple[SourceStream, ...] = _OMISSIBLE
 
 
 class CustomReportsRequest(custom_reports.CustomReportsRequest):

@@ -1,0 +1,447 @@
+"""ELT syncs and streams: each row of the interface's tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from airflow_provider_datapipe.api.models.custom_reports import CustomReportResults
+from airflow_provider_datapipe.api.models.elt_streams import EltStream
+from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, EltSync, EltSyncStatus
+from datapipe_local.clock import Clock, later
+from datapipe_local.ids import RunId
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.warehouses import tables_of, wait_for_schedule
+from tests.support.local_service import LocalService
+
+# Times that do not come while a test runs.
+SYNCS, STREAMS, ORCHESTRATIONS, DAILY = "10 1 1 1 *", "20 2 2 2 *", "30 3 3 3 *", "0 0 * * *"
+ROOM = 3
+
+
+def seed(folder: Path) -> dict[str, Any]:
+    def sync(name: str, **more: Any) -> dict[str, Any]:
+        return {"id": name, "connection_id": "data", "destination_schema_name": name, **more}
+
+    return {
+        "limits": {"syncs_per_connection": ROOM},
+        "connections": [
+            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
+            {"id": "spare", "integration_id": "files", "label": "Spare", "settings": {"path": str(folder)}},
+            {"id": "lost", "integration_id": "files", "label": "Lost", "settings": {"path": str(folder / "lost")}},
+            {
+                "id": "hook",
+                "integration_id": "webhook",
+                "label": "Hook",
+                "settings": {
+                    "authentication": {"method": "none"},
+                    "tables": [{"name": "events", "sync_mode": "unpacked"}],
+                },
+            },
+            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+        ],
+        "orchestrations": [{"id": "yearly", "name": "Yearly", "cron_schedule": ORCHESTRATIONS}],
+        "elt_syncs": [
+            sync(
+                "shop",
+                sync_interval=SYNCS,
+                source_streams=[
+                    {"id": "people", "name": "people", "file": "people.csv"},
+                    {"id": "orders", "name": "orders", "file": "orders.jsonl", "sync_interval": STREAMS},
+                ],
+            ),
+            sync("bare", source_streams=[{"id": "bare.people", "name": "people", "file": "people.csv"}]),
+            sync("lost", connection_id="lost"),
+            sync("hook", connection_id="hook"),
+        ],
+        "transforms": [
+            {"id": "count", "name": "count_people", "sql_template": "SELECT count(*) AS n FROM {{raw.shop.people}}"}
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def scheduled(data: Path) -> Iterator[LocalService]:
+    with LocalService(seed(data), control=True, schedules=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def service(scheduled: LocalService) -> LocalService:
+    scheduled.reset()
+    return scheduled
+
+
+@pytest.fixture
+def api(service: LocalService) -> Api:
+    return Api(service)
+
+
+def schedules(service: LocalService, **expected: str | None) -> None:
+    for stream, expression in expected.items():
+        wait_for_schedule(service, stream.replace("_", "."), expression)
+
+
+def changed(api: Api, path: str, body: Any = None, *, method: str = "POST") -> EltSync:
+    """Send what changes a sync and is answered with it."""
+    before = EltSync.model_validate(api.get(path.removesuffix("/orchestration"))).updated_at
+    answer = api.client.request(method, path, json=body)
+    assert answer.status_code == 200, answer.text
+    sync = EltSync.model_validate(answer.json())
+    assert sync.updated_at >= before
+    # The answer is what stands there.
+    assert answer.json() == api.get(f"/elt_syncs/{sync.id}")
+    return sync
+
+
+def test_elt_sync_enable(service: LocalService, api: Api) -> None:
+    api.post("/elt_syncs/shop/disable", status=204)
+    schedules(service, people=None, orders=None)
+    api.post("/elt_syncs/shop/enable", status=204)
+    schedules(service, people=SYNCS, orders=STREAMS)
+    sync = EltSync.model_validate(api.get("/elt_syncs/shop"))
+    assert (sync.enabled, sync.status) == (True, "NOT_STARTED")
+    assert api.run_stream("people").status == "COMPLETED"
+    # Once more changes nothing.
+    api.post("/elt_syncs/shop/enable", status=204)
+    schedules(service, people=SYNCS)
+    api.refused("POST", "/elt_syncs/nobody/enable", 404)
+
+
+def test_elt_sync_disable(service: LocalService, api: Api) -> None:
+    schedules(service, people=SYNCS, orders=STREAMS)
+    # What was asked for goes on.
+    service.runs({"resources": {"people": {"minimum_duration": 0.3}}})
+    url = api.post("/elt_streams/people/request_run")["status_url"]
+    api.until(url, lambda run: run["status"] == "RUNNING")
+    api.post("/elt_syncs/shop/disable", status=204)
+    schedules(service, people=None, orders=None)
+    sync = EltSync.model_validate(api.get("/elt_syncs/shop"))
+    assert (sync.enabled, sync.status) == (False, "PAUSED")
+    assert api.ended(url)["status"] == "COMPLETED"
+    api.post("/elt_syncs/shop/disable", status=204)
+    api.refused("POST", "/elt_syncs/nobody/disable", 404)
+
+
+def test_elt_sync_attach_orchestration(service: LocalService, api: Api) -> None:
+    attached = {"orchestration_workflow_id": "yearly"}
+    sync = changed(api, "/elt_syncs/shop/orchestration", attached)
+    assert sync.orchestration_workflow_id == "yearly"
+    # The stream with an interval of its own keeps it.
+    schedules(service, people=None, orders=STREAMS, bare_people=DAILY)
+    run = api.run_orchestration("yearly")
+    assert run.status == "COMPLETED"
+    assert [entry["status"] for entry in api.all_pages("/elt_stream_runs", elt_stream_id="people")] == ["COMPLETED"]
+    assert api.all_pages("/elt_stream_runs", elt_stream_id="bare.people") == []
+    for path, body in (
+        ("/elt_syncs/nobody/orchestration", attached),
+        ("/elt_syncs/shop/orchestration", {"orchestration_workflow_id": "nothing"}),
+    ):
+        api.refused("POST", path, 404, json=body)
+    assert api.get("/elt_syncs/shop")["orchestration_workflow_id"] == "yearly"
+    invalid: list[Any] = [{}, {"orchestration_workflow_id": None}, {"orchestration_workflow_id": 1}, [], None]
+    for body in invalid:
+        api.refused("POST", "/elt_syncs/shop/orchestration", 400, json=body)
+    assert api.get("/elt_syncs/shop")["orchestration_workflow_id"] == "yearly"
+
+
+def test_elt_sync_detach_orchestration(service: LocalService, api: Api) -> None:
+    for sync in ("shop", "bare"):
+        changed(api, f"/elt_syncs/{sync}/orchestration", {"orchestration_workflow_id": "yearly"})
+    schedules(service, people=None, orders=STREAMS, bare_people=None)
+    for sync in ("shop", "bare"):
+        detached = changed(api, f"/elt_syncs/{sync}/orchestration", method="DELETE")
+        assert detached.orchestration_workflow_id is None
+    # Its own interval; that of the sync; daily where there is none.
+    schedules(service, orders=STREAMS, people=SYNCS, bare_people=DAILY)
+    # What is attached to nothing stays so.
+    changed(api, "/elt_syncs/shop/orchestration", method="DELETE")
+    api.refused("DELETE", "/elt_syncs/nobody/orchestration", 404)
+
+
+def test_elt_sync_delete(service: LocalService, api: Api) -> None:
+    for stream in ("people", "bare.people"):
+        assert api.run_stream(stream).status == "COMPLETED"
+    run = api.all_pages("/elt_stream_runs", elt_stream_id="people")[0]
+    api.post("/transforms/count/publish")
+    for wrong in ("True", "1", "yes", "", "true,true"):
+        said = api.refused("DELETE", "/elt_syncs/shop", 400, params={"removeDataReferences": wrong})
+        assert "removeDataReferences" in said["message"]
+    # With its tables, and without.
+    assert api.client.delete("/elt_syncs/shop", params={"removeDataReferences": "true"}).status_code == 204
+    assert api.client.delete("/elt_syncs/bare").status_code == 204
+    for path in (
+        "/elt_syncs/shop",
+        "/elt_syncs/shop/status",
+        "/elt_streams/people",
+        "/elt_streams/orders",
+        f"/elt_stream_runs/{run['id']}",
+        "/elt_stream_runs?elt_stream_id=people",
+    ):
+        api.refused("GET", path, 404)
+    api.refused("DELETE", "/elt_syncs/shop", 404)
+    schedules(service, people=None, orders=None, bare_people=None)
+    assert [entry["id"] for entry in api.all_pages("/elt_syncs")] == ["lost", "hook"]
+    assert api.all_pages("/elt_streams") == []
+    assert tables_of(service) == {"bare.people": 3}
+    # What was computed from its tables cannot be any more, and says so.
+    assert "shop" in api.refused("POST", "/transforms/count/publish", 400)["message"]
+
+
+def trigger_of(api: Api, stream: str) -> str:
+    """Run a stream and tell why its run loaded everything."""
+    assert api.run_stream(stream).status == "COMPLETED"
+    status = EltSyncStatus.model_validate(api.get("/elt_syncs/shop/status"))
+    latest = {entry.name: entry.latest_sync for entry in status.source_streams}[stream]
+    assert latest is not None
+    return str(latest.full_sync_trigger)
+
+
+def test_elt_stream_request_full_refresh(api: Api) -> None:
+    assert [trigger_of(api, "people") for _ in range(2)] == ["INITIAL_SYNC", "NONE"]
+    for body in (None, {}, {"reset_history_table": True}, {"reset_history_table": False}):
+        api.post("/elt_streams/people/request_full_refresh", body, status=204)
+        # It starts no run.
+        assert "active_sync" not in api.get("/elt_syncs/shop/status")["source_streams"][0]
+        assert [trigger_of(api, "people") for _ in range(2)] == ["USER", "NONE"]
+    assert len(api.all_pages("/elt_stream_runs", elt_stream_id="people")) == 10
+    for wrong in ({"reset_history_table": "yes"}, {"reset_history_table": None}, {"reset": True}, []):
+        api.refused("POST", "/elt_streams/people/request_full_refresh", 400, json=wrong)
+    api.refused("POST", "/elt_streams/nobody/request_full_refresh", 404)
+    api.post("/elt_syncs/shop/disable", status=204)
+    api.refused("POST", "/elt_streams/people/request_full_refresh", 400)
+    api.post("/elt_syncs/shop/enable", status=204)
+    assert trigger_of(api, "people") == "NONE"
+
+
+def test_elt_stream_cancel_full_refresh(api: Api) -> None:
+    api.run_stream("people")
+    api.post("/elt_streams/people/request_full_refresh", status=204)
+    api.post("/elt_streams/people/cancel_full_refresh", status=204)
+    assert trigger_of(api, "people") == "NONE"
+    # There need not be anything to cancel, and the sync need not be enabled.
+    api.post("/elt_streams/people/cancel_full_refresh", status=204)
+    api.post("/elt_syncs/shop/disable", status=204)
+    api.post("/elt_streams/people/cancel_full_refresh", status=204)
+    api.refused("POST", "/elt_streams/nobody/cancel_full_refresh", 404)
+
+
+def test_elt_stream_request_run(service: LocalService, api: Api) -> None:
+    first = api.run_stream("people")
+    service.runs({"scheduling_delay": 0.3})
+    url = api.post("/elt_streams/people/request_run")["status_url"]
+    # Relative, empty until the run is scheduled, and then the run that was asked for.
+    assert url.startswith(f"/elt_stream_runs?elt_stream_id=people&starting_after={first.id}&limit=1")
+    assert api.first(url) is None
+    run = api.ended(url)
+    assert (run["status"], run["rows_synced"]) == ("COMPLETED", 3)
+    assert [entry["id"] for entry in api.all_pages("/elt_stream_runs", elt_stream_id="people")] == [
+        run["id"],
+        first.id,
+    ]
+    api.refused("POST", "/elt_streams/nobody/request_run", 404)
+    api.refused("POST", "/elt_streams/people/request_run", 400, json={"now": True})
+    # 400 and 409 are held by the rows of the errors.
+
+
+def test_elt_stream_set_sync_interval(service: LocalService, api: Api) -> None:
+    changed(api, "/elt_syncs/shop/orchestration", {"orchestration_workflow_id": "yearly"})
+    schedules(service, people=None)
+    body = {"sync_interval": STREAMS}
+    before = api.get("/elt_streams/people")
+    stream = EltStream.model_validate(api.post("/elt_streams/people/set_sync_interval", body))
+    assert (stream.sync_interval, "sync_interval" in before) == (STREAMS, False)
+    assert api.get("/elt_streams/people")["sync_interval"] == STREAMS
+    # Outside of its sync's orchestration, and outside of its sync's interval.
+    schedules(service, people=STREAMS)
+    changed(api, "/elt_syncs/shop/orchestration", method="DELETE")
+    schedules(service, people=STREAMS)
+    for wrong in ("never", "", "* * * *", "0 0 * * * *", "99 * * * *", "@daily"):
+        said = api.refused("POST", "/elt_streams/people/set_sync_interval", 400, json={"sync_interval": wrong})
+        assert said["message"].startswith("sync_interval: ")
+    invalid: list[Any] = [{}, {"sync_interval": None}, {"sync_interval": 5}, {"cron": SYNCS}]
+    for one in invalid:
+        api.refused("POST", "/elt_streams/people/set_sync_interval", 400, json=one)
+    api.refused("POST", "/elt_streams/people/set_sync_interval", 400)
+    api.refused("POST", "/elt_streams/nobody/set_sync_interval", 404, json={"sync_interval": SYNCS})
+    assert api.get("/elt_streams/people")["sync_interval"] == STREAMS
+
+
+def test_elt_stream_clear_sync_interval(service: LocalService, api: Api) -> None:
+    schedules(service, orders=STREAMS)
+    api.post("/elt_streams/orders/clear_sync_interval", status=204)
+    assert "sync_interval" not in api.get("/elt_streams/orders")
+    # Back to its sync's interval, or its orchestration.
+    schedules(service, orders=SYNCS)
+    changed(api, "/elt_syncs/shop/orchestration", {"orchestration_workflow_id": "yearly"})
+    schedules(service, orders=None)
+    api.post("/elt_streams/orders/clear_sync_interval", status=204)
+    api.refused("POST", "/elt_streams/nobody/clear_sync_interval", 404)
+
+
+def test_error_stream_of_a_sync_that_is_not_running(api: Api) -> None:
+    api.post("/elt_syncs/shop/disable", status=204)
+    for path in ("request_run", "request_full_refresh"):
+        said = api.refused("POST", f"/elt_streams/people/{path}", 400)
+        assert said["error_code"] == "sync_not_running"
+    assert api.all_pages("/elt_stream_runs", elt_stream_id="people") == []
+
+
+def test_error_invalid_run_id(api: Api) -> None:
+    for path in ("elt_stream_runs", "reverse_etl_sync_runs"):
+        for wrong in ("x", "%20", "cGVvcGxl", "cGVvcGxlfDIwMjQ", "a" * 3000, "%00", "%F0%9F%92%A9", "="):
+            said = api.refused("GET", f"/{path}/{wrong}", 400)
+            assert said["error_code"] == "invalid_run_id"
+        # Well-formed, and nobody's.
+        api.refused("GET", f"/{path}/{RunId('people', '2024-03-20T09:00:00.000Z')}", 404)
+
+
+def test_error_add_source_streams_invalid(service: LocalService, api: Api) -> None:
+    def refused(*streams: Any, names: str) -> None:
+        answer = api.refused("POST", "/elt_syncs/shop/source_streams", 400, json={"source_streams": streams})
+        assert names in answer["message"], answer
+
+    before = api.get("/elt_syncs/shop")
+    refused({"name": "nobody"}, names="source_streams.0.name")
+    refused({"name": "peopel"}, names="did you mean people?")
+    refused({}, names="source_streams.0.name")
+    refused({"name": None}, names="source_streams.0.name")
+    refused({"name": "people"}, {"name": "People"}, names="source_streams.1.name")
+    refused("people", names="source_streams.0")
+    refused({"name": "people", "excluded_columns": ["shoes"]}, names="source_streams.0.excluded_columns")
+    refused({"name": "people", "hashed_columns": ["shoes"]}, names="source_streams.0.hashed_columns")
+    refused({"name": "people", "incremental_pointer_id": "shoes"}, names="source_streams.0.incremental_pointer_id")
+    refused({"name": "people", "excluded_columns": ["name"], "hashed_columns": ["NAME"]}, names="hashed_columns")
+    refused({"name": "people", "excluded_columns": ["id", "name", "age"]}, names="excluded_columns")
+    refused({"name": "people", "excluded_substreams": ["shoes"]}, names="source_streams.0.excluded_substreams")
+    refused({"name": "people", "full_sync_always": "yes"}, names="source_streams.0.full_sync_always")
+    refused({"name": "people", "full_sync_always": None}, names="source_streams.0.full_sync_always")
+    refused({"name": "people", "colour": "red"}, names="source_streams.0.colour")
+    # All or nothing.
+    refused({"name": "people", "full_sync_always": True}, {"name": "nobody"}, names="source_streams.1.name")
+    invalid: list[Any] = [{"source_streams": None}, {"source_streams": {}}, {"streams": []}, [], "people"]
+    for body in invalid:
+        api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
+    assert api.get("/elt_syncs/shop") == before
+    api.refused("POST", "/elt_syncs/nobody/source_streams", 404, json={"source_streams": []})
+    assert api.post("/elt_syncs/shop/source_streams", {}, status=201) == {"source_streams": []}
+    added = api.post("/elt_syncs/shop/source_streams", {"source_streams": [{"name": "people"}]}, status=201)
+    assert AddedSourceStreams.model_validate(added).source_streams == ()
+
+
+def new_sync(schema: str, **more: Any) -> dict[str, Any]:
+    return {"connection_id": "spare", "destination_schema_name": schema, "sync_interval": SYNCS, **more}
+
+
+def test_error_maximum_number_of_syncs(api: Api) -> None:
+    ids = [api.post("/elt_syncs", new_sync(f"s{number}"), status=201)["id"] for number in range(ROOM)]
+    said = api.refused("POST", "/elt_syncs", 409, json=new_sync("more"))
+    assert said["error_code"] == "sync_limit_reached"
+    assert "connection_id" in said["message"]
+    # Of this connection; and only until one is deleted.
+    api.post("/elt_syncs", new_sync("more", connection_id="lost"), status=201)
+    assert api.client.delete(f"/elt_syncs/{ids[0]}").status_code == 204
+    api.post("/elt_syncs", new_sync("s0"), status=201)
+    api.refused("POST", "/elt_syncs", 409, json=new_sync("once_more"))
+    assert len(api.all_pages("/elt_syncs", connection_id="spare")) == ROOM
+
+
+def test_error_stream_running_or_scheduled(service: LocalService, api: Api) -> None:
+    service.runs({"resources": {"people": {"scheduling_delay": 0.3, "minimum_duration": 0.3}}})
+    url = api.post("/elt_streams/people/request_run")["status_url"]
+    said = api.refused("POST", "/elt_streams/people/request_run", 409)
+    assert (said["error_code"], "active_run_id" in said) == ("run_already_scheduled", False)
+    run = api.until(url, lambda _: True)
+    said = api.refused("POST", "/elt_streams/people/request_run", 409)
+    assert (said["error_code"], said["active_run_id"]) == ("run_already_active", run["id"])
+    api.ended(url)
+    # It is over for this one as soon as it shows its end, and never was for others.
+    api.post("/elt_streams/people/request_run")
+    api.post("/elt_streams/orders/request_run")
+
+
+def test_error_custom_reports_one_by_one(api: Api, data: Path) -> None:
+    broken = data / "broken.csv.zip"
+    broken.write_bytes(b"no archive")
+    reports = [
+        {"elt_sync_id": "shop", "name": "Old People", "query": "SELECT * FROM people WHERE id > 1"},
+        {"elt_sync_id": "nobody", "name": "x", "query": "SELECT 1"},
+        {"elt_sync_id": "hook", "name": "x", "query": "SELECT 1"},
+        {"elt_sync_id": "shop", "name": "x", "query": "SELECT shoes FROM people"},
+        {"elt_sync_id": "lost", "name": "x", "query": "SELECT * FROM people"},
+        {"elt_sync_id": "shop", "name": "x", "query": "SELECT * FROM broken"},
+        {"elt_sync_id": "shop", "name": "?!", "query": "SELECT 1 AS one"},
+        {"elt_sync_id": "bare", "name": "Old People", "query": "SELECT * FROM people WHERE id > 1"},
+    ]
+    try:
+        answer = CustomReportResults.model_validate(api.post("/custom_reports", {"reports": reports}, status=201))
+    finally:
+        broken.unlink()
+    assert [(one.elt_sync_id, one.name) for one in answer.results] == [
+        (report["elt_sync_id"], report["name"]) for report in reports
+    ]
+    assert [one.error.error_code if one.error else one.source_stream_name for one in answer.results] == [
+        "old_people",
+        "not_found",
+        "unsupported_integration",
+        "invalid_query",
+        "connection_error",
+        "connection_error",
+        "unknown",
+        "old_people",
+    ]
+    assert all((one.error is None) != (one.source_stream_name is None) for one in answer.results)
+    assert all(one.error is None or "\n" not in one.error.message for one in answer.results)
+    # `connection_lost_access` is held by the tests of the source of files: root may read every folder.
+    streams = {stream["name"]: stream["id"] for stream in api.get("/elt_syncs/shop")["source_streams"]}
+    assert api.run_stream(streams["old_people"]).rows_synced == 2
+
+
+def test_limit_stream_run_history(service: LocalService, api: Api) -> None:
+    ids = [api.run_stream("people").id for _ in range(3)]
+    service.stop()
+    now = Clock().now()
+    starts = [later(now, -days * 24 * 3600) for days in (400, 93, 91)]
+    with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:
+        for old, start in zip(ids, starts, strict=True):
+            aged = str(RunId("people", start))
+            state.execute(
+                "UPDATE elt_stream_runs SET id = ?, started_at = ?, finished_at = ? WHERE id = ?",
+                (aged, start, start, old),
+            )
+    service.start()
+    shown = [run["started_at"] for run in api.all_pages("/elt_stream_runs", elt_stream_id="people")]
+    assert shown == starts[2:]
+    assert shown == [
+        run["started_at"]
+        for run in api.all_pages("/elt_stream_runs", elt_stream_id="people", sort_direction="asc", limit=1)
+    ]
+    # By its id it can still be had, and it is no cursor to what is older.
+    old = str(RunId("people", starts[1]))
+    assert api.get(f"/elt_stream_runs/{old}")["started_at"] == starts[1]
+    assert api.all_pages("/elt_stream_runs", elt_stream_id="people", starting_after=old) == []
+
+
+def test_limit_syncs_per_connection(service: LocalService, data: Path) -> None:
+    connection = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(data)}}
+    seeded = [
+        {"id": f"sync{number}", "connection_id": "data", "destination_schema_name": f"sync{number}"}
+        for number in range(9)
+    ]
+    # Ten, if the seed does not say so; how many a seed declares is its own affair.
+    with LocalService({"connections": [connection], "elt_syncs": seeded}) as other:
+        headers, url = other.headers, f"{other.base_url}/elt_syncs"
+        statuses = [
+            httpx.post(
+                url, json=new_sync(f"more{number}", connection_id="data"), headers=headers, trust_env=False
+            ).status_code
+            for number in range(3)
+        ]
+    assert statuses == [201, 409, 409]

@@ -55,7 +55,7 @@ class DestinationSettings(Strict):
 class HttpSettings(DestinationSettings, title="HTTP endpoint"):
     """Settings of a connection to an HTTP endpoint."""
 
-    url: str = Field(min_length=1)
+    url: str = Field(min_length=1, description="Where records are sent to; the kind of object is added to it.")
 
     @field_validator("url")
     @classmethod
@@ -67,4 +67,4 @@ class HttpSettings(DestinationSettings, title="HTTP endpoint"):
 class JsonLinesSettings(DestinationSettings, title="JSON Lines files"):
     """Settings of a connection to a folder of JSON Lines files."""
 
-    path: str = Field(min_length=1)
+    path: str = Field(min_length=1, description="The folder that the files are written to.")

@@ -35,7 +35,7 @@ def authorize_page(
     :param given: What stands in it.
     :param problems: What is wrong with it, by the names of the fields; what is about none of them is under "".
     """
-    form = FormHtml(given, problems)
+    form = FormHtml(given, problems, once_more=again or bool(problems))
     inputs = form.fields(fields)
     verb = "Reconnect" if again else "Connect"
     heading = f"{verb} {integration}"

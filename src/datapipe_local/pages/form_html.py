@@ -25,10 +25,12 @@ class FormHtml:
 
     :param given: What stands in them, by their names.
     :param problems: What is wrong with them, by their names.
+    :param once_more: Whoever fills it in has done so before.
     """
 
-    def __init__(self, given: Mapping[str, str], problems: Mapping[str, str]) -> None:
+    def __init__(self, given: Mapping[str, str], problems: Mapping[str, str], *, once_more: bool) -> None:
         self._given = given
+        self._once_more = once_more
         self._problems = problems
         #: The titles of the fields that were written, by their names.
         self.titles: dict[str, str] = {}
@@ -44,6 +46,8 @@ class FormHtml:
         return f"{html}<details{' open' if is_open else ''}><summary>More settings</summary>{inner}</details>\n"
 
     def _field(self, field: Field) -> str:
+        if field.kind == Kind.HIDDEN and self._once_more:
+            field = replace(field, hint=f"{field.hint} Give it again: it is never shown.".lstrip())
         self.titles.setdefault(field.name, field.title)
         if field.kind == Kind.GROUP:
             return self._set(field, "".join(map(self._field, field.fields)))
@@ -69,7 +73,7 @@ class FormHtml:
         if field.kind == Kind.WRITTEN:
             return f"<textarea{attributes}>\n{escape(value)}</textarea>"
         if field.kind == Kind.HIDDEN:
-            return f'<input type="password" autocomplete="off"{attributes}>'
+            return f'<input type="password" autocomplete="new-password"{attributes}>'
         mode = ' inputmode="decimal"' if field.kind == Kind.NUMBER else ""
         return f'<input type="text" autocomplete="off" spellcheck="false"{mode} value="{escape(value)}"{attributes}>'
 

@@ -35,6 +35,7 @@ class Limits(Strict):
     """How much there can be of something."""
 
     syncs_per_connection: int = Field(default=10, ge=0, le=1_000_000)
+    webhook_request_bytes: int = Field(default=1 << 20, ge=1, le=1 << 30)
 
 
 class Connection(Strict):

@@ -26,7 +26,7 @@ _PATTERN_CHARACTERS = frozenset("*?[]{}")
 class FilesSettings(Strict, title="Files in a folder"):
     """Settings of a connection to a folder."""
 
-    path: str = Field(min_length=1)
+    path: str = Field(min_length=1, description="The folder that the files are in.")
 
 
 class FileOrigin(Strict):

@@ -1,0 +1,165 @@
+"""A person in a browser: the page of a connection bridge is opened, filled in, confirmed, and left again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.browser import Landing, chromium
+from tests.support.local_service import LocalService
+
+ROW = 'Orders of <b>the shop</b> & "more"'
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with LocalService() as service:
+        yield Api(service)
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Chrome]:
+    with chromium() as driver:
+        yield driver
+        # Nothing that the page's policy forbids was tried.
+        said: list[dict[str, Any]] = driver.get_log("browser")  # type: ignore[no-untyped-call] # selenium's own
+        assert [entry for entry in said if "Content Security" in entry["message"]] == []
+
+
+@pytest.fixture
+def landing() -> Iterator[Landing]:
+    server = Landing()
+    yield server
+    server.close()
+
+
+def bridge(api: Api, landing: Landing, integration_id: str, **more: str) -> dict[str, Any]:
+    body = {"redirect_uri": f"{landing.url}/back", "integration_id": integration_id, "label": ROW, "state": "s&=%/é"}
+    return api.post("/connection_bridges", body | more, status=201)
+
+
+def field(browser: Chrome, label: str) -> Any:
+    """Find a field as a person does: by what stands beside it, among what is to be seen."""
+    found = [
+        browser.find_element(By.ID, one.get_attribute("for") or "")
+        for one in browser.find_elements(By.TAG_NAME, "label")
+        if one.is_displayed() and one.text.removesuffix(" (optional)") == label
+    ]
+    return found[0]
+
+
+def press(browser: Chrome, name: str) -> None:
+    (button,) = (one for one in browser.find_elements(By.TAG_NAME, "button") if one.is_displayed() and one.text == name)
+    button.click()
+
+
+def wait(browser: Chrome, title: str) -> None:
+    WebDriverWait(browser, 15).until(lambda driver: driver.title == title)
+
+
+def shot(browser: Chrome, tmp_path: Path, name: str) -> None:
+    """Keep a picture that can be looked at when a test has failed."""
+    file = tmp_path / f"{name}.png"
+    assert browser.save_screenshot(str(file))
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def answer(landing: Landing) -> dict[str, list[str]]:
+    (path,) = landing.arrived("/back")
+    return parse_qs(urlsplit(path).query)
+
+
+def test_a_webhook_is_connected(api: Api, browser: Chrome, landing: Landing, tmp_path: Path) -> None:
+    browser.get(bridge(api, landing, "webhook")["authorize_url"])
+    assert browser.title == "Connect Webhook · datapipe-local"
+    assert ROW in browser.find_element(By.TAG_NAME, "dl").text
+    shot(browser, tmp_path, "opened")
+    # Only what belongs to the kind that is chosen is to be seen.
+    assert [one.text for one in browser.find_elements(By.TAG_NAME, "label") if one.is_displayed()][:2] == [
+        "Kind of authentication",
+        "Name",
+    ]
+    Select(field(browser, "Kind of authentication")).select_by_visible_text("HMAC SHA-256")
+    field(browser, "Header").send_keys("Bad header")
+    field(browser, "Secret").send_keys("s3cret")
+    field(browser, "Name").send_keys("orders")
+    press(browser, "Connect")
+
+    wait(browser, "Error: Connect Webhook · datapipe-local")
+    shot(browser, tmp_path, "refused")
+    header = field(browser, "Header")
+    assert header.get_attribute("aria-invalid") == "true"
+    described = [browser.find_element(By.ID, one).text for one in header.get_attribute("aria-describedby").split()]
+    assert "Give the name of a header of your own, such as X-Signature." in described
+    # What was typed is still there, but for the secret.
+    assert header.get_attribute("value") == "Bad header"
+    assert field(browser, "Name").get_attribute("value") == "orders"
+    secret = field(browser, "Secret")
+    assert secret.get_attribute("value") == ""
+    hint = browser.find_element(By.ID, secret.get_attribute("aria-describedby"))
+    assert hint.text == "Give it again: it is never shown."
+    browser.find_element(By.CSS_SELECTOR, ".summary a").click()
+    assert browser.current_url.endswith("#authentication.hmac.header")
+    assert landing.paths == []
+
+    header.clear()
+    header.send_keys("X-Signature")
+    field(browser, "Secret").send_keys("s3cret")
+    press(browser, "Connect")
+    wait(browser, "Arrived")
+    said = answer(landing)
+    assert said.keys() == {"connection_id", "state"}
+    assert said["state"] == ["s&=%/é"]
+    # The address of the page, which lets in, was told to nobody.
+    assert set(landing.referrers) == {None} or all("authorize" not in (one or "") for one in landing.referrers)
+    (connection,) = [one for one in api.all_pages("/connections") if [one["id"]] == said["connection_id"]]
+    assert connection["integration_id"] == "webhook"
+    assert connection["label"] == ROW
+
+
+def test_it_can_be_done_with_keys_alone(api: Api, browser: Chrome, landing: Landing, tmp_path: Path) -> None:
+    browser.get(bridge(api, landing, "files")["authorize_url"])
+    keys = browser.switch_to.active_element
+    keys.send_keys(Keys.TAB)
+    first = browser.switch_to.active_element
+    assert first.get_attribute("name") == "path"
+    first.send_keys("relative", Keys.ENTER)
+    wait(browser, "Error: Connect Files in a folder · datapipe-local")
+    again = field(browser, "Path")
+    assert again.get_attribute("value") == "relative"
+    again.clear()
+    again.send_keys(str(tmp_path), Keys.ENTER)
+    wait(browser, "Arrived")
+    assert "connection_id" in answer(landing)
+
+
+def test_whoever_cancels_goes_back(api: Api, browser: Chrome, landing: Landing) -> None:
+    before = api.all_pages("/connections")
+    browser.get(bridge(api, landing, "http")["authorize_url"])
+    press(browser, "Cancel")
+    wait(browser, "Arrived")
+    assert answer(landing) == {"error": ["access_denied"], "state": ["s&=%/é"]}
+    assert api.all_pages("/connections") == before
+
+
+def test_a_link_that_was_used_says_so(api: Api, browser: Chrome, landing: Landing, tmp_path: Path) -> None:
+    url = bridge(api, landing, "jsonl")["authorize_url"]
+    browser.get(url)
+    field(browser, "Path").send_keys(str(tmp_path))
+    shot(browser, tmp_path, "jsonl")
+    press(browser, "Connect")
+    wait(browser, "Arrived")
+    browser.get(url)
+    assert browser.find_element(By.TAG_NAME, "h1").text == "This link was used already"
+    assert browser.find_elements(By.TAG_NAME, "form") == []
+    shot(browser, tmp_path, "used")

@@ -4,18 +4,39 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.concurrency import run_in_threadpool
 
-from airflow_provider_datapipe.api.models.transforms import (
-    MaterializationStatus,
+from airflow_provider_datapipe.api.models.orchestrations import AttachRequest
+from airflow_provider_datapipe.api.models.transforms import MaterializationStatus, TransformStatus
+from datapipe_local.dto.common import ListDto, PageDto
+from datapipe_local.dto.transforms import (
+    ColumnDto,
+    ReferenceDto,
+    TransformBulkResultsDto,
+    TransformDto,
+    TransformVersionDto,
+)
+from datapipe_local.errors import NotFoundError
+from datapipe_local.routes.answers import transforms as answers
+from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope, no_content
+from datapipe_local.routes.documented import answering
+from datapipe_local.routes.transform_bodies import (
     PublishRequest,
     RematerializeRequest,
-    TransformStatus,
+    TransformBulkRequest,
+    TransformCreateRequest,
+    TransformUpdateRequest,
 )
-from datapipe_local.routes.answers import transforms as answers
-from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, envelope
-from datapipe_local.service import publishing, transforms
+from datapipe_local.service import (
+    publishing,
+    transform_bulk,
+    transform_drafts,
+    transform_removal,
+    transform_triggers,
+    transforms,
+    version_control,
+)
 from datapipe_local.service.context import Context
 from datapipe_local.service.references import Catalogue
 
@@ -23,9 +44,11 @@ router = APIRouter(prefix="/transforms", tags=["transforms"])
 
 _LONGEST_WAIT = 45.0
 _BETWEEN_LOOKS = 0.05
+#: How a body becomes what the service takes: what was given, and what is a part of a transform.
+_GIVEN: dict[str, Any] = {"exclude_unset": True, "exclude": {"publish", "wait_for_completion"}}
 
 
-@router.get("")
+@router.get("", **answering(PageDto[TransformDto]))
 def list_transforms(  # noqa: PLR0917 - FastAPI passes them by name
     context: CurrentContext,
     starting_after: After = None,
@@ -41,25 +64,91 @@ def list_transforms(  # noqa: PLR0917 - FastAPI passes them by name
     return envelope(page, partial(answers.transform, context, Catalogue(context)))
 
 
-@router.get("/available_references")
+@router.post("", **answering(TransformDto, status=201))
+async def create_transform(context: CurrentContext, body: TransformCreateRequest) -> dict[str, Any]:
+    """Create a transform, as a draft or published."""
+    created = await run_in_threadpool(
+        partial(transform_drafts.create, context, publish=body.publish, **body.model_dump(**_GIVEN))
+    )
+    return await _answer(context, created.id, wait=body.wait_for_completion)
+
+
+@router.post("/bulk", **answering(TransformBulkResultsDto))
+async def create_many(context: CurrentContext, body: TransformBulkRequest) -> dict[str, Any]:
+    """Create transforms one after the other, each by itself: one can name those before it."""
+    await run_in_threadpool(version_control.refuse_if_managed, context, "Creating transforms")
+    results, deadline = [], _deadline()
+    for wanted in body.transforms:
+        fields = {"publish": wanted.publish, **wanted.model_dump(**_GIVEN)}
+        result = await run_in_threadpool(transform_bulk.create_one, context, fields)
+        if wanted.wait_for_completion and result.transform_id is not None:
+            await _completion(context, result.transform_id, deadline)
+        results.append(answers.bulk_result(result))
+    return {"results": results}
+
+
+@router.get("/available_references", **answering(ListDto[ReferenceDto]))
 def list_references(context: CurrentContext) -> dict[str, Any]:
     """List what SQL templates can name."""
     return {"data": [answers.reference(entry) for entry in Catalogue(context).available()]}
 
 
-@router.get("/{transform_id}")
+@router.get("/{transform_id}", **answering(TransformDto, 404))
 def get_transform(context: CurrentContext, transform_id: str) -> dict[str, Any]:
     """Give a transform."""
     return answers.transform(context, Catalogue(context), transforms.get(context, transform_id))
 
 
-@router.get("/{transform_id}/schema")
+@router.patch("/{transform_id}", **answering(TransformDto, 404))
+async def update_transform(context: CurrentContext, transform_id: str, body: TransformUpdateRequest) -> dict[str, Any]:
+    """Change a transform; what is left out stays as it is."""
+    changes = body.model_dump(**_GIVEN)
+    await run_in_threadpool(partial(transform_drafts.update, context, transform_id, changes, publish=body.publish))
+    return await _answer(context, transform_id, wait=body.wait_for_completion)
+
+
+@router.delete("/{transform_id}", **answering(None, 404, status=204))
+def delete_transform(context: CurrentContext, transform_id: str, body: NoFields | None = None) -> Response:
+    """Delete a transform, and what stands in the warehouse for it."""
+    transform_removal.delete(context, transform_id)
+    return no_content()
+
+
+@router.get("/{transform_id}/schema", **answering(ListDto[ColumnDto], 404))
 def get_schema(context: CurrentContext, transform_id: str) -> dict[str, Any]:
     """Tell a transform's columns."""
     return {"data": [answers.column(entry) for entry in transforms.columns(context, transform_id)]}
 
 
-@router.post("/{transform_id}/publish")
+@router.get("/{transform_id}/versions", **answering(PageDto[TransformVersionDto], 404))
+def list_versions(
+    context: CurrentContext, transform_id: str, starting_after: After = None, limit: Limit = DEFAULT_LIMIT
+) -> dict[str, Any]:
+    """List the versions of a transform's SQL, newest first."""
+    transform, page = transforms.page_of_versions(context, transform_id, after=starting_after, limit=limit)
+    return envelope(page, partial(answers.version, Catalogue(context), transform))
+
+
+@router.post("/{transform_id}/orchestration", **answering(TransformDto, 404))
+def attach_orchestration(context: CurrentContext, transform_id: str, body: AttachRequest) -> dict[str, Any]:
+    """Have a transform built by the runs of an orchestration."""
+    transform_triggers.attach(context, transform_id, body.orchestration_workflow_id)
+    return get_transform(context, transform_id)
+
+
+@router.delete("/{transform_id}/orchestration", **answering(TransformDto, 404))
+def detach_orchestration(
+    context: CurrentContext,
+    transform_id: str,
+    cron_expression: str | None = None,
+    body: NoFields | None = None,
+) -> dict[str, Any]:
+    """Have the runs of its orchestration no longer build a transform."""
+    transform_triggers.detach(context, transform_id, cron_expression=cron_expression)
+    return get_transform(context, transform_id)
+
+
+@router.post("/{transform_id}/publish", **answering(TransformDto, 404))
 async def publish(context: CurrentContext, transform_id: str, body: PublishRequest | None = None) -> dict[str, Any]:
     """Publish a transform as a view, at once, or as a table, in the background."""
     wanted = body or PublishRequest()
@@ -75,7 +164,7 @@ async def publish(context: CurrentContext, transform_id: str, body: PublishReque
     return await _answer(context, transform_id, wait=wanted.wait_for_completion)
 
 
-@router.post("/{transform_id}/rematerialize")
+@router.post("/{transform_id}/rematerialize", **answering(TransformDto, 404))
 async def rematerialize(
     context: CurrentContext, transform_id: str, body: RematerializeRequest | None = None
 ) -> dict[str, Any]:
@@ -86,15 +175,22 @@ async def rematerialize(
 
 async def _answer(context: Context, transform_id: str, *, wait: bool) -> dict[str, Any]:
     if wait:
-        await _completion(context, transform_id)
+        await _completion(context, transform_id, _deadline())
     return await run_in_threadpool(get_transform, context, transform_id)
 
 
-async def _completion(context: Context, transform_id: str) -> None:
+def _deadline() -> float:
+    return asyncio.get_running_loop().time() + _LONGEST_WAIT
+
+
+async def _completion(context: Context, transform_id: str, deadline: float) -> None:
     """Wait until nothing is being built, or for so long as a call may take."""
-    deadline = asyncio.get_running_loop().time() + _LONGEST_WAIT
     while asyncio.get_running_loop().time() < deadline:
-        transform = await run_in_threadpool(transforms.get, context, transform_id)
+        try:
+            transform = await run_in_threadpool(transforms.get, context, transform_id)
+        except NotFoundError:
+            # It was deleted in the meantime.
+            return
         if transform.materialization_status != MaterializationStatus.RUNNING:
             return
         await asyncio.sleep(_BETWEEN_LOOKS)

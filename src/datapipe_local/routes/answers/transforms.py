@@ -12,25 +12,32 @@ from datapipe_local.service.references import Catalogue
 if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.service.references import Reference
+    from datapipe_local.service.transform_bulk import Result
     from datapipe_local.store import records
     from datapipe_local.warehouse import Column
+
+#: Whoever knows the key.
+_USER = "local"
 
 
 def transform(context: Context, catalogue: Catalogue, record: records.Transform) -> Json:
     """Give ``TransformDto``; ``materialization_status`` is null for drafts and views."""
     template = transforms.version(context, record, record.latest_version_id).sql_template
+    name, folder_path, materialization = transforms.definition(record)
     body = present(
         {
             "id": record.id,
-            "name": record.name,
-            "folder_path": record.folder_path,
+            "name": name,
+            "folder_path": folder_path,
             "status": record.status,
-            "materialization": record.materialization,
+            "materialization": materialization,
             "sql_template": template,
             "parameters": [reference(entry) for entry in catalogue.describe(template)],
             "documentation": record.documentation,
             "materialization_error": record.materialization_error,
             "orchestration_workflow_id": record.orchestration_workflow_id,
+            "cron_expression": record.cron_expression,
+            "rebuild_trigger": record.rebuild_trigger,
             "created_at": record.created_at,
             "updated_at": record.updated_at,
         }
@@ -38,6 +45,30 @@ def transform(context: Context, catalogue: Catalogue, record: records.Transform)
     is_table = record.materialization == Materialization.TABLE
     body["materialization_status"] = record.materialization_status if is_table else None
     return body
+
+
+def version(catalogue: Catalogue, owner: records.Transform, record: records.TransformVersion) -> Json:
+    """Give ``TransformVersionDto``."""
+    return {
+        "id": record.id,
+        "sql_template": record.sql_template,
+        "parameters": [reference(entry) for entry in catalogue.describe(record.sql_template)],
+        "is_published": record.id == owner.published_version_id,
+        "user_id": _USER,
+        "created_at": record.created_at,
+    }
+
+
+def bulk_result(result: Result) -> Json:
+    """Give ``TransformBulkResultItemDto``."""
+    return present(
+        {
+            "name": result.name,
+            "success": result.error is None,
+            "id": result.transform_id,
+            "error": result.error,
+        }
+    )
 
 
 def reference(entry: Reference) -> Json:

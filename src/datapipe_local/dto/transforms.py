@@ -1,0 +1,83 @@
+"""Transforms."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from airflow_provider_datapipe.api.models.transforms import (
+    Materialization,
+    MaterializationStatus,
+    ReferenceType,
+    TransformStatus,
+)
+from datapipe_local.dto.common import Moment, dto
+
+
+@dto
+class ReferenceDto(TypedDict):
+    """Something that a SQL template can name: ``TransformParameterDto``, ``AvailableReferenceDto``."""
+
+    weld_tag: str
+    type: ReferenceType
+    dw_item_id: str
+
+
+@dto
+class TransformDto(TypedDict):
+    """A SQL model."""
+
+    id: str
+    name: str
+    folder_path: str
+    status: TransformStatus
+    materialization: Materialization
+    sql_template: str
+    parameters: list[ReferenceDto]
+    documentation: NotRequired[str]
+    materialization_status: MaterializationStatus | None
+    materialization_error: NotRequired[str]
+    orchestration_workflow_id: NotRequired[str]
+    cron_expression: NotRequired[str]
+    rebuild_trigger: Literal["none", "schedule", "orchestration"]
+    created_at: Moment
+    updated_at: Moment
+
+
+@dto
+class ColumnDto(TypedDict):
+    """A column of a transform: ``TransformSchemaFieldDto``."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+@dto
+class TransformVersionDto(TypedDict):
+    """The SQL of a transform as it was at some time."""
+
+    id: str
+    sql_template: str
+    parameters: list[ReferenceDto]
+    is_published: bool
+    user_id: str
+    created_at: Moment
+
+
+@dto
+class TransformBulkResultDto(TypedDict):
+    """What became of one transform of many."""
+
+    name: str
+    success: bool
+    id: NotRequired[str]
+    error: NotRequired[str]
+
+
+@dto
+class TransformBulkResultsDto(TypedDict):
+    """One result for each transform, in the order in which they were given."""
+
+    results: list[TransformBulkResultDto]

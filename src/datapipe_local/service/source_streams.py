@@ -120,7 +120,7 @@ def add(context: Context, sync_id: str, wanted: Sequence[Wanted]) -> list[EltStr
                 index,
                 "name",
                 f"the source offers no stream {one.name[:100]!r}{hint}: see available_source_streams.",
-                code="unknown_stream",
+                error_code="unknown_stream",
             )
         _check(context, sync, index, one, offered[one.name.lower()])
     added = []
@@ -169,7 +169,7 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
                     index,
                     column_field,
                     f"the source has no column {name[:100]!r}: give one of {', '.join(sorted(columns))[:500]}.",
-                    code="unknown_column",
+                    error_code="unknown_column",
                 )
     excluded, hashed = ({name.lower() for name in named[field]} for field in _COLUMNS)
     if excluded & hashed:
@@ -178,8 +178,8 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
         raise _refused(index, "excluded_columns", "no column would be left: exclude fewer.")
 
 
-def _refused(index: int, name: str, message: str, *, code: str | None = None) -> BadRequestError:
-    return BadRequestError(f"source_streams.{index}.{name}: {message}", error_code=code)
+def _refused(index: int, name: str, message: str, *, error_code: str | None = None) -> BadRequestError:
+    return BadRequestError(f"source_streams.{index}.{name}: {message}", error_code=error_code)
 
 
 def _candidates(wanted: str) -> Iterator[str]:

@@ -212,8 +212,9 @@ def test_elt_stream_request_full_refresh(api: Api) -> None:
         assert "active_sync" not in api.get("/elt_syncs/shop/status")["source_streams"][0]
         assert [trigger_of(api, "people") for _ in range(2)] == ["USER", "NONE"]
     assert len(api.all_pages("/elt_stream_runs", elt_stream_id="people")) == 10
-    for wrong in ({"reset_history_table": "yes"}, {"reset_history_table": None}, {"reset": True}, []):
-        api.refused("POST", "/elt_streams/people/request_full_refresh", 400, json=wrong)
+    invalid: list[Any] = [{"reset_history_table": "yes"}, {"reset_history_table": None}, {"reset": True}, []]
+    for one in invalid:
+        api.refused("POST", "/elt_streams/people/request_full_refresh", 400, json=one)
     api.refused("POST", "/elt_streams/nobody/request_full_refresh", 404)
     api.post("/elt_syncs/shop/disable", status=204)
     api.refused("POST", "/elt_streams/people/request_full_refresh", 400)

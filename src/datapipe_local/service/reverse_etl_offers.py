@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local import destinations
@@ -14,7 +14,9 @@ from datapipe_local.service.checks import check_id, check_json
 from datapipe_local.warehouse import WarehouseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+
+    from jsonschema.exceptions import ValidationError
 
     from datapipe_local.service.context import Context
     from datapipe_local.service.reverse_etl_sources import Source
@@ -198,18 +200,18 @@ def checked_settings(field: str, connection: Connection, settings: Json) -> Json
     :raises BadRequestError: one is unknown or wrong; the message names it.
     """
     # Loaded by those alone who need it.
-    from jsonschema import Draft7Validator  # type: ignore[import-untyped] # it comes without types
+    from jsonschema import Draft7Validator
 
     check_json(field, settings)
     schema = destinations.offer(connection).settings_schema(settings)
-    errors: Iterator[Any] = Draft7Validator(schema).iter_errors(settings)
+    errors = Draft7Validator(schema).iter_errors(settings)
     first = min(errors, key=lambda error: list(map(str, error.absolute_path)), default=None)
     if first is not None:
         raise BadRequestError(_told(field, first, settings), error_code="invalid_settings")
     return schema
 
 
-def _told(field: str, error: Any, settings: Json) -> str:
+def _told(field: str, error: ValidationError, settings: Json) -> str:
     where = ".".join([field, *(str(part)[:100] for part in error.absolute_path)])
     known = error.schema if isinstance(error.schema, dict) else {}
     if error.validator == "additionalProperties":

@@ -1,18 +1,24 @@
 """What requests for reverse ETL hold. Stricter than what the provider sends: nothing is turned into another type."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BeforeValidator, StrictBool
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import Field, StrictBool
 
 from airflow_provider_datapipe.api.models.common import Body
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from airflow_provider_datapipe.api.models.rules import JsonObject, refuse_null
+from airflow_provider_datapipe.api.models.rules import JsonObject
 
 T = TypeVar("T")
 
-#: May be left out, and must not be null.
-Omissible = Annotated[T | SkipJsonSchema[None], BeforeValidator(refuse_null)]
+
+def _without_default(schema: dict[str, Any]) -> None:
+    schema.pop("default", None)
+
+
+#: May be left out, and must not be null. No union: its errors would not name the field alone.
+Omissible = Annotated[T, Field(json_schema_extra=_without_default)]
+#: Stands for what was left out; only what was given is read.
+_LEFT_OUT: Final[Any] = None
 
 
 class MappingBody(Body):
@@ -20,7 +26,7 @@ class MappingBody(Body):
 
     source_property_id: str
     destination_property_id: str
-    primary_key: Omissible[StrictBool] = None
+    primary_key: Omissible[StrictBool] = _LEFT_OUT
 
 
 class OperationBody(Body):
@@ -35,9 +41,9 @@ class UpdateBody(Body):
 
     object_type_id: str
     operation: OperationBody
-    sync_interval: Omissible[str] = None
-    orchestration_workflow_id: Omissible[str] = None
-    settings: Omissible[JsonObject] = None
+    sync_interval: Omissible[str] = _LEFT_OUT
+    orchestration_workflow_id: Omissible[str] = _LEFT_OUT
+    settings: Omissible[JsonObject] = _LEFT_OUT
 
 
 class CreateBody(UpdateBody):
@@ -50,7 +56,7 @@ class CreateBody(UpdateBody):
 class SettingsBody(Body):
     """``ReverseEtlSettingsRequestDto``."""
 
-    partial_settings: Omissible[JsonObject] = None
+    partial_settings: Omissible[JsonObject] = _LEFT_OUT
 
 
 class RetryBody(Body):

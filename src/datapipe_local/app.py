@@ -15,6 +15,7 @@ from datapipe_local.clock import Clock
 from datapipe_local.engine.elt import StreamLoader
 from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.materialization import Materializer
+from datapipe_local.engine.query_previews import QueryPreviewer
 from datapipe_local.engine.reverse_etl import RecordSender
 from datapipe_local.routes import (
     authorize,
@@ -28,12 +29,13 @@ from datapipe_local.routes import (
     ingestion,
     integrations,
     orchestrations,
+    query_previews,
     reverse_etl,
     transforms,
 )
 from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
 from datapipe_local.routes.common import refuse_unknown_parameters
-from datapipe_local.service import elt_tables
+from datapipe_local.service import elt_tables, transform_removal
 from datapipe_local.service.context import Context
 from datapipe_local.service.script import Script
 from datapipe_local.store.records import JobKind
@@ -58,6 +60,7 @@ _RESOURCES = (
     elt_streams,
     custom_reports,
     orchestrations,
+    query_previews,
     transforms,
     reverse_etl,
 )
@@ -109,12 +112,14 @@ def running_app(home: Home, *, with_control: bool = False, with_schedules: bool 
     context = Context(store, Warehouse(home.warehouse, home.scratch), clock, script)
     context.warehouse.discard_all_unfinished()
     elt_tables.drop_doomed(context)
+    transform_removal.finish(context)
     engine = Engine(
         context,
         {
             JobKind.ELT_STREAM_RUN: StreamLoader(context),
             JobKind.MATERIALIZATION: Materializer(context),
             JobKind.REVERSE_ETL_SYNC_RUN: RecordSender(context),
+            JobKind.QUERY_PREVIEW: QueryPreviewer(context),
         },
         schedules=with_schedules,
     )

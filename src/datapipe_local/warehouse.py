@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 #: What :meth:`Warehouse.build` calls a table that is not finished.
 _UNFINISHED = "__unfinished__"
-_NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
+#: The types whose values arrive as JSON.
+NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
 _LONGEST_REASON = 400
 
 
@@ -257,14 +258,14 @@ class Warehouse:
         :raises WarehouseError: it is gone, or its query fails.
         """
         kinds = {column.name: column.type for column in self.columns(f"FROM {place.sql}")}
-        shown = [_as_json_can(name, kinds[name]) for name in columns]
-        nested = [index for index, name in enumerate(columns) if _NESTED.match(kinds[name])]
+        shown = [as_json_can(name, kinds[name]) for name in columns]
+        nested = [index for index, name in enumerate(columns) if NESTED.match(kinds[name])]
         only = f"DISTINCT ON ({', '.join(map(quoted, keys))})" if keys else ""
         order = f"ORDER BY {', '.join(map(quoted, columns))}" if keys else ""
         with self.cursor() as cursor:
             cursor.execute(f"SELECT {only} {', '.join(shown)} FROM {place.sql} {order}")  # noqa: S608 - quoted
             while rows := cursor.fetchmany(batch):
-                yield [_with_nested(row, nested) for row in rows] if nested else rows
+                yield [with_nested(row, nested) for row in rows] if nested else rows
 
     def create_schema(self, schema: str) -> None:
         """See to it that there is a schema."""
@@ -356,15 +357,16 @@ def number(result: duckdb.DuckDBPyConnection) -> int:
     return int(row[0]) if row else 0
 
 
-def _as_json_can(column: str, kind: str) -> str:
+def as_json_can(column: str, kind: str) -> str:
     """Give a column so that it arrives as a plain value: DuckDB needs pytz to hand out times with a zone."""
     named = quoted(column)
-    if kind == "TIMESTAMP WITH TIME ZONE":
+    if kind in ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"):
         return f"strftime(timezone('UTC', {named}), '%Y-%m-%dT%H:%M:%S.%gZ')"
-    return f"to_json({named})::VARCHAR" if _NESTED.match(kind) else named
+    return f"to_json({named})::VARCHAR" if NESTED.match(kind) else named
 
 
-def _with_nested(row: tuple[Any, ...], nested: Sequence[int]) -> tuple[Any, ...]:
+def with_nested(row: tuple[Any, ...], nested: Sequence[int]) -> tuple[Any, ...]:
+    """Read what :func:`as_json_can` had written as JSON, at these positions of a row."""
     values = list(row)
     for index in nested:
         if values[index] is not None:

@@ -123,6 +123,12 @@ def published_query(context: Context, transform: Transform) -> str:
 def note_object(context: Context, transform: Transform) -> None:
     """Note that a transform now stands in the warehouse as it was published."""
     place = place_of(transform.folder_path, transform.name)
+    # Whatever of a deleted transform was still to be removed from there is gone.
+    context.store.database.run(
+        "UPDATE transforms SET object_kind = NULL, object_schema = NULL, object_name = NULL"
+        " WHERE deleted_at IS NOT NULL AND object_schema = ? AND object_name = ?",
+        *place,
+    )
     context.store.transforms.update(
         transform.id,
         object_tag=tag_of(transform.folder_path, transform.name),

@@ -11,7 +11,7 @@ from datapipe_local.dto.common import AnyObject, Count, dto
 
 
 @dto
-class QueryPreviewCreatedDto(TypedDict):
+class QueryPreviewCreateResponseDto(TypedDict):
     """What to ask for the result by, and the SQL as it is run."""
 
     query_execution_id: str
@@ -19,7 +19,7 @@ class QueryPreviewCreatedDto(TypedDict):
 
 
 @dto
-class QueryPreviewStatusDto(TypedDict):
+class QueryPreviewStatusResponseDto(TypedDict):
     """Where a query preview stands, and why it failed."""
 
     query_execution_id: str
@@ -28,7 +28,7 @@ class QueryPreviewStatusDto(TypedDict):
 
 
 @dto
-class QueryPreviewResultDto(TypedDict):
+class QueryPreviewResultResponseDto(TypedDict):
     """The first rows, and how many there are."""
 
     rows: list[AnyObject]

@@ -16,7 +16,7 @@ from datapipe_local.dto.common import Moment, dto
 
 
 @dto
-class ReferenceDto(TypedDict):
+class TransformParameterDto(TypedDict):
     """Something that a SQL template can name: ``TransformParameterDto``, ``AvailableReferenceDto``."""
 
     weld_tag: str
@@ -34,7 +34,7 @@ class TransformDto(TypedDict):
     status: TransformStatus
     materialization: Materialization
     sql_template: str
-    parameters: list[ReferenceDto]
+    parameters: list[TransformParameterDto]
     documentation: NotRequired[str]
     materialization_status: MaterializationStatus | None
     materialization_error: NotRequired[str]
@@ -46,8 +46,8 @@ class TransformDto(TypedDict):
 
 
 @dto
-class ColumnDto(TypedDict):
-    """A column of a transform: ``TransformSchemaFieldDto``."""
+class TransformSchemaFieldDto(TypedDict):
+    """A column of a transform."""
 
     name: str
     type: str
@@ -60,14 +60,14 @@ class TransformVersionDto(TypedDict):
 
     id: str
     sql_template: str
-    parameters: list[ReferenceDto]
+    parameters: list[TransformParameterDto]
     is_published: bool
     user_id: str
     created_at: Moment
 
 
 @dto
-class TransformBulkResultDto(TypedDict):
+class TransformBulkResultItemDto(TypedDict):
     """What became of one transform of many."""
 
     name: str
@@ -77,7 +77,7 @@ class TransformBulkResultDto(TypedDict):
 
 
 @dto
-class TransformBulkResultsDto(TypedDict):
+class TransformBulkCreateResponseDto(TypedDict):
     """One result for each transform, in the order in which they were given."""
 
-    results: list[TransformBulkResultDto]
+    results: list[TransformBulkResultItemDto]

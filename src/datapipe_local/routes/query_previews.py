@@ -4,7 +4,11 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from datapipe_local.dto.query_previews import QueryPreviewCreatedDto, QueryPreviewResultDto, QueryPreviewStatusDto
+from datapipe_local.dto.query_previews import (
+    QueryPreviewCreateResponseDto,
+    QueryPreviewResultResponseDto,
+    QueryPreviewStatusResponseDto,
+)
 from datapipe_local.routes.answers import query_previews as answers
 from datapipe_local.routes.common import CurrentContext
 from datapipe_local.routes.documented import answering
@@ -14,19 +18,19 @@ from datapipe_local.service import query_previews
 router = APIRouter(prefix="/transforms/query_previews", tags=["query previews"])
 
 
-@router.post("", **answering(QueryPreviewCreatedDto, status=201))
+@router.post("", **answering(QueryPreviewCreateResponseDto, status=201))
 def create_preview(context: CurrentContext, body: QueryPreviewRequest) -> dict[str, Any]:
     """Have a query run, in the background."""
     return answers.created(query_previews.create(context, body.sql_template))
 
 
-@router.get("/{query_execution_id}/status", **answering(QueryPreviewStatusDto, 404))
+@router.get("/{query_execution_id}/status", **answering(QueryPreviewStatusResponseDto, 404))
 def get_status(context: CurrentContext, query_execution_id: str) -> dict[str, Any]:
     """Tell whether a query is done."""
     return answers.status(query_previews.get(context, query_execution_id))
 
 
-@router.get("/{query_execution_id}/result", **answering(QueryPreviewResultDto, 404))
+@router.get("/{query_execution_id}/result", **answering(QueryPreviewResultResponseDto, 404))
 def get_result(context: CurrentContext, query_execution_id: str) -> dict[str, Any]:
     """Give the first rows of a query that is done."""
     return answers.result(query_previews.result(context, query_execution_id))

@@ -11,10 +11,10 @@ from airflow_provider_datapipe.api.models.orchestrations import AttachRequest
 from airflow_provider_datapipe.api.models.transforms import MaterializationStatus, TransformStatus
 from datapipe_local.dto.common import ListDto, PageDto
 from datapipe_local.dto.transforms import (
-    ColumnDto,
-    ReferenceDto,
-    TransformBulkResultsDto,
+    TransformBulkCreateResponseDto,
     TransformDto,
+    TransformParameterDto,
+    TransformSchemaFieldDto,
     TransformVersionDto,
 )
 from datapipe_local.errors import NotFoundError
@@ -73,7 +73,7 @@ async def create_transform(context: CurrentContext, body: TransformCreateRequest
     return await _answer(context, created.id, wait=body.wait_for_completion)
 
 
-@router.post("/bulk", **answering(TransformBulkResultsDto))
+@router.post("/bulk", **answering(TransformBulkCreateResponseDto))
 async def create_many(context: CurrentContext, body: TransformBulkRequest) -> dict[str, Any]:
     """Create transforms one after the other, each by itself: one can name those before it."""
     await run_in_threadpool(version_control.refuse_if_managed, context, "Creating transforms")
@@ -87,7 +87,7 @@ async def create_many(context: CurrentContext, body: TransformBulkRequest) -> di
     return {"results": results}
 
 
-@router.get("/available_references", **answering(ListDto[ReferenceDto]))
+@router.get("/available_references", **answering(ListDto[TransformParameterDto]))
 def list_references(context: CurrentContext) -> dict[str, Any]:
     """List what SQL templates can name."""
     return {"data": [answers.reference(entry) for entry in Catalogue(context).available()]}
@@ -114,7 +114,7 @@ def delete_transform(context: CurrentContext, transform_id: str, body: NoFields 
     return no_content()
 
 
-@router.get("/{transform_id}/schema", **answering(ListDto[ColumnDto], 404))
+@router.get("/{transform_id}/schema", **answering(ListDto[TransformSchemaFieldDto], 404))
 def get_schema(context: CurrentContext, transform_id: str) -> dict[str, Any]:
     """Tell a transform's columns."""
     return {"data": [answers.column(entry) for entry in transforms.columns(context, transform_id)]}

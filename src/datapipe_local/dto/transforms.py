@@ -36,7 +36,7 @@ class TransformDto(TypedDict):
     sql_template: str
     parameters: list[TransformParameterDto]
     documentation: NotRequired[str]
-    materialization_status: MaterializationStatus | None
+    materialization_status: NotRequired[MaterializationStatus | None]
     materialization_error: NotRequired[str]
     orchestration_workflow_id: NotRequired[str]
     cron_expression: NotRequired[str]
@@ -62,7 +62,7 @@ class TransformVersionDto(TypedDict):
     sql_template: str
     parameters: list[TransformParameterDto]
     is_published: bool
-    user_id: str
+    user_id: NotRequired[str]
     created_at: Moment
 
 

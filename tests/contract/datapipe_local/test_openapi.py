@@ -25,6 +25,7 @@ EXAMPLES_EACH = 25
 BEYOND = {
     "EltStreamDto": {"sync_interval"},
     "OrchestrationDto": {"cron_schedule"},
+    "QueryPreviewStatusResponseDto": {"query_execution_id"},
     "TransformDto": {"cron_expression", "rebuild_trigger"},
     "TransformCreateRequest": {"cron_expression"},
     "TransformUpdateRequest": {"cron_expression"},

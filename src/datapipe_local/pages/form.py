@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from datapipe_local.pages.fields import Field
 
-MOST_ROWS = 100
 _MISSING = object()
 # A browser ends the lines of a longer text so.
 _BREAKS = "\r\n"
@@ -98,7 +97,7 @@ def _value(field: Field, found: Read, name: str) -> Any:
             return {field.tag: chosen} if chosen else _MISSING
         return {field.tag: kind.default, **_object(kind.fields, found)}
     if field.kind == Kind.ROWS:
-        rows = rows_of(field, found.given)[:MOST_ROWS]
+        rows = rows_of(field, found.given)
         return [_object(field.fields, found, f"{name}.{number}.") for number in rows] or _MISSING
     return name in found.given if field.kind == Kind.YES_OR_NO else _typed(field, found, name)
 

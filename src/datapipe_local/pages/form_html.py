@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from datapipe_local.pages.fields import Kind, written
-from datapipe_local.pages.form import MOST_ROWS, rows_of
+from datapipe_local.pages.form import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +107,7 @@ class FormHtml:
 
     def _rows(self, field: Field) -> str:
         filled = len(rows_of(field, self._given))
-        number = min(max(filled + _EMPTY_ROWS, _FIRST_ROWS), MOST_ROWS)
+        number = max(filled + _EMPTY_ROWS, _FIRST_ROWS)
         rows = []
         for row in range(number):
             inner = "".join(

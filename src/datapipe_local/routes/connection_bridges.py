@@ -1,14 +1,12 @@
 """Connection bridges."""
 
 import re
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BeforeValidator, Field
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import Field
 
 from airflow_provider_datapipe.api.models.common import Body
-from airflow_provider_datapipe.api.models.rules import refuse_null
 from datapipe_local.dto.common import PageDto
 from datapipe_local.dto.connections import ConnectionBridgeDto
 from datapipe_local.errors import BadRequestError
@@ -27,11 +25,8 @@ _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](
 
 
 def _no_default(schema: dict[str, Any]) -> None:
-    # Left out is not null, which is refused.
+    # What is left out is nothing at all; the model needs some value for it.
     schema.pop("default", None)
-
-
-Omitted = Annotated[str | SkipJsonSchema[None], BeforeValidator(refuse_null)]
 
 
 class ConnectionBridgeCreate(Body):
@@ -39,8 +34,8 @@ class ConnectionBridgeCreate(Body):
 
     redirect_uri: str
     integration_id: str
-    connection_id: Omitted = Field(default=None, json_schema_extra=_no_default)
-    state: Omitted = Field(default=None, max_length=255, json_schema_extra=_no_default)
+    connection_id: str = Field(default="", json_schema_extra=_no_default)
+    state: str = Field(default="", max_length=255, json_schema_extra=_no_default)
     label: str = Field(min_length=1)
 
 
@@ -56,7 +51,7 @@ def list_bridges(context: CurrentContext, request: Request) -> dict[str, Any]:
 def create_bridge(context: CurrentContext, request: Request, body: ConnectionBridgeCreate) -> dict[str, Any]:
     """Open a bridge for a day."""
     base = _base(request)
-    return _answer(base, bridges.create(context, **body.model_dump()))
+    return _answer(base, bridges.create(context, **body.model_dump(exclude_unset=True)))
 
 
 def _answer(base: str, bridge: ConnectionBridge) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LONGEST = 2048
 # What stands in a header, in an attribute and in a policy: only what has no meaning of its own there.
 _HOST = re.compile(
-    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?|[0-9a-f:.]+"
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?|[0-9a-f.]*:[0-9a-f:.]+"
 )
 _ADDRESS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 

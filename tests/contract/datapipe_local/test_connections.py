@@ -1,0 +1,259 @@
+"""Connections, integrations and connection bridges, as clients of the interface see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft7Validator
+
+from airflow_provider_datapipe.api.models.common import ListOrPage, Page
+from airflow_provider_datapipe.api.models.connection_bridges import ConnectionBridge, CreatedConnectionBridge
+from airflow_provider_datapipe.api.models.integrations import Integration
+from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
+from datapipe_local.destinations import DESTINATIONS
+from datapipe_local.sources import SOURCES
+from tests.contract.datapipe_local.api import Api
+from tests.support.local_service import LocalService
+
+SECRET = "never-to-be-seen"
+SETTINGS: dict[str, dict[str, Any]] = {
+    "files": {"path": "/nowhere"},
+    "webhook": {
+        "authentication": {"method": "basic", "username": "ann", "password": SECRET},
+        "tables": [{"name": "orders"}, {"name": "raw", "sync_mode": "packed"}],
+    },
+    "jsonl": {"path": "/nowhere/out"},
+    "http": {"url": "http://127.0.0.1:9/x"},
+}
+SEED = {
+    "connections": [
+        {"id": name, "integration_id": name, "label": name.title(), "settings": settings}
+        for name, settings in SETTINGS.items()
+    ],
+    "elt_syncs": [
+        {"id": f"shop{number}", "connection_id": "files", "destination_schema_name": f"shop{number}"}
+        for number in range(7)
+    ],
+    "transforms": [{"id": "one", "name": "one", "sql_template": "SELECT 1 AS x", "publish": True}],
+    "reverse_etl_syncs": [
+        {
+            "id": "export",
+            "source_id": "one",
+            "destination_connection_id": "jsonl",
+            "object_type_id": "ones",
+            "operation": {
+                "mode": "upsert",
+                "mappings": [{"source_property_id": "x", "destination_property_id": "x", "primary_key": True}],
+            },
+        }
+    ],
+}
+BRIDGE = {"redirect_uri": "https://app.example.com/back", "integration_id": "webhook", "label": "Hooks"}
+
+
+@pytest.fixture(scope="module")
+def controlled() -> Iterator[LocalService]:
+    with LocalService(SEED, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+        assert SECRET not in service.log
+
+
+@pytest.fixture
+def api(controlled: LocalService) -> Api:
+    controlled.reset()
+    return Api(controlled)
+
+
+def test_integrations_are_those_that_are_implemented(api: Api) -> None:
+    sources = Page[Integration].model_validate(api.get("/integrations"))
+    assert {one.id for one in sources.data} == set(SOURCES) == {"files", "webhook"}
+    assert api.get("/integrations", ability="EltSource") == api.get("/integrations")
+    destinations = Page[Integration].model_validate(api.get("/integrations", ability="ReverseEtlDestination"))
+    assert {one.id for one in destinations.data} == set(DESTINATIONS) == {"http", "jsonl"}
+    for one in (*sources.data, *destinations.data):
+        assert one.abilities == (("EltSource",) if one.id in SOURCES else ("ReverseEtlDestination",))
+        assert one.name not in ("", one.id)
+        assert one.supports_start_date is False
+
+
+def test_integrations_have_pages(api: Api) -> None:
+    found = api.all_pages("/integrations", ability="ReverseEtlDestination", limit=1)
+    assert [one["id"] for one in found] == ["http", "jsonl"]
+    for query in ("ability=", "ability=eltSource", "ability=x", "limit=0", "starting_after=x", "id=files"):
+        name = query.partition("=")[0]
+        assert api.refused("GET", f"/integrations?{query}", 400)["message"].startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("connection", SETTINGS)
+def test_the_settings_of_a_connection_are_described(api: Api, connection: str) -> None:
+    body = api.get(f"/connections/{connection}/settings")
+    assert SettingsSchema.model_validate(body).schema_uri == "http://json-schema.org/draft-07/schema#"
+    assert body["type"] == "object"
+    Draft7Validator.check_schema(body)
+    check = Draft7Validator(body)
+    assert check.is_valid(SETTINGS[connection])
+    assert not check.is_valid({})
+    assert SECRET not in str(body)
+    # It stands for itself: no reader has to look up anything.
+    assert "$ref" not in str(body)
+
+
+def test_no_settings_are_in_the_list(api: Api) -> None:
+    for connection in api.all_pages("/connections"):
+        assert connection.keys() == {"id", "integration_id", "label", "created_at"}
+
+
+def test_a_connection_is_deleted(api: Api) -> None:
+    api.post("/connection_bridges", BRIDGE | {"connection_id": "webhook"}, status=201)
+    url = api.get("/connection_bridges")["data"][0]["authorize_url"]
+    assert httpx.get(url).status_code == 200
+    assert api.client.delete("/connections/webhook").status_code == 204
+    assert "webhook" not in [one["id"] for one in api.all_pages("/connections")]
+    api.refused("DELETE", "/connections/webhook", 404)
+    api.refused("GET", "/connections/webhook/settings", 404)
+    # What was for it alone has gone with it.
+    assert api.get("/connection_bridges")["data"] == []
+    assert httpx.get(url).status_code == 404
+    hook = httpx.post(api.client.base_url.join("/webhooks/webhook/orders"), json={}, auth=("ann", SECRET))
+    assert hook.status_code == 404
+
+
+def test_a_connection_that_is_used_is_not(api: Api) -> None:
+    said = api.refused("DELETE", "/connections/jsonl", 400)
+    assert said["error_code"] == "connection_in_use"
+    assert "the reverse ETL sync 'export'" in said["message"]
+    said = api.refused("DELETE", "/connections/files", 400)
+    assert "the ELT sync 'shop0', " in said["message"]
+    assert said["message"].count("shop") == 5
+    assert "and 2 more" in said["message"]
+    assert len(api.all_pages("/connections")) == 4
+
+
+def test_a_bridge_is_as_clients_read_it(api: Api, controlled: LocalService) -> None:
+    body = api.post("/connection_bridges", BRIDGE, status=201)
+    bridge = CreatedConnectionBridge.model_validate(body)
+    assert bridge.authorize_url.startswith(f"{controlled.base_url}/authorize/")
+    listed = ListOrPage[ConnectionBridge].model_validate(api.get("/connection_bridges"))
+    assert [one.authorize_url for one in listed.data] == [bridge.authorize_url]
+    assert listed.has_more is False
+    other = api.post("/connection_bridges", BRIDGE, status=201)
+    # Nobody can guess the address of one from another's.
+    assert len(other["authorize_url"].rpartition("/")[2]) >= 43
+    assert other["authorize_url"] != bridge.authorize_url
+
+
+def test_a_bridge_leads_to_where_the_caller_is(api: Api, controlled: LocalService) -> None:
+    headers = {"host": "datapipe.internal:8484"}
+    body = api.client.post("/connection_bridges", json=BRIDGE, headers=headers).json()
+    assert body["authorize_url"].startswith("http://datapipe.internal:8484/authorize/")
+    for host in ("a b", "a/b", "a@b", '"', "[", "x" * 300, "a:port"):
+        said = api.client.post("/connection_bridges", json=BRIDGE, headers={"host": host})
+        assert said.status_code == 400, host
+    assert len(api.get("/connection_bridges")["data"]) == 1
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://app.example.com",
+        "https://app.example.com/",
+        "https://app.example.com/a%20b;c,d/~e",
+        "https://localhost:8443/back",
+        "http://localhost/back",
+        "http://localhost:3000",
+        "HTTPS://APP.example.com/",
+        "https://xn--bcher-kva.example/",
+        "https://[::1]/back",
+    ],
+)
+def test_addresses_that_a_browser_can_be_sent_to(api: Api, uri: str) -> None:
+    api.post("/connection_bridges", BRIDGE | {"redirect_uri": uri}, status=201)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        "app.example.com/back",
+        "http://app.example.com/back",
+        "http://127.0.0.1:3000/back",
+        "https://app.example.com:443/back",
+        "https://localhost:99999/back",
+        "https://app.example.com/back?x=1",
+        "https://app.example.com/back?",
+        "https://app.example.com/back#part",
+        "https://ann@app.example.com/back",
+        "https://ann:pw@app.example.com/back",
+        "https://app.example.com\\@evil.example/",
+        "https://app.example.com/a b",
+        "https://app.example.com/\r\nset-cookie: a=b",
+        "https://app.example.com;script-src *",
+        "https://bücher.example/",
+        "https://app.example.com/é",
+        "https://app.example.com/\x00",
+        "https:///back",
+        "https://",
+        "https://-/",
+        "https://./",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "ftp://localhost/",
+        "//app.example.com/",
+        f"https://app.example.com/{'a' * 3_000}",
+        "x" * 10_000,
+    ],
+)
+def test_addresses_that_it_cannot(api: Api, uri: str) -> None:
+    said = api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"redirect_uri": uri})
+    assert said["message"].startswith("redirect_uri: ")
+    assert said["error_code"] == "invalid_redirect_uri"
+    assert api.get("/connection_bridges")["data"] == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status"),
+    [
+        ("integration_id", "nope", 404),
+        ("integration_id", "FILES", 404),
+        ("integration_id", "", 404),
+        ("integration_id", "x" * 10_000, 404),
+        ("integration_id", None, 400),
+        ("integration_id", 1, 400),
+        ("connection_id", "nope", 404),
+        ("connection_id", "", 404),
+        ("connection_id", "files", 400),
+        ("connection_id", None, 400),
+        ("connection_id", ["webhook"], 400),
+        ("label", None, 400),
+        ("label", {}, 400),
+        ("state", None, 400),
+        ("state", 7, 400),
+        ("redirect_uri", None, 400),
+        ("redirect_uri", 10**400, 400),
+        ("expires_at", "2030-01-01T00:00:00.000Z", 400),
+    ],
+)
+def test_a_bridge_that_cannot_be(api: Api, field: str, value: Any, status: int) -> None:
+    said = api.refused("POST", "/connection_bridges", status, json=BRIDGE | {field: value})
+    if status == 400:
+        assert said["message"].startswith(f"{field}: ")
+    assert api.get("/connection_bridges")["data"] == []
+
+
+def test_half_a_character_is_no_label(api: Api) -> None:
+    for field in ("label", "state", "integration_id", "connection_id", "redirect_uri"):
+        body = '{"redirect_uri":"https://a.example/","integration_id":"webhook","label":"x"}'
+        content = f'{body[:-1]},"{field}":"\\ud800"}}'
+        said = api.client.post("/connection_bridges", content=content, headers={"content-type": "application/json"})
+        assert said.status_code in (400, 404), field
+    assert api.get("/connection_bridges")["data"] == []
+
+
+def test_bridges_are_for_who_has_the_key(controlled: LocalService) -> None:
+    for method in ("GET", "POST"):
+        said = httpx.request(method, f"{controlled.base_url}/connection_bridges", headers={"x-api-key": "wrong"})
+        assert said.status_code == 401

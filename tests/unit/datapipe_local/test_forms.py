@@ -1,0 +1,115 @@
+"""Forms that are read off a settings schema: what is typed becomes settings, and settings stand in it again."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+
+from datapipe_local.pages.fields import Kind, fields_of
+from datapipe_local.pages.form import read, shown
+from datapipe_local.pages.form_html import FormHtml
+from datapipe_local.service.integrations import known
+from datapipe_local.service.settings_schema import settings_schema
+from datapipe_local.sources.webhook import WebhookSettings
+from datapipe_local.strict import Secret, Strict
+
+
+class Inner(Strict):
+    word: str | None = None
+    key: Secret
+
+
+class All(Strict, title="All kinds"):
+    text: str
+    many: int = 3
+    ratio: float | None = None
+    yes: bool = False
+    colour: Literal["red", "blue"] | None = None
+    inner: Inner
+    words: list[str] = Field(default_factory=list)
+
+
+WEBHOOK = fields_of(settings_schema(WebhookSettings))
+NAMES = st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True)
+TABLES = st.lists(
+    st.fixed_dictionaries({"name": NAMES, "sync_mode": st.sampled_from(["packed", "unpacked"])}),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda table: table["name"],
+)
+
+
+@pytest.mark.parametrize("integration", known().values(), ids=lambda one: one.id)
+def test_every_integration_has_a_name_and_a_form(integration: Any) -> None:
+    schema = settings_schema(integration.settings)
+    assert schema.keys() <= {"$schema", "title", "type", "properties", "required", "dependencies"}
+    assert schema["title"] == integration.name != integration.id
+    assert "$ref" not in str(schema)
+    # What everybody has to fill in is asked for by fields, not by JSON.
+    assert [one.name for one in fields_of(schema) if one.required and one.kind == Kind.WRITTEN] == []
+
+
+def test_each_kind_of_value() -> None:
+    fields = fields_of(settings_schema(All))
+    assert {one.name: one.kind for one in fields} == {
+        "text": Kind.TEXT,
+        "many": Kind.NUMBER,
+        "ratio": Kind.NUMBER,
+        "yes": Kind.YES_OR_NO,
+        "colour": Kind.CHOICE,
+        "inner": Kind.GROUP,
+        "words": Kind.WRITTEN,
+    }
+    typed = {"text": "t", "many": "5", "ratio": "", "yes": "yes", "colour": "", "inner.key": "k", "words": '["a"]'}
+    found = read(fields, typed)
+    assert found.problems == {}
+    assert All.model_validate(found.settings) == All(text="t", many=5, yes=True, inner=Inner(key="k"), words=["a"])
+    wrong = read(fields, {"text": "a\x00b", "many": "five", "words": "[", "inner.key": "k\n"})
+    assert wrong.problems.keys() == {"text", "many", "words", "inner.key"}
+
+
+@given(TABLES)
+def test_settings_stand_in_the_form_but_for_secrets(tables: list[dict[str, str]]) -> None:
+    basic = {"method": "basic", "username": "ann", "password": "s3cret"}
+    given_ = shown(WEBHOOK, {"authentication": basic, "tables": tables})
+    assert "s3cret" not in str(given_)
+    found = read(WEBHOOK, given_ | {"authentication.basic.password": "new"})
+    assert found.settings == {"authentication": basic | {"password": "new"}, "tables": tables}
+
+
+@given(TABLES, st.lists(st.integers(0, 99), min_size=5, max_size=5, unique=True))
+def test_empty_rows_do_not_count(tables: list[dict[str, str]], numbers: list[int]) -> None:
+    places = sorted(numbers)
+    typed = {f"tables.{number}.sync_mode": "unpacked" for number in range(99)}
+    typed |= {
+        f"tables.{number}.{name}": text
+        for number, table in zip(places, tables, strict=False)
+        for name, text in table.items()
+    }
+    found = read(WEBHOOK, typed)
+    assert found.settings["tables"] == tables
+    # Wrong is what is shown as wrong: the rows have the numbers that the settings have.
+    assert {name: text for name, text in found.given.items() if name.endswith(".name")} == {
+        f"tables.{number}.name": table["name"] for number, table in enumerate(tables)
+    }
+
+
+@given(st.dictionaries(st.text() | st.from_regex(r"tables\.[0-9]{1,6}\.(name|x)"), st.text()))
+def test_anything_can_be_typed(typed: dict[str, str]) -> None:
+    found = read(WEBHOOK, typed)
+    html = FormHtml(found.given, found.problems, once_more=False).fields(WEBHOOK)
+    assert "<script" not in html.lower()
+
+
+@given(st.text())
+def test_nothing_that_is_typed_is_html(text: str) -> None:
+    hostile = f'"><script>{text}</script>'
+    names = ["tables.0.name", "authentication.basic.username", "authentication.method"]
+    problems = dict.fromkeys(names, hostile)
+    html = FormHtml(dict.fromkeys(names, hostile), problems, once_more=True).fields(WEBHOOK)
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html

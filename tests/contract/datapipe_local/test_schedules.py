@@ -109,7 +109,7 @@ def test_they_can_be_off(data: Path, schedules: bool, environment: Mapping[str, 
         service.stop()
         with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:
             for subject in SUBJECTS:
-                state.execute("INSERT INTO schedules VALUES (?, ?, ?, ?)", [*subject, YEARLY, Clock().now()])
+                state.execute("INSERT OR REPLACE INTO schedules VALUES (?, ?, ?, ?)", [*subject, YEARLY, Clock().now()])
         service.start()
         # By then what was due before would have begun.
         Api(service).run_stream("people")

@@ -1,0 +1,120 @@
+"""What the tests of transforms and query previews do again and again."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_datapipe.api.models.query_previews import QueryPreviewResult, QueryPreviewStatus
+from airflow_provider_datapipe.api.models.transforms import Reference, Transform, TransformVersion
+from tests.contract.datapipe_local.api import check_times
+
+if TYPE_CHECKING:
+    from tests.contract.datapipe_local.api import Api, Json
+
+_LIMIT = 15.0
+PREVIEWS = "/transforms/query_previews"
+#: Takes some seconds: one can look at it while it is going on, and stop it.
+SLOW = "SELECT count(*) AS n FROM range(3000000) a, range(300) b WHERE (a.range * b.range) % 7 = 3"
+
+
+def create(api: Api, name: str, sql: str, **more: Any) -> Json:
+    return read(api.post("/transforms", {"name": name, "sql_template": sql, **more}, status=201))
+
+
+def patch(api: Api, transform_id: str, **changes: Any) -> Json:
+    answer = api.client.patch(f"/transforms/{transform_id}", json=changes)
+    assert answer.status_code == 200, answer.text
+    return read(answer.json())
+
+
+def publish(api: Api, transform_id: str, **overrides: Any) -> Json:
+    return read(api.post(f"/transforms/{transform_id}/publish", overrides or None))
+
+
+def get(api: Api, transform_id: str) -> Json:
+    return read(api.get(f"/transforms/{transform_id}"))
+
+
+def delete(api: Api, transform_id: str) -> None:
+    answer = api.client.delete(f"/transforms/{transform_id}")
+    assert (answer.status_code, answer.content) == (204, b""), answer.text
+
+
+def attach(api: Api, transform_id: str, orchestration_id: str) -> Json:
+    body = {"orchestration_workflow_id": orchestration_id}
+    return read(api.post(f"/transforms/{transform_id}/orchestration", body))
+
+
+def detach(api: Api, transform_id: str, **query: str) -> Json:
+    answer = api.client.delete(f"/transforms/{transform_id}/orchestration", params=query)
+    assert answer.status_code == 200, answer.text
+    return read(answer.json())
+
+
+def read(answer: Json) -> Json:
+    """See that an answer is a transform, with all that the interface requires."""
+    transform = Transform.model_validate(answer)
+    check_times(answer)
+    assert transform.model_extra == {}
+    assert transform.status in ("draft", "published")
+    assert transform.rebuild_trigger in ("none", "schedule", "orchestration")
+    return answer
+
+
+def versions(api: Api, transform_id: str) -> list[TransformVersion]:
+    return [
+        TransformVersion.model_validate(entry)
+        for entry in api.all_pages(f"/transforms/{transform_id}/versions", limit=2)
+    ]
+
+
+def built(api: Api, transform_id: str) -> Json:
+    """Wait until nothing is being built for a transform."""
+    deadline = time.monotonic() + _LIMIT
+    while True:
+        seen = get(api, transform_id)
+        if seen["materialization_status"] != "running":
+            return seen
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.01)
+
+
+def references(api: Api) -> dict[str, tuple[str, str]]:
+    found = [Reference.model_validate(entry) for entry in api.get("/transforms/available_references")["data"]]
+    return {reference.tag: (str(reference.type), reference.dw_item_id) for reference in found}
+
+
+def preview(api: Api, sql: str) -> str:
+    return str(api.post(PREVIEWS, {"sql_template": sql}, status=201)["query_execution_id"])
+
+
+def ended(api: Api, preview_id: str) -> QueryPreviewStatus:
+    """Wait until a preview is done or has failed."""
+    deadline = time.monotonic() + _LIMIT
+    while True:
+        answer = api.get(f"{PREVIEWS}/{preview_id}/status")
+        assert answer["query_execution_id"] == preview_id
+        status = QueryPreviewStatus.model_validate(answer)
+        if status.status != "RUNNING":
+            return status
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def result(api: Api, sql: str) -> QueryPreviewResult:
+    preview_id = preview(api, sql)
+    status = ended(api, preview_id)
+    assert status.status == "DONE", status
+    return QueryPreviewResult.model_validate(api.get(f"{PREVIEWS}/{preview_id}/result"))
+
+
+def rows(api: Api, sql: str) -> list[Json]:
+    """Look into the warehouse."""
+    return list(result(api, sql).rows)
+
+
+def failure(api: Api, sql: str) -> str:
+    status = ended(api, preview(api, sql))
+    assert status.status == "FAILED", status
+    return str(status.error)

@@ -60,10 +60,15 @@ def create(context: Context, wanted: Sequence[Wanted], *, add_as_source_stream: 
     :param wanted: The reports.
     :param add_as_source_stream: Have each be a stream of its sync at once; else it can be added as one later.
     :return: What became of each, in order.
-    :raises BadRequestError: there are too many.
+    :raises BadRequestError: there are too many, or one is no text.
     """
     if len(wanted) > MOST:
         raise BadRequestError(f"reports: there are {len(wanted)}: give {MOST} at the most.")
+    for index, one in enumerate(wanted):
+        for field, text in one._asdict().items():
+            # It could not even be answered.
+            if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+                raise BadRequestError(f"reports.{index}.{field}: it holds half a character: leave that out.")
     return [_result(context, one, add_as_source_stream=add_as_source_stream) for one in wanted]
 
 

@@ -1,0 +1,286 @@
+"""ELT syncs that are made by request: created, given streams, changed, deleted; also while they run."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, AvailableStream, EltSync
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.warehouses import rows_in, tables_in, tables_of
+from tests.support.local_service import LocalService
+
+CRON = "10 1 1 1 *"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("source")
+    (folder / "people.csv").write_text("id,name,email\n1,Ada,ada@example.com\n2,Bob,\n")
+    (folder / "Weekly Sales.jsonl").write_text('{"week": 1, "sum": 10.5}\n')
+    (folder / "\u65e5\u672c.csv").write_text("a\n1\n")
+    (folder / "notes.txt").write_text("nothing to load")
+    (folder / "below").mkdir()
+    (folder / "below" / "deep.csv").write_text("a\n1\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[LocalService]:
+    seed = {
+        "connections": [
+            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
+            {"id": "lost", "integration_id": "files", "label": "Lost", "settings": {"path": str(folder / "lost")}},
+            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+        ],
+        "orchestrations": [{"id": "yearly", "name": "Yearly", "cron_schedule": "0 0 1 1 *"}],
+        "elt_syncs": [
+            {
+                "id": "shop",
+                "connection_id": "data",
+                "destination_schema_name": "shop",
+                "orchestration_workflow_id": "yearly",
+                "start_date": "2026-01-31",
+                "elt_settings": {"depth": 2},
+                "source_streams": [
+                    {
+                        "id": "deep",
+                        "name": "deep",
+                        "file": "below/deep.csv",
+                        "sync_interval": CRON,
+                        "incremental_pointer_id": "a",
+                        "full_sync_always": True,
+                    },
+                    {"id": "staff", "name": "staff", "file": "people.csv", "hashed_columns": ["email"]},
+                    {"id": "gone", "name": "gone", "file": "gone.csv"},
+                ],
+            },
+            {"id": "lost", "connection_id": "lost", "destination_schema_name": "lost"},
+        ],
+        "transforms": [
+            {"id": "model", "name": "people", "folder_path": "taken", "sql_template": "SELECT 1 AS x", "publish": True},
+            {"id": "n", "name": "n", "sql_template": "SELECT count(*) AS n FROM {{raw.shop.staff}}"},
+        ],
+    }
+    with LocalService(seed, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def service(running: LocalService) -> LocalService:
+    running.reset()
+    return running
+
+
+@pytest.fixture
+def api(service: LocalService) -> Api:
+    return Api(service)
+
+
+def wanted(schema: str = "new", **more: Any) -> dict[str, Any]:
+    return {"connection_id": "data", "destination_schema_name": schema, "sync_interval": CRON, **more}
+
+
+def available(api: Api, sync_id: str) -> dict[str, AvailableStream]:
+    page = Page[AvailableStream].model_validate(api.get(f"/elt_syncs/{sync_id}/available_source_streams"))
+    assert (page.has_more, page.next_cursor) == (False, None)
+    assert [entry.name for entry in page.data] == sorted((entry.name for entry in page.data), key=str.lower)
+    return {entry.name: entry for entry in page.data}
+
+
+def add(api: Api, sync_id: str, *streams: dict[str, Any]) -> dict[str, str]:
+    answer = api.post(f"/elt_syncs/{sync_id}/source_streams", {"source_streams": streams}, status=201)
+    return {stream.name: stream.id for stream in AddedSourceStreams.model_validate(answer).source_streams}
+
+
+def test_a_sync_is_created_given_streams_and_run(service: LocalService, api: Api) -> None:
+    settings = {"sourceSettings": {"a": [1, None, "\u00e9"]}}
+    made = api.post("/elt_syncs", wanted(elt_settings=settings, start_date="2026-02-28"), status=201)
+    sync = EltSync.model_validate(made)
+    assert made == api.get(f"/elt_syncs/{sync.id}")
+    assert (sync.enabled, sync.status, sync.sync_interval, sync.config) == (True, "NOT_STARTED", CRON, settings)
+    assert (made["start_date"], sync.source_streams) == ("2026-02-28T00:00:00.000Z", ())
+    streams = add(api, sync.id, {"name": "weekly_sales"}, {"name": "People", "excluded_columns": ["NAME"]})
+    # A stream is called as the source calls it.
+    assert set(streams) == {"weekly_sales", "people"}
+    assert api.run_stream(streams["people"]).rows_synced == 2
+    assert api.run_stream(streams["weekly_sales"]).rows_synced == 1
+    # Changed later on: from the next run.
+    assert add(api, sync.id, {"name": "people", "excluded_columns": [], "hashed_columns": ["email"]}) == {}
+    service.stop()
+    assert rows_in(service, "new.people") == [(1, "ada@example.com"), (2, None)]
+    service.start()
+    assert api.run_stream(streams["people"]).rows_synced == 2
+    service.stop()
+    hashed = hashlib.sha256(b"ada@example.com").hexdigest()
+    assert rows_in(service, "new.people") == [(1, "Ada", hashed), (2, "Bob", None)]
+    service.start()
+
+
+def test_a_sync_that_cannot_be_is_refused(api: Api) -> None:
+    before = api.all_pages("/elt_syncs")
+    deep: Any = {}
+    for _ in range(60):
+        deep = {"a": deep}
+    for refused, named in (
+        (wanted("shop"), "destination_schema_name"),
+        (wanted("SHOP"), "destination_schema_name"),
+        (wanted("a b"), "destination_schema_name"),
+        (wanted(""), "destination_schema_name"),
+        (wanted("x" * 10_000), "destination_schema_name"),
+        (wanted("__x"), "destination_schema_name"),
+        (wanted("information_schema"), "destination_schema_name"),
+        (wanted(sync_interval="often"), "sync_interval"),
+        (wanted(sync_interval=None), "sync_interval"),
+        (wanted(connection_id="out"), "connection_id"),
+        (wanted(start_date="2026-02-30"), "start_date"),
+        (wanted(start_date="2026-02-28T00:00:00Z"), "start_date"),
+        (wanted(start_date=None), "start_date"),
+        (wanted(start_date=20260228), "start_date"),
+        (wanted(elt_settings=None), "elt_settings"),
+        (wanted(elt_settings=[]), "elt_settings"),
+        (wanted(elt_settings=deep), "elt_settings"),
+        (wanted(elt_settings={"a": "\0"}), "elt_settings"),
+        (wanted(shoes=1), "shoes"),
+        ({"connection_id": "data"}, "destination_schema_name"),
+    ):
+        said = api.refused("POST", "/elt_syncs", 400, json=refused)
+        assert named in said["message"], said
+    for body in (b'{"connection_id": "data", "elt_settings": {"a": 1e400}}', b'"\\ud800"', b"[" * 100_000, b"{"):
+        api.refused("POST", "/elt_syncs", 400, content=body, headers={"content-type": "application/json"})
+    half = b'{"connection_id":"data","destination_schema_name":"h","sync_interval":"0 0 * * *","elt_settings":%b}'
+    for settings in (b'{"a":"\\ud800"}', b'{"a":1e400}', b'{"a":NaN}', b'{"\\udfff":1}'):
+        api.refused("POST", "/elt_syncs", 400, content=half % settings, headers={"content-type": "application/json"})
+    api.refused("POST", "/elt_syncs", 404, json=wanted(connection_id="nobody"))
+    assert api.all_pages("/elt_syncs") == before
+
+
+def test_a_sync_is_changed(api: Api) -> None:
+    path = "/elt_syncs/shop"
+    before = EltSync.model_validate(api.get(path))
+    assert (before.config, str(before.start_date)[:10]) == ({"depth": 2}, "2026-01-31")
+    changed = EltSync.model_validate(api.post(path, {"sync_interval": CRON}))
+    assert (changed.sync_interval, changed.config) == (CRON, {"depth": 2})
+    changed = EltSync.model_validate(api.post(path, {"elt_settings": {}}))
+    assert (changed.sync_interval, changed.config) == (CRON, None)
+    assert EltSync.model_validate(api.post(path, {})).updated_at >= changed.updated_at
+    for body in ({"sync_interval": "x"}, {"sync_interval": None}, {"elt_settings": None}, {"start_date": "2026-01-01"}):
+        api.refused("POST", path, 400, json=body)
+    api.refused("POST", path, 400, json={"destination_schema_name": "other"})
+    api.refused("POST", "/elt_syncs/nobody", 404, json={})
+
+
+def test_what_the_source_offers_is_available(api: Api, folder: Path) -> None:
+    there = available(api, "shop")
+    # `people.csv` is a stream already, by another name.
+    assert set(there) == {"deep", "gone", "staff", "weekly_sales", "\u65e5\u672c.csv"}
+    assert {name for name, one in there.items() if one.retired} == {"gone"}
+    assert there["gone"].retirement_details is not None
+    assert {name for name, one in there.items() if not one.is_selectable} == {"\u65e5\u672c.csv"}
+    (folder / "gone.csv").write_text("a\n1\n")
+    try:
+        assert not available(api, "shop")["gone"].retired
+    finally:
+        (folder / "gone.csv").unlink()
+    body: dict[str, Any] = {"source_streams": [{"name": "\u65e5\u672c.csv"}]}
+    assert "source_streams.0.name" in api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)["message"]
+    # What is retired can still be changed, as far as no column has to be looked at.
+    assert add(api, "shop", {"name": "gone", "full_sync_always": True}) == {}
+    body = {"source_streams": [{"name": "gone", "excluded_columns": ["a"]}]}
+    assert "gone.csv" in api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)["message"]
+    for path in ("/elt_syncs/lost/available_source_streams", "/elt_syncs/nobody/available_source_streams"):
+        api.refused("GET", path, 404 if "nobody" in path else 400)
+    api.refused("POST", "/elt_syncs/lost/source_streams", 400, json={"source_streams": [{"name": "people"}]})
+    api.refused("GET", "/elt_syncs/shop/available_source_streams?limit=1", 400)
+
+
+def test_the_seed_says_how_streams_are_loaded(service: LocalService, api: Api) -> None:
+    deep = api.get("/elt_streams/deep")
+    assert (deep["sync_interval"], deep["incremental_pointer_id"], deep["full_sync_always"]) == (CRON, "a", True)
+    assert api.run_stream("staff").rows_synced == 2
+    service.stop()
+    assert len(rows_in(service, "shop.staff")[0][2]) == 64
+    service.start()
+
+
+def test_a_stream_cannot_stand_where_a_transform_does(api: Api) -> None:
+    sync = api.post("/elt_syncs", wanted("taken"), status=201)["id"]
+    body = {"source_streams": [{"name": "weekly_sales"}, {"name": "people"}]}
+    said = api.refused("POST", f"/elt_syncs/{sync}/source_streams", 400, json=body)
+    assert "source_streams.1.name" in said["message"]
+    assert api.get(f"/elt_syncs/{sync}")["source_streams"] == []
+
+
+def test_a_stream_is_deleted_and_its_table_stays(service: LocalService, api: Api) -> None:
+    run = api.run_stream("staff")
+    api.post("/transforms/n/publish")
+    assert api.client.delete("/elt_streams/staff").status_code == 204
+    for path in ("/elt_streams/staff", f"/elt_stream_runs/{run.id}", "/elt_stream_runs?elt_stream_id=staff"):
+        api.refused("GET", path, 404)
+    api.refused("DELETE", "/elt_streams/staff", 404)
+    assert "people" in available(api, "shop")
+    assert tables_of(service) == {"shop.staff": 2}
+    # A table that the sync has made goes with it, though its stream is gone; others do not.
+    assert api.run_stream("deep").status == "COMPLETED"
+    assert api.client.delete("/elt_syncs/shop", params={"removeDataReferences": "true"}).status_code == 204
+    assert tables_of(service) == {}
+
+
+@pytest.mark.parametrize("with_tables", [True, False])
+def test_what_is_deleted_while_it_runs_is_gone(service: LocalService, api: Api, with_tables: bool) -> None:
+    api.run_stream("staff")
+    service.runs({"minimum_duration": 0.4})
+    url = api.post("/elt_streams/staff/request_run")["status_url"]
+    run = api.until(url, lambda run: run["status"] == "RUNNING")
+    orchestrated = api.post("/orchestrations/yearly/request_run")
+    api.until(f"/orchestration_runs/{orchestrated['id']}", lambda run: run["status"] == "RUNNING")
+    query = {"removeDataReferences": "true"} if with_tables else {}
+    assert api.client.delete("/elt_syncs/shop", params=query).status_code == 204
+    api.refused("GET", f"/elt_stream_runs/{run['id']}", 404)
+    # The orchestration run does not wait for what is not there any more.
+    assert api.ended(f"/orchestration_runs/{orchestrated['id']}")["status"] in {"FAILED", "CANCELED"}
+    # The same names can be used at once.
+    sync = api.post("/elt_syncs", wanted("shop"), status=201)["id"]
+    streams = add(api, sync, {"name": "people"})
+    assert api.run_stream(streams["people"]).status == "COMPLETED"
+    assert tables_of(service) == {"shop.people": 2, **({} if with_tables else {"shop.staff": 2})}
+
+
+def test_syncs_are_deleted_and_made_again_while_they_load(service: LocalService, api: Api) -> None:
+    """Whoever comes last has the table, whatever is going on at that moment."""
+    failures: list[str] = []
+
+    def churn(schema: str) -> None:
+        own = Api(service)
+        for _ in range(6):
+            sync = own.post("/elt_syncs", wanted(schema), status=201)["id"]
+            stream = add(own, sync, {"name": "people"})["people"]
+            own.post(f"/elt_streams/{stream}/request_run")
+            answer = own.client.delete(f"/elt_syncs/{sync}", params={"removeDataReferences": "true"})
+            if answer.status_code != 204:
+                failures.append(answer.text)
+
+    threads = [threading.Thread(target=churn, args=(schema,)) for schema in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert tables_of(service) == {}
+
+
+def test_tables_that_were_promised_to_go_go_at_the_next_start(service: LocalService, api: Api) -> None:
+    api.run_stream("staff")
+    # The process is killed right after the answer, or before: what was answered is done.
+    assert api.client.delete("/elt_syncs/shop", params={"removeDataReferences": "true"}).status_code == 204
+    service.kill()
+    assert tables_in(service) == {}
+    service.start()
+    api.refused("GET", "/elt_syncs/shop", 404)

@@ -6,22 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from datapipe_local.destinations.base import Record
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from datapipe_local.destinations import connect
+from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Record, Target
 from datapipe_local.destinations.http import HttpDestination
-from datapipe_local.destinations.jsonl import JsonLinesDestination
 from datapipe_local.errors import RunError
+from datapipe_local.store.records import Connection
 from tests.support.scripted_server import Reply, ScriptedServer
 
-ONE = Record("1", {"n": 1, "name": "Zoë"})
-TWO = Record("2", {"n": 2, "name": None})
+ONE = Record("1", {"n": 1, "name": "Zoë"}, {"n": 1})
+TWO = Record("2", {"n": 2, "name": None}, {"n": 2})
+UPDATE, UPSERT, INSERT = OperationName.UPDATE, OperationName.UPSERT, OperationName.INSERT
 
 
-def send(script: Sequence[Reply], *records: Record) -> tuple[list[str | None], list[float], ScriptedServer]:
+def send(
+    script: Sequence[Reply], *records: Record, mode: OperationName = UPSERT, delete: bool = False
+) -> tuple[list[Outcome], list[float], ScriptedServer]:
     pauses: list[float] = []
     with ScriptedServer(script) as server:
-        destination = HttpDestination({"url": f"{server.url}/base/"}, "con tacts", pauses.append)
+        target = Target("sync", "con tacts", mode)
+        destination = HttpDestination({"url": f"{server.url}/base/"}, target, pauses.append)
         try:
-            return destination.send(records), pauses, server
+            done = destination.delete(records) if delete else destination.send(records)
+            return done, pauses, server
         finally:
             destination.close()
 
@@ -84,17 +91,48 @@ def test_a_redirect_is_not_followed() -> None:
 def test_nobody_there() -> None:
     with ScriptedServer([Reply()]) as server:
         url = server.url
-    destination = HttpDestination({"url": url}, "x", lambda _: None)
+    destination = HttpDestination({"url": url}, Target("sync", "x"), lambda _: None)
     with pytest.raises(RunError, match="could not be reached"):
         destination.send([ONE])
     destination.close()
 
 
-def written(folder: Path, checkpoint: str | None, *records: Record) -> str:
-    destination = JsonLinesDestination({"path": str(folder)}, "things", checkpoint)
+def test_an_update_goes_to_the_address_of_the_record_and_adds_none() -> None:
+    script = [Reply(200), Reply(404), Reply(410), Reply(403)]
+    outcomes, _, server = send(script, ONE, TWO, ONE, TWO, mode=UPDATE)
+    assert outcomes == [None, ABSENT, ABSENT, "403 Forbidden"]
+    assert [(seen.method, seen.path) for seen in server.seen[:2]] == [
+        ("PATCH", "/base/con%20tacts/1"),
+        ("PATCH", "/base/con%20tacts/2"),
+    ]
+
+
+def test_a_deletion_is_done_if_there_is_nothing() -> None:
+    outcomes, pauses, server = send([Reply(200), Reply(404), Reply(503), Reply(403)], ONE, TWO, ONE, delete=True)
+    assert outcomes == [None, None, "403 Forbidden"]
+    assert pauses == [0.2]
+    assert {(seen.method, seen.body) for seen in server.seen} == {("DELETE", b"")}
+
+
+@pytest.mark.parametrize("key", ["", ".", ".."])
+def test_a_key_that_leads_elsewhere_is_not_followed(key: str) -> None:
+    for delete in (True, False):
+        outcomes, _, server = send([Reply(200)], Record(key, {}), mode=UPDATE, delete=delete)
+        assert outcomes == ["A record with this key can have no address of its own."]
+        assert server.seen == []
+
+
+def opened(folder: Path, mode: OperationName, checkpoint: str | None = None, sync_id: str = "sync") -> Destination:
+    connection = Connection(id="c", integration_id="jsonl", label="c", settings={"path": str(folder)}, created_at="")
+    return connect(connection, Target(sync_id, "things", mode), checkpoint=checkpoint, pause=lambda _: None)
+
+
+def written(folder: Path, checkpoint: str | None, *records: Record, mode: OperationName = INSERT) -> str:
+    destination = opened(folder, mode, checkpoint)
     assert destination.send(records) == [None] * len(records)
     after = destination.checkpoint()
     destination.close()
+    assert after is not None
     return after
 
 
@@ -122,7 +160,8 @@ def test_a_record_of_an_earlier_run_is_written_again(tmp_path: Path) -> None:
     assert len((tmp_path / "things.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [INSERT, UPSERT, UPDATE])
+def test_a_folder_that_cannot_be_made(tmp_path: Path, mode: OperationName) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunError, match=r"things\.jsonl cannot be written"):
-        JsonLinesDestination({"path": str(tmp_path / "file" / "folder")}, "things", None)
+    with pytest.raises(RunError, match=r"things\.jsonl.* cannot be written"):
+        opened(tmp_path / "file" / "folder", mode).send([ONE])

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.dependencies.models import Dependant
+from pydantic import BeforeValidator
 
 from airflow_provider_datapipe.api.models.common import Body
 from datapipe_local.errors import BadRequestError
@@ -15,8 +16,16 @@ R = TypeVar("R")
 
 NO_CONTENT = 204
 
+
+def _digits(value: object) -> object:
+    # Otherwise "1.0", "+1" and "1_0" would be numbers, too.
+    if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
+        raise ValueError("must be a whole number, of digits alone")
+    return value
+
+
 After = Annotated[str | None, Query(alias="starting_after")]
-Limit = Annotated[int, Query(ge=1, le=100)]
+Limit = Annotated[int, BeforeValidator(_digits), Query(ge=1, le=100)]
 DEFAULT_LIMIT = 10
 SortDirection = Annotated[Literal["asc", "desc"], Query()]
 

@@ -83,9 +83,11 @@ def sender(controlled: LocalService) -> Iterator[httpx.Client]:
         yield client
 
 
-def push(sender: httpx.Client, path: str, content: Any, status: int = 200, **headers: str) -> dict[str, Any]:
+def push(
+    sender: httpx.Client, path: str, content: Any, status: int = 200, headers: dict[str, str] | None = None
+) -> dict[str, Any]:
     content = content if isinstance(content, bytes) else json.dumps(content).encode()
-    answer = sender.post(path, content=content, headers=JSON | headers)
+    answer = sender.post(path, content=content, headers=JSON | (headers or {}))
     assert answer.status_code == status, answer.text
     body: dict[str, Any] = answer.json()
     assert body.keys() == ({"accepted"} if status == 200 else {"error_code", "message"})
@@ -216,7 +218,7 @@ def test_packed_has_to_be_json_too(sender: httpx.Client, content: bytes) -> None
     ],
 )
 def test_json_has_many_names(sender: httpx.Client, kind: str) -> None:
-    push(sender, EVENTS, {}, **{"content-type": kind})
+    push(sender, EVENTS, {}, headers={"content-type": kind})
 
 
 @pytest.mark.parametrize(
@@ -236,12 +238,12 @@ def test_json_has_many_names(sender: httpx.Client, kind: str) -> None:
     ],
 )
 def test_what_is_not_called_json(sender: httpx.Client, kind: str) -> None:
-    said = push(sender, EVENTS, {}, 415, **{"content-type": kind})
+    said = push(sender, EVENTS, {}, 415, headers={"content-type": kind})
     assert said["error_code"] == "unsupported_media_type"
 
 
 def test_what_is_compressed_or_not_called_anything(sender: httpx.Client) -> None:
-    push(sender, EVENTS, {}, 415, **{"content-encoding": "gzip"})
+    push(sender, EVENTS, {}, 415, headers={"content-encoding": "gzip"})
     assert sender.post(EVENTS, content=b"{}").status_code == 415
     twice = [("content-type", "application/json"), ("content-type", "text/plain")]
     assert sender.post(EVENTS, content=b"{}", headers=twice).status_code == 415
@@ -357,8 +359,8 @@ HOOK = "/webhooks/hmac/events"
     ],
 )
 def test_canonical_json_that_is_signed(sender: httpx.Client, body: bytes) -> None:
-    push(sender, HOOK, body, **{"x-signature": signature(body)})
-    push(sender, HOOK, body, **{"X-SIGNATURE": signature(body)})
+    push(sender, HOOK, body, headers={"x-signature": signature(body)})
+    push(sender, HOOK, body, headers={"X-SIGNATURE": signature(body)})
 
 
 @pytest.mark.parametrize(
@@ -367,9 +369,9 @@ def test_canonical_json_that_is_signed(sender: httpx.Client, body: bytes) -> Non
 def test_another_spelling_is_refused_whatever_is_signed(sender: httpx.Client, body: bytes) -> None:
     canonical = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":")).encode()
     for signed in (body, canonical):
-        said = push(sender, HOOK, body, 401, **{"x-signature": signature(signed)})
+        said = push(sender, HOOK, body, 401, headers={"x-signature": signature(signed)})
         assert said["error_code"] == "unauthorized"
-    push(sender, HOOK, canonical, **{"x-signature": signature(canonical)})
+    push(sender, HOOK, canonical, headers={"x-signature": signature(canonical)})
 
 
 def test_a_signature_that_is_not_it(api: Api, sender: httpx.Client) -> None:
@@ -382,9 +384,9 @@ def test_a_signature_that_is_not_it(api: Api, sender: httpx.Client) -> None:
     twice = _as_bytes([("x-signature", good), ("x-signature", good)])
     assert sender.post(HOOK, content=body, headers=twice).status_code == 401
     # Only who has the secret is told that it is no JSON.
-    push(sender, HOOK, b"{", 401, **{"x-signature": good})
-    push(sender, HOOK, b"{", 400, **{"x-signature": signature(b"{")})
-    push(sender, HOOK, b'{"a":1,"a":1}', 400, **{"x-signature": signature(b'{"a":1,"a":1}')})
+    push(sender, HOOK, b"{", 401, headers={"x-signature": good})
+    push(sender, HOOK, b"{", 400, headers={"x-signature": signature(b"{")})
+    push(sender, HOOK, b'{"a":1,"a":1}', 400, headers={"x-signature": signature(b'{"a":1,"a":1}')})
     assert api.run_stream("hmac.events").rows_synced == 0
 
 

@@ -1,0 +1,124 @@
+"""The rows that are about connection bridges."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.datapipe_local.api import Api
+from tests.support.local_service import LocalService
+
+BRIDGE = {"redirect_uri": "https://app.example.com/back", "integration_id": "files", "label": "Files"}
+DAY = dt.timedelta(seconds=86_400)
+MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+@pytest.fixture(scope="module")
+def controlled() -> Iterator[LocalService]:
+    connection = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": "/nowhere"}}
+    with LocalService({"connections": [connection]}, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def api(service: LocalService) -> Api:
+    return Api(service)
+
+
+def create(api: Api, **more: str) -> dict[str, Any]:
+    return api.post("/connection_bridges", BRIDGE | more, status=201)
+
+
+def listed(api: Api) -> list[str]:
+    return [one["authorize_url"] for one in api.get("/connection_bridges")["data"]]
+
+
+def age(service: LocalService, url: str, by: dt.timedelta) -> None:
+    """Have a bridge been created so much earlier."""
+    with sqlite3.connect(service.home / "state.sqlite", timeout=10) as state:
+        for column in ("created_at", "expires_at"):
+            where = "FROM connection_bridges WHERE id = ?"
+            token = url.rpartition("/")[2]
+            (moment,) = state.execute(f"SELECT {column} {where}", (token,)).fetchone()
+            earlier = (dt.datetime.fromisoformat(moment) - by).isoformat(timespec="milliseconds")
+            text = earlier.replace("+00:00", "Z")
+            state.execute(f"UPDATE connection_bridges SET {column} = ? WHERE id = ?", (text, token))  # noqa: S608
+    state.close()
+
+
+def test_connection_bridge_create(api: Api, service: LocalService) -> None:
+    # Condition: a valid body; anything else opens none.
+    for wrong in (
+        {"redirect_uri": "http://app.example.com/"},
+        {"redirect_uri": "https://app.example.com:8443/"},
+        {"redirect_uri": "https://app.example.com/?a=b"},
+        {"redirect_uri": "nonsense"},
+        {"connection_id": 1},
+        {"surprise": 1},
+    ):
+        (field,) = wrong
+        assert api.refused("POST", "/connection_bridges", 400, json=BRIDGE | wrong)["message"].startswith(f"{field}: ")
+    for field in BRIDGE:
+        body = {name: value for name, value in BRIDGE.items() if name != field}
+        assert api.refused("POST", "/connection_bridges", 400, json=body)["message"].startswith(f"{field}: ")
+    api.refused("POST", "/connection_bridges", 404, json=BRIDGE | {"integration_id": "nope"})
+    api.refused("POST", "/connection_bridges", 404, json=BRIDGE | {"connection_id": "nope"})
+    assert listed(api) == []
+
+    # Result: a session, which can be used.
+    new, again, old = create(api), create(api, connection_id="data"), create(api)
+    for bridge in (new, again, old):
+        assert httpx.get(bridge["authorize_url"]).status_code == 200
+    # Other effects: the list has those that are active, and no others.
+    assert listed(api) == [new["authorize_url"], again["authorize_url"], old["authorize_url"]]
+    age(service, old["authorize_url"], DAY)
+    assert listed(api) == [new["authorize_url"], again["authorize_url"]]
+    assert httpx.post(again["authorize_url"], data={"path": "/elsewhere"}).status_code == 303
+    assert listed(api) == [new["authorize_url"]]
+    assert httpx.post(new["authorize_url"], data={"path": "/elsewhere"}).status_code == 303
+    assert listed(api) == []
+    assert len(api.all_pages("/connections")) == 2
+
+
+def test_limit_connection_bridge_lifetime(api: Api, service: LocalService) -> None:
+    before = dt.datetime.now(dt.UTC)
+    bridge = create(api)
+    after = dt.datetime.now(dt.UTC)
+    expires = dt.datetime.fromisoformat(bridge["expires_at"])
+    # Milliseconds are all that a time has here.
+    assert before - MILLISECOND <= expires - DAY <= after
+    url = bridge["authorize_url"]
+    # A minute before its time is over it is there, after it is not.
+    age(service, url, DAY - dt.timedelta(minutes=1))
+    assert listed(api) == [url]
+    assert httpx.get(url).status_code == 200
+    age(service, url, dt.timedelta(minutes=1))
+    assert listed(api) == []
+    for reply in (httpx.get(url), httpx.post(url, data={"path": "/elsewhere"})):
+        assert reply.status_code == 410
+    assert len(api.all_pages("/connections")) == 1
+
+
+def test_limit_state_length(api: Api) -> None:
+    for state in ("s" * 255, "é" * 255, "\U0001f600" * 255, ""):
+        url = create(api, state=state)["authorize_url"]
+        # All of it is handed back.
+        target = httpx.post(url, data={"action": "cancel"}).headers["location"]
+        assert httpx.URL(target).params["state"] == state
+    for state in ("s" * 256, "é" * 256, "s" * 10_000):
+        said = api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"state": state})
+        assert said["message"].startswith("state: ")
+    assert len(listed(api)) == 4
+
+
+def test_limit_label_length(api: Api) -> None:
+    assert api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"label": ""})["message"].startswith("label: ")
+    for label in ("x", "é", " ", "y" * 10_000):
+        httpx.post(create(api, label=label)["authorize_url"], data={"path": "/elsewhere"})
+        assert api.all_pages("/connections")[-1]["label"] == label

@@ -1,0 +1,382 @@
+"""The page of a connection bridge, as it is over HTTP: what it shows, what it takes, and what it never tells."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+
+from tests.contract.datapipe_local.api import Api
+from tests.support.local_service import LocalService
+
+SECRET = "never-to-be-seen"
+BRIDGE = {
+    "redirect_uri": "https://app.example.com/back",
+    "integration_id": "webhook",
+    "label": "<script>alert('label')</script>",
+    "state": "<s>&=",
+}
+SEED = {
+    "connections": [
+        {
+            "id": "hooks",
+            "integration_id": "webhook",
+            "label": "Before",
+            "settings": {
+                "authentication": {"method": "basic", "username": "ann", "password": SECRET},
+                "tables": [{"name": "orders", "sync_mode": "packed"}, {"name": "more"}],
+            },
+        }
+    ]
+}
+GOOD = {"authentication.method": "none", "tables.0.name": "orders", "tables.0.sync_mode": "unpacked"}
+
+
+@pytest.fixture(scope="module")
+def controlled() -> Iterator[LocalService]:
+    with LocalService(SEED, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+        for secret in (SECRET, "/authorize/", "canary"):
+            assert secret not in service.log
+
+
+@pytest.fixture
+def api(controlled: LocalService) -> Api:
+    controlled.reset()
+    return Api(controlled)
+
+
+class Page(HTMLParser):
+    """What a reader of a page finds in it."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(answer.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, *tags: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.tags if tag in tags]
+
+    def values(self) -> dict[str, str]:
+        """What stands in the fields for text."""
+        return {str(one["name"]): str(one.get("value") or "") for one in self.all("input") if one.get("type") == "text"}
+
+
+def opened(api: Api, **more: str) -> str:
+    url: str = api.post("/connection_bridges", BRIDGE | more, status=201)["authorize_url"]
+    return url
+
+
+def answer(reply: httpx.Response) -> tuple[str, dict[str, str]]:
+    """Read where a browser is sent."""
+    assert reply.status_code == 303, reply.text
+    url = urlsplit(reply.headers["location"])
+    return f"{url.scheme}://{url.netloc}{url.path}", dict(parse_qsl(url.query))
+
+
+def only_says(reply: httpx.Response, status: int, heading: str) -> None:
+    assert reply.status_code == status
+    assert heading in Page(reply).text
+    assert "<form" not in reply.text
+    is_guarded(reply)
+
+
+def is_guarded(reply: httpx.Response, target: str = "") -> None:
+    policy = dict(part.strip().partition(" ")[::2] for part in reply.headers["content-security-policy"].split(";"))
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+    assert policy["form-action"].split() == ["'self'", *([target] if target else [])]
+    assert policy["style-src"].startswith("'sha256-")
+    assert "unsafe" not in str(policy)
+    assert reply.headers["x-frame-options"] == "DENY"
+    assert reply.headers["referrer-policy"] == "no-referrer"
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+
+
+@pytest.mark.parametrize("integration", ["files", "webhook", "http", "jsonl"])
+def test_the_page_is_for_everybody(api: Api, integration: str) -> None:
+    reply = httpx.get(opened(api, integration_id=integration))
+    assert reply.status_code == 200
+    is_guarded(reply, "https://app.example.com")
+    page = Page(reply)
+    # The label is text, whatever it says; there is no script at all, and nothing from elsewhere.
+    assert BRIDGE["label"] in page.text
+    assert page.all("script", "img", "iframe", "object") == []
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on") or name == "style"]
+    assert [one["href"] for one in page.all("link")] == ["data:,"]
+    assert not re.search(r"(src|href|action)=.?(https?:)?//", reply.text)
+    # Each field has its label, and each id is there once.
+    fields = [one["id"] for one in page.all("input", "select", "textarea")]
+    assert sorted(map(str, fields)) == sorted(str(one["for"]) for one in page.all("label"))
+    ids = [one["id"] for _, one in page.tags if "id" in one]
+    assert len(set(ids)) == len(ids)
+    described = " ".join(str(one["aria-describedby"]) for _, one in page.tags if "aria-describedby" in one).split()
+    assert set(described) <= set(ids)
+    assert page.all("html") == [{"lang": "en"}]
+    assert len(page.all("h1")) == len(page.all("main")) == len(page.all("title")) == 1
+
+
+def test_a_connection_is_created(api: Api) -> None:
+    url = opened(api)
+    where, said = answer(httpx.post(url, data=GOOD))
+    assert where == BRIDGE["redirect_uri"]
+    assert said.keys() == {"connection_id", "state"}
+    assert said["state"] == BRIDGE["state"]
+    (connection,) = [one for one in api.all_pages("/connections") if one["id"] == said["connection_id"]]
+    assert (connection["integration_id"], connection["label"]) == ("webhook", BRIDGE["label"])
+    hook = httpx.post(api.client.base_url.join(f"/webhooks/{connection['id']}/orders"), json={"a": 1})
+    assert hook.json() == {"accepted": 1}
+    assert api.get("/connection_bridges")["data"] == []
+    # Once.
+    only_says(httpx.get(url), 410, "used already")
+    only_says(httpx.post(url, data=GOOD), 410, "used already")
+    only_says(httpx.post(url, data={"action": "cancel"}), 410, "used already")
+    assert len(api.all_pages("/connections")) == 2
+
+
+def test_without_a_state_none_is_handed_back(api: Api) -> None:
+    body = {name: value for name, value in BRIDGE.items() if name != "state"}
+    url = api.post("/connection_bridges", body, status=201)["authorize_url"]
+    assert answer(httpx.post(url, data={"action": "cancel"}))[1] == {"error": "access_denied"}
+    assert answer(httpx.post(url, data=GOOD))[1].keys() == {"connection_id"}
+    assert answer(httpx.post(opened(api, state=""), data=GOOD | {"action": "cancel"}))[1] == {"error": "access_denied"}
+
+
+def test_whoever_cancels_may_think_better_of_it(api: Api) -> None:
+    url = opened(api)
+    where, said = answer(httpx.post(url, data={"action": "cancel", "tables.0.name": "!"}))
+    assert (where, said) == (BRIDGE["redirect_uri"], {"error": "access_denied", "state": BRIDGE["state"]})
+    assert len(api.all_pages("/connections")) == 1
+    assert len(api.get("/connection_bridges")["data"]) == 1
+    answer(httpx.post(url, data=GOOD))
+
+
+def test_two_at_once_create_one_connection(api: Api) -> None:
+    url = opened(api)
+    replies: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: replies.append(httpx.post(url, data=GOOD).status_code)) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(replies) == [303] + [410] * 7
+    assert len(api.all_pages("/connections")) == 2
+
+
+def test_what_is_wrong_stands_beside_the_field(api: Api) -> None:
+    url = opened(api)
+    form = {
+        "authentication.method": "basic",
+        "authentication.basic.username": "a:b",
+        "authentication.basic.password": "canary",
+        "tables.0.name": '"><b>',
+        "tables.2.name": "orders",
+        "tables.2.sync_mode": "packed",
+    }
+    reply = httpx.post(url, data=form)
+    assert reply.status_code == 400
+    is_guarded(reply, "https://app.example.com")
+    page = Page(reply)
+    wrong = {str(one["id"]) for one in page.all("input", "select") if one.get("aria-invalid") == "true"}
+    assert wrong == {"authentication.basic.username", "tables.0.name"}
+    assert {str(one["href"]) for one in page.all("a")} == {f"#{name}" for name in wrong}
+    assert "leave out the colon" in page.text.lower()
+    # What was typed stands there again, but for what is secret; the row that was left out is no more.
+    assert page.values().items() >= {
+        ("authentication.basic.username", "a:b"),
+        ("tables.0.name", '"><b>'),
+        ("tables.1.name", "orders"),
+    }
+    assert "canary" not in unescape(reply.text)
+    assert [one for one in page.all("input") if one.get("type") == "password" and one.get("value")] == []
+    chosen = [one["value"] for one in page.all("option") if "selected" in one]
+    assert chosen[:3] == ["basic", "unpacked", "packed"]
+    assert len(api.all_pages("/connections")) == 1
+    answer(httpx.post(url, data=GOOD))
+
+
+@pytest.mark.parametrize(
+    ("integration", "form", "fields"),
+    [
+        ("files", {}, {"path"}),
+        ("files", {"path": ""}, {"path"}),
+        ("files", {"path": "relative/to/what"}, {"path"}),
+        ("files", {"path": "/a\x00b"}, {"path"}),
+        ("files", {"path": "/a\nb"}, {"path"}),
+        ("http", {"url": "nonsense"}, {"url"}),
+        ("http", {"url": "http://[::1"}, {"url"}),
+        ("jsonl", {"path": "~"}, {"path"}),
+        ("jsonl", {"path": "/x", "object_types": "{"}, {"object_types"}),
+        ("webhook", {}, {"tables"}),
+        ("webhook", GOOD | {"authentication.method": "other"}, {"authentication"}),
+        ("webhook", GOOD | {"tables.0.sync_mode": "both"}, {"tables.0.sync_mode"}),
+        ("webhook", GOOD | {"tables.0.name": "a__b"}, {"tables.0.name"}),
+        ("webhook", GOOD | {"tables.0.name": "x" * 64}, {"tables.0.name"}),
+        ("webhook", GOOD | {"tables.0.name": "x" * 10_000}, {"tables.0.name"}),
+        ("webhook", GOOD | {f"tables.{number}.name": f"t{number}" for number in range(101)}, {"tables"}),
+        ("webhook", GOOD | {"authentication.method": "token", "authentication.token.header": "Content-Type"}, None),
+        ("webhook", GOOD | {"authentication.method": "hmac"}, None),
+    ],
+)
+def test_settings_that_do_not_fit(api: Api, integration: str, form: dict[str, str], fields: set[str] | None) -> None:
+    reply = httpx.post(opened(api, integration_id=integration), data=form or {"x": "y"})
+    assert reply.status_code == 400
+    page = Page(reply)
+    links = {str(one["href"])[1:] for one in page.all("a")}
+    assert links == fields if fields is not None else links
+    assert links <= {str(one["id"]) for _, one in page.tags if "id" in one}
+    # A person reads this.
+    assert "Traceback" not in page.text
+    assert "pydantic" not in page.text
+    assert "validation error" not in page.text
+    assert len(api.all_pages("/connections")) == 1
+
+
+def test_no_two_tables_have_the_same_name(api: Api) -> None:
+    reply = httpx.post(opened(api), data=GOOD | {"tables.1.name": "ORDERS"})
+    assert reply.status_code == 400
+    assert "No two tables can have the same name." in Page(reply).text
+
+
+def test_more_rows_are_there_for_the_asking(api: Api) -> None:
+    url = opened(api)
+    form = GOOD | {f"tables.{number}.name": f"t{number}" for number in range(3)} | {"action": "more"}
+    reply = httpx.post(url, data=form)
+    assert reply.status_code == 200
+    values = Page(reply).values()
+    assert [values[f"tables.{number}.name"] for number in range(5)] == ["t0", "t1", "t2", "", ""]
+    assert len(api.all_pages("/connections")) == 1
+
+
+def test_a_connection_is_authorized_again(api: Api) -> None:
+    url = opened(api, connection_id="hooks", label="After")
+    reply = httpx.get(url)
+    page = Page(reply)
+    assert "Reconnect Webhook" in page.text
+    # What it has stands there, but for what is secret.
+    assert page.values().items() >= {
+        ("authentication.basic.username", "ann"),
+        ("tables.0.name", "orders"),
+        ("tables.1.name", "more"),
+    }
+    assert SECRET not in reply.text
+    form = {
+        "authentication.method": "basic",
+        "authentication.basic.username": "ann",
+        "tables.0.name": "orders",
+    }
+    # It is not taken from what there was: whoever authorizes again has to know it.
+    assert httpx.post(url, data=form).status_code == 400
+    push = f"{api.client.base_url}/webhooks/hooks/orders"
+    assert httpx.post(push, json={}, auth=("ann", SECRET)).status_code == 200
+    assert answer(httpx.post(url, data=form | {"authentication.basic.password": "new"}))[1]["connection_id"] == "hooks"
+    assert httpx.post(push, json={}, auth=("ann", SECRET)).status_code == 401
+    assert httpx.post(push, json={}, auth=("ann", "new")).status_code == 200
+    (connection,) = api.all_pages("/connections")
+    assert (connection["id"], connection["label"]) == ("hooks", "After")
+
+
+def test_a_bridge_that_has_expired(api: Api, controlled: LocalService) -> None:
+    url = opened(api)
+    with sqlite3.connect(controlled.home / "state.sqlite", timeout=10) as state:
+        state.execute("UPDATE connection_bridges SET expires_at = '2020-01-01T00:00:00.000Z'")
+    state.close()
+    only_says(httpx.get(url), 410, "has expired")
+    only_says(httpx.post(url, data=GOOD), 410, "has expired")
+    only_says(httpx.post(url, data={"action": "cancel"}), 410, "has expired")
+    assert len(api.all_pages("/connections")) == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "nope",
+        "%00",
+        "%FF",
+        "%E2%82",
+        "%2e",
+        "..%2fauthorize",
+        "x" * 10_000,
+        "'; DROP TABLE x; --",
+        "<script>",
+        "❤",
+        "*",
+    ],
+)
+def test_links_that_are_none(api: Api, controlled: LocalService, method: str, token: str) -> None:
+    opened(api)
+    reply = httpx.request(method, f"{controlled.base_url}/authorize/{token}", data=GOOD if method == "POST" else None)
+    assert reply.status_code == 404
+    assert "<script" not in reply.text
+    assert len(api.all_pages("/connections")) == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["/authorize/", "/authorize/a/b", "/authorize/../connections", "/authorize/..%2fconnections"]
+)
+def test_nothing_else_is_open_below_it(api: Api, controlled: LocalService, path: str) -> None:
+    url = httpx.URL(controlled.base_url).copy_with(raw_path=path.encode())
+    assert httpx.get(url).status_code in (401, 404)
+    assert "hooks" not in httpx.get(url).text
+
+
+def test_a_link_is_not_the_key(api: Api, controlled: LocalService) -> None:
+    token = opened(api).rpartition("/")[2]
+    for path in ("/connections", f"/connection_bridges/{token}", f"/authorize/{token}/"):
+        assert httpx.get(f"{controlled.base_url}{path}").status_code in (401, 404)
+    assert httpx.get(f"{controlled.base_url}/connections", headers={"x-api-key": token}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b'{"path": "/x"}', "application/json", 415),
+        (b"path=/x", "text/plain", 415),
+        (b"path=/x", "multipart/form-data; boundary=x", 415),
+        (b"path=%FF", "application/x-www-form-urlencoded", 400),
+        (b"path=\xff", "application/x-www-form-urlencoded", 400),
+        (b"&".join([b"a=b"] * 5_000), "application/x-www-form-urlencoded", 400),
+        (b"path=" + b"x" * 500_000, "application/x-www-form-urlencoded", 413),
+        (b"", "application/x-www-form-urlencoded", 400),
+        (b"=&=&%=&path", "application/x-www-form-urlencoded", 400),
+        (
+            b"tables.99999999999999999999.name=x&tables..name=y&tables.-1.name=z",
+            "application/x-www-form-urlencoded",
+            400,
+        ),
+    ],
+)
+def test_what_is_no_form(api: Api, content: bytes, kind: str, status: int) -> None:
+    reply = httpx.post(opened(api, integration_id="files"), content=content, headers={"content-type": kind})
+    assert reply.status_code == status
+    assert "<h1>" in reply.text
+    assert len(api.all_pages("/connections")) == 1
+
+
+def test_the_answer_leads_to_where_it_was_said(api: Api) -> None:
+    # Whoever sends a form can't choose where to.
+    form: dict[str, Any] = GOOD | {"redirect_uri": "https://evil.example/", "state": "x", "connection_id": "hooks"}
+    where, said = answer(httpx.post(f"{opened(api)}?redirect_uri=https://evil.example/", data=form))
+    assert where == BRIDGE["redirect_uri"]
+    assert said["state"] == BRIDGE["state"]
+    assert said["connection_id"] != "hooks"

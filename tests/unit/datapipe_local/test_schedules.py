@@ -269,6 +269,32 @@ def test_changes_count_at_once(scheduled: Context, clock: SetClock) -> None:
     assert not scheduled.wake.is_set()
 
 
+def test_what_is_new_counts_at_once(scheduled: Context) -> None:
+    schedule = Schedule(scheduled)
+    schedule.fire()
+    store = scheduled.store
+    stream, table, export = (
+        store.elt_streams.get("daily_rows"),
+        store.transforms.get("by_itself"),
+        store.reverse_etl_syncs.get("out_hourly"),
+    )
+    assert stream is not None
+    assert table is not None
+    assert export is not None
+    additions: list[Callable[[], object]] = [
+        lambda: store.elt_streams.insert(replace(stream, id="new", name="new")),
+        lambda: store.transforms.insert(replace(table, id="new", name="new", object_tag=None)),
+        lambda: store.reverse_etl_syncs.insert(replace(export, id="new")),
+        lambda: orchestrations.create(scheduled, name="New", cron_schedule=HOURLY),
+    ]
+    for number, add in enumerate(additions, start=len(table_of(scheduled)) + 1):
+        scheduled.wake.clear()
+        add()
+        assert scheduled.wake.is_set()
+        schedule.fire()
+        assert len(table_of(scheduled)) == number
+
+
 def test_what_is_due_in_the_moment_that_it_is_changed_is_not_begun(scheduled: Context, clock: SetClock) -> None:
     schedule = Schedule(scheduled)
     schedule.fire()

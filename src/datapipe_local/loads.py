@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import duckdb
 
-from datapipe_local.warehouse import Place, Scan, drop, number, quoted, transaction
+from datapipe_local.warehouse import Place, Scan, WarehouseError, drop, number, quoted, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -115,18 +115,14 @@ class Loads:
         """
         staged = _staged(place)
         with self._rows_of(place, readable) as (cursor, relations):
-
-            def load(relation: str) -> Slice:
-                with transaction(cursor):
-                    total = _create(cursor, staged, _query(cursor, relation, selection))
-                    if total > size:
-                        _create(cursor, place, _part(staged, 0, size))
-                        return Slice(size, is_last=False)
-                    drop(cursor, place)
-                    cursor.execute(f"ALTER TABLE {staged.sql} RENAME TO {quoted(place.name)}")
-                    return Slice(total, is_last=True)
-
-            return _carefully(relations, load)
+            # Apart from what follows: the rows of a table are numbered for good once it is committed.
+            total = _carefully(relations, lambda relation: _create(cursor, staged, _query(cursor, relation, selection)))
+            with transaction(cursor):
+                if total > size:
+                    return Slice(_create(cursor, place, _part(staged, 0, size)), is_last=False)
+                drop(cursor, place)
+                cursor.execute(f"ALTER TABLE {staged.sql} RENAME TO {quoted(place.name)}")
+                return Slice(total, is_last=True)
 
     def next_slice(self, place: Place, start: int, size: int | None) -> Slice:
         """
@@ -135,7 +131,7 @@ class Loads:
         :param place: The table.
         :param start: How many rows it has from the slices before.
         :param size: How many more, at the most; ``None`` for all that are left.
-        :raises WarehouseError: what was put by is gone.
+        :raises WarehouseError: somebody else has changed the table.
         """
         staged = _staged(place)
         with self._warehouse.cursor() as cursor, transaction(cursor):
@@ -148,7 +144,7 @@ class Loads:
             if there == start:
                 cursor.execute(f"INSERT INTO {place.sql} {_part(staged, start, end)}")
             elif there != end:
-                _create(cursor, place, _part(staged, 0, end))
+                raise WarehouseError(f"{place} has {there} rows, and not the {start} that were loaded")
             if end == total:
                 drop(cursor, staged)
             return Slice(end - start, is_last=end == total)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
@@ -31,7 +32,7 @@ class SandboxTable(NamedTuple):
 
 def tables_named(query: str) -> set[str]:
     """
-    Tell which tables a query names.
+    Tell which tables a query names, its own (``WITH``) among them.
 
     :raises WarehouseError: it is not one ``SELECT``.
     """
@@ -42,11 +43,28 @@ def tables_named(query: str) -> set[str]:
         statements = connection.extract_statements(query)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise WarehouseError("The query must be a single SELECT")
-        return connection.get_table_names(query)
+        # DuckDB's own `get_table_names` refuses queries whose tables are not there.
+        row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
+        tree = json.loads(row[0]) if row else {}
+        if tree.get("error"):
+            raise WarehouseError(f"The query cannot be read: {tree.get('error_message')}")
+        return set(_tables(tree))
     except duckdb.Error as error:
         raise WarehouseError(one_line(error)) from error
+    except RecursionError as error:
+        raise WarehouseError("The query is nested too deeply") from error
     finally:
         connection.close()
+
+
+def _tables(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE" and not node.get("schema_name"):
+            yield node["table_name"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for entry in node:
+            yield from _tables(entry)
 
 
 def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]) -> list[str]:

@@ -163,8 +163,8 @@ def _tables(context: Context, sync: EltSync, query: str) -> Iterator[tuple[Mappi
     tables: dict[str, SandboxTable] = {}
     size = 0
     with ExitStack() as stack:
-        for name in named:
-            part = there.get(name.lower())
+        for name in sorted({name.lower() for name in named}):
+            part = there.get(name)
             if part is not None:
                 fetched = stack.enter_context(source.fetch(part.origin, context.warehouse.scratch))
                 tables[name] = SandboxTable(fetched.scan, part.selection)

@@ -105,6 +105,12 @@ def test_a_report_is_a_stream(service: LocalService, api: Api, folder: Path) -> 
     assert "\n" not in said
 
 
+def test_a_query_spells_names_as_it_likes(api: Api) -> None:
+    query = 'WITH late AS (FROM People UNION ALL FROM people) SELECT a.id FROM late a JOIN "PEOPLE" b USING (id)'
+    assert report(api, query).error is None
+    assert api.run_stream(streams(api)["report"]).rows_synced == 4
+
+
 def test_types_are_those_of_the_whole_file(api: Api) -> None:
     assert report(api, "SELECT count(a) AS n, max(a) AS last FROM late").source_stream_name == "report"
     assert api.run_stream(streams(api)["report"]).rows_synced == 1

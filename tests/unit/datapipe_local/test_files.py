@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from datapipe_local.errors import RunError
 from datapipe_local.loads import Loads
+from datapipe_local.sources.base import SourceError
 from datapipe_local.sources.files import FileOrigin, FilesSource
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError
 
@@ -202,3 +203,55 @@ def test_an_archive_with_a_damaged_member(tmp_path: Path, warehouse: Warehouse) 
     (tmp_path / "things.csv.zip").write_bytes(bytes(damaged))
     with pytest.raises(RunError, match="cannot be unpacked"), loaded(tmp_path, warehouse, file="things.csv.zip"):
         pass
+
+
+def offers(folder: Path) -> dict[str, tuple[str, bool]]:
+    return {
+        offer.name: (offer.origin["file"], offer.is_selectable) for offer in FilesSource({"path": str(folder)}).offers()
+    }
+
+
+def test_files_are_offered_by_names_of_their_own(tmp_path: Path) -> None:
+    folder = tmp_path / "source"
+    folder.mkdir()
+    assert offers(folder) == {}
+    for name in (
+        *("a.csv", "a.tsv", "A.jsonl", "2024 Sales.csv.zip", "WeeklySpend.parquet", "my.data.ndjson"),
+        *(".hidden.csv", "notes.txt", "\u65e5\u672c.csv", "a\nb.csv", "x" * 100 + ".csv"),
+    ):
+        (folder / name).write_text("x")
+    (folder / os.fsdecode(b"\xff.csv")).write_text("x")
+    (folder / "folder.csv").mkdir()
+    (folder / "nowhere.csv").symlink_to(folder / "nothing")
+    assert offers(folder) == {
+        "a": ("A.jsonl", True),
+        "a_csv": ("a.csv", True),
+        "a_2": ("a.tsv", True),
+        "n_2024_sales": ("2024 Sales.csv.zip", True),
+        "weekly_spend": ("WeeklySpend.parquet", True),
+        "my_data": ("my.data.ndjson", True),
+        "x" * 63: ("x" * 100 + ".csv", True),
+        "\u65e5\u672c.csv": ("\u65e5\u672c.csv", False),
+    }
+    source = FilesSource({"path": str(folder)})
+    assert source.has({"file": "a.csv"})
+    assert not source.has({"file": "b.csv"})
+    assert not source.has({"file": "folder.csv"})
+
+
+def test_a_folder_that_cannot_be_read_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SourceError, match="Correct `path`") as missing:
+        FilesSource({"path": str(tmp_path / "nothing")}).offers()
+    assert not missing.value.lost_access
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SourceError):
+        FilesSource({"path": str(tmp_path / "file")}).offers()
+
+    # The tests may run as root, who may read everything.
+    def refuse(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(SourceError, match="give this user the right") as refused:
+        FilesSource({"path": str(tmp_path)}).offers()
+    assert refused.value.lost_access

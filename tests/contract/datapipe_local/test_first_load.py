@@ -1,0 +1,156 @@
+"""A first load that goes in slices: visible as it grows, exact after every kill."""
+
+from __future__ import annotations
+
+import random
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.warehouses import rows_in, tables_in
+from tests.support.local_service import LocalService
+
+ROWS, SLICE = 230_000, 50_000
+SIZES = [SLICE] * 4 + [ROWS - 4 * SLICE]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    duckdb.execute(f"COPY (SELECT range AS id, 'n' || range AS name FROM range({ROWS})) TO '{tmp_path / 'big.csv'}'")  # noqa: S608
+    (tmp_path / "small.csv").write_text("a\n1\n2\n")
+    return tmp_path
+
+
+def seed(folder: Path, rows: int | None, **runs: float) -> dict[str, Any]:
+    return {
+        "runs": {"first_load_slice_rows": rows, **runs},
+        "connections": [{"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}}],
+        "elt_syncs": [
+            {
+                "id": "shop",
+                "connection_id": "data",
+                "destination_schema_name": "shop",
+                "source_streams": [{"id": name, "name": name, "file": f"{name}.csv"} for name in ("big", "small")],
+            }
+        ],
+        "transforms": [{"id": "n", "name": "n", "sql_template": "SELECT count(*) AS n FROM {{raw.shop.big}}"}],
+    }
+
+
+def runs_of(api: Api, stream: str = "big") -> list[dict[str, Any]]:
+    return api.all_pages("/elt_stream_runs", elt_stream_id=stream, sort_direction="asc")
+
+
+def wait_for_the_whole(api: Api) -> list[dict[str, Any]]:
+    deadline = time.monotonic() + 30
+    while True:
+        runs = runs_of(api)
+        if runs and runs[-1].get("status") in {"COMPLETED", "FAILED"}:
+            return runs
+        assert time.monotonic() < deadline, runs
+        time.sleep(0.01)
+
+
+def check_whole(runs: list[dict[str, Any]]) -> None:
+    assert [run["status"] for run in runs] == ["CHUNK_COMPLETED"] * 4 + ["COMPLETED"]
+    assert [run["rows_synced"] for run in runs] == SIZES
+    assert all(run["finished_at"] <= following["started_at"] for run, following in pairwise(runs))
+
+
+def test_slices_follow_one_another_by_themselves(folder: Path) -> None:
+    with LocalService(seed(folder, SLICE, minimum_duration=0.15), control=True) as service:
+        api = Api(service)
+        url = api.post("/elt_streams/big/request_run")["status_url"]
+        first = api.until(url, lambda run: run["status"] == "CHUNK_COMPLETED")
+        # The table is there, and can be named, while the load goes on; another run cannot be asked for.
+        api.post("/transforms/n/publish")
+        api.refused("POST", "/elt_streams/big/request_run", 409)
+        api.post("/elt_streams/big/request_full_refresh", status=204)
+        # Of the source as it was.
+        (folder / "big.csv").write_text("id,name\n1,other\n")
+        runs = wait_for_the_whole(api)
+        check_whole(runs)
+        assert runs[0] == first
+        assert {run["trigger"] for run in service.journal_runs("big")} == {"request", "continuation"}
+        latest = api.get("/elt_syncs/shop/status")["source_streams"][0]["latest_sync"]
+        assert (latest["status"], latest["full_sync_trigger"]) == ("COMPLETED", "INITIAL_SYNC")
+        # What was asked for meanwhile is the next run's, which is no first load.
+        run = api.run_stream("big")
+        assert (run.status, run.rows_synced) == ("COMPLETED", 1)
+        latest = api.get("/elt_syncs/shop/status")["source_streams"][0]["latest_sync"]
+        assert latest["full_sync_trigger"] == "USER"
+        assert api.run_stream("small").status == "COMPLETED"
+        assert len(runs_of(api, "small")) == 1
+        service.stop()
+        assert tables_in(service) == {"shop.big": 1, "shop.small": 2}
+        assert "Traceback" not in service.log
+
+
+def test_a_load_in_slices_is_exact_after_every_kill(folder: Path) -> None:
+    rng = random.Random(6)  # noqa: S311 - any instants will do, the same in each run of the test
+    with LocalService(seed(folder, SLICE)) as service:
+        api = Api(service)
+        api.post("/elt_streams/big/request_run")
+        seen = set()
+        for _ in range(12):
+            time.sleep(rng.uniform(0, 0.08))
+            noted = sum(run.get("rows_synced", 0) for run in runs_of(api))
+            service.kill()
+            there = tables_in(service).get("shop.big", 0)
+            seen.add(there)
+            assert there in {0, *(sum(SIZES[: number + 1]) for number in range(len(SIZES)))}
+            # What a run says that it has added is there.
+            assert there >= noted
+            service.start()
+            if there == ROWS:
+                break
+        # It was killed in the middle of it.
+        assert len(seen) > 1
+        check_whole(wait_for_the_whole(api))
+        service.kill()
+        assert tables_in(service) == {"shop.big": ROWS}
+        assert [row[0] for row in rows_in(service, "shop.big")] == list(range(ROWS))
+        assert "Traceback" not in service.log
+
+
+def test_a_slice_that_fails_begins_the_load_again(folder: Path) -> None:
+    with LocalService(seed(folder, SLICE), control=True) as service:
+        api = Api(service)
+        service.runs({"resources": {"big": {"minimum_duration": 0.2}}})
+        url = api.post("/elt_streams/big/request_run")["status_url"]
+        api.until(url, lambda run: run["status"] == "CHUNK_COMPLETED")
+        service.runs({"resources": {"big": {"outcomes": [{"fail": "The line broke."}]}}})
+        runs = wait_for_the_whole(api)
+        assert runs[-1]["status"] == "FAILED"
+        api.refused("POST", "/transforms/n/publish", 400)
+        api.post("/elt_streams/big/request_run")
+        deadline = time.monotonic() + 20
+        while (again := runs_of(api)[len(runs) :])[-1:] == [] or again[-1].get("status") != "COMPLETED":
+            assert time.monotonic() < deadline, again
+            time.sleep(0.01)
+        check_whole(again)
+        service.stop()
+        assert tables_in(service) == {"shop.big": ROWS}
+
+
+def test_what_is_deleted_between_slices_leaves_nothing(folder: Path) -> None:
+    with LocalService(seed(folder, SLICE, minimum_duration=0.2)) as service:
+        api = Api(service)
+        url = api.post("/elt_streams/big/request_run")["status_url"]
+        api.until(url, lambda run: run["status"] == "CHUNK_COMPLETED")
+        assert api.client.delete("/elt_syncs/shop", params={"removeDataReferences": "true"}).status_code == 204
+        service.stop()
+        assert tables_in(service) == {}
+        assert "Traceback" not in service.log
+
+
+def test_without_the_setting_no_load_goes_in_slices(folder: Path) -> None:
+    with LocalService(seed(folder, None)) as service:
+        api = Api(service)
+        assert api.run_stream("big").rows_synced == ROWS
+        assert [run["status"] for run in runs_of(api)] == ["COMPLETED"]

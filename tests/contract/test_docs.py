@@ -53,6 +53,9 @@ RUN_BY = {
     ("docs/local_control.md", "python"): (
         "tests/contract/datapipe_local/test_control_docs.py::test_the_examples_do_as_they_say"
     ),
+    ("docs/local.md", "import hashlib, hmac, json"): (
+        "tests/contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_let_in"
+    ),
     ("docs/local.md", "python"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
 }
 EXPORT = "export AIRFLOW_CONN_"

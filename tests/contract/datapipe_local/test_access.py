@@ -46,6 +46,7 @@ SEED = {
 }
 LISTS = [
     "/connections",
+    "/integrations",
     "/elt_syncs",
     "/elt_streams",
     "/elt_stream_runs?elt_stream_id=people",
@@ -56,6 +57,8 @@ LISTS = [
     "/reverse_etl_sync_runs?reverse_etl_sync_id=export",
 ]
 ONES = [
+    ("DELETE", "/connections/{}"),
+    ("GET", "/connections/{}/settings"),
     ("GET", "/elt_syncs/{}"),
     ("POST", "/elt_syncs/{}/enable"),
     ("POST", "/elt_syncs/{}/disable"),
@@ -123,7 +126,9 @@ def test_every_route_is_covered_here() -> None:
     declared = {route.path for route in app.routes}  # type: ignore[attr-defined]
     template = re.compile(r"\{[a-z_]*\}")
     covered = {template.sub("{}", path.partition("?")[0]) for path in [*LISTS, *[path for _, path in ONES], *RUNS]}
-    special = {"/health", "/transforms/available_references", "/reverse_etl_failed_records/retry"}
+    # What is shown and taken without the key has tests of its own.
+    special = {"/connection_bridges", "/authorize/{}", "/webhooks/{}/{}", "/openapi.json", "/health"}
+    special |= {"/transforms/available_references", "/reverse_etl_failed_records/retry"}
     assert {template.sub("{}", path) for path in declared} == covered | special
 
 

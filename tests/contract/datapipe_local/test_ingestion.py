@@ -7,6 +7,8 @@ import hashlib
 import hmac
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ import httpx
 import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 
 SECRET = "shared-s3cret-ü"
@@ -388,6 +391,23 @@ def test_a_signature_that_is_not_it(api: Api, sender: httpx.Client) -> None:
     push(sender, HOOK, b"{", 400, headers={"x-signature": signature(b"{")})
     push(sender, HOOK, b'{"a":1,"a":1}', 400, headers={"x-signature": signature(b'{"a":1,"a":1}')})
     assert api.run_stream("hmac.events").rows_synced == 0
+
+
+def test_the_example_of_the_documentation_is_let_in(controlled: LocalService, api: Api) -> None:
+    (block,) = [
+        one.text for one in blocks() if one.page == "docs/local.md" and one.first_line.startswith("import hashlib")
+    ]
+    assert "/webhooks/hooks/orders" in block
+    assert 'b"the secret"' in block
+    assert "http://127.0.0.1:8484/" in block
+    program = (
+        block.replace("http://127.0.0.1:8484", controlled.base_url)
+        .replace("/webhooks/hooks/orders", HOOK)
+        .replace('b"the secret"', f"{SECRET!r}.encode()")
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own docs
+    assert done.stdout == "{'accepted': 2}\n"
+    assert api.run_stream("hmac.events").rows_synced == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""Where references stand in SQL, and where they do not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datapipe_local.errors import BadRequestError
+from datapipe_local.service import templates
+
+
+@pytest.mark.parametrize(
+    ("template", "tags"),
+    [
+        ("SELECT * FROM {{raw.a.b}}, {{ model.c }} WHERE {{raw.a.b}}.x", ["raw.a.b", "model.c"]),
+        ("SELECT 1 -- {{a}}\n, {{b}}", ["b"]),
+        ("SELECT /* {{a}} /* {{b}} */ {{c}} */ {{d}}", ["d"]),
+        ("SELECT '{{a}}', 'it''s {{b}}', {{c}}", ["c"]),
+        ("SELECT '--', {{a}}", ["a"]),
+        ("SELECT e'\\'{{a}}', E'\\\\', {{b}}", ["b"]),
+        ("SELECT name'{{a}}', {{b}}", ["b"]),
+        ('SELECT "{{a}}" AS "x""{{b}}", {{c}}', ["c"]),
+        ("SELECT $$ {{a}} ' $$, $t$ $$ {{b}} $t$, {{c}}", ["c"]),
+        ("SELECT $1, a$b$, {{c}}, $d", ["c"]),
+        ("SELECT 'never ends {{a}}", []),
+        ("/* nor does this {{a}}", []),
+        ("SELECT {'a': {'b': {'c': 1}}}, {{d}}", ["d"]),
+        ("SELECT {{}}, {{ }}, {{{a}}}", ["", "a"]),
+        ("{{a\nb}}", ["a\nb"]),
+    ],
+)
+def test_what_is_a_reference(template: str, tags: list[str]) -> None:
+    assert templates.tags(template) == tags
+
+
+@pytest.mark.parametrize(
+    ("template", "sql"),
+    [
+        ("SELECT {{a}}, '{{a}}' FROM {{ b }}", "SELECT <a>, '{{a}}' FROM <b>"),
+        ("  SELECT 1; ;\n", "SELECT 1"),
+        ("SELECT 1; -- {{a}};\n;/* {{b}} */ -- c", "SELECT 1"),
+        ("SELECT {{a}} -- c", "SELECT <a>"),
+        ("SELECT ';-- {{a}}'", "SELECT ';-- {{a}}'"),
+        ("-- {{a}}\nSELECT 1 /* b */ + 1", "-- {{a}}\nSELECT 1 /* b */ + 1"),
+        ("-- nothing", ""),
+    ],
+)
+def test_what_becomes_of_it(template: str, sql: str) -> None:
+    assert templates.filled(template, lambda tag: f"<{tag}>") == sql
+
+
+@given(st.text(alphabet="{}'\"-/*$e\\ a;\n", max_size=60))
+def test_only_what_is_told_is_replaced(template: str) -> None:
+    told = templates.tags(template)
+    seen: list[str] = []
+    templates.filled(template, lambda tag: seen.append(tag) or "")  # type: ignore[func-returns-value]
+    # What stands in comments behind the last word is not told either.
+    assert list(dict.fromkeys(seen)) == told
+
+
+@pytest.mark.parametrize(
+    "template", ["{{" + " " * 99_000, "'" * 99_999, "/*" * 49_000, "{{a" * 33_000, "e'" * 49_000, "-- x\n" * 19_000]
+)
+def test_long_ones_end(template: str) -> None:
+    # A search that goes back would take hours.
+    assert set(templates.filled(template, str)) <= set(template)
+    assert templates.tags(template) == []
+
+
+@pytest.mark.parametrize(("template", "said"), [("", "no SQL"), (" \n", "no SQL"), ("SELECT '\0'", "NUL")])
+def test_what_can_be_no_sql(template: str, said: str) -> None:
+    with pytest.raises(BadRequestError, match=f"sql_template: .*{said}"):
+        templates.check("sql_template", template)
+
+
+def test_how_long_it_may_be() -> None:
+    templates.check("sql_template", "x" * templates.LONGEST)
+    with pytest.raises(BadRequestError, match="100001 characters: 100000 are the most"):
+        templates.check("sql_template", "x" * (templates.LONGEST + 1))

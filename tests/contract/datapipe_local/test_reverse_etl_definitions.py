@@ -338,6 +338,28 @@ def test_a_sync_can_be_deleted_while_it_runs(home: Home, endpoint: Collection) -
     assert calls == 4
 
 
+def test_an_orchestration_does_not_wait_for_a_sync_that_was_deleted(home: Home, endpoint: Collection) -> None:
+    endpoint.reset()
+    sync_id = home.create(
+        destination_connection_id="endpoint", object_type_id="waiting", orchestration_workflow_id="nightly"
+    )
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def wait(method: str, key: str) -> int:
+        arrived.set()
+        assert go_on.wait(20)
+        return 0
+
+    endpoint.refuses = wait
+    run = home.api.post("/orchestrations/nightly/request_run")
+    try:
+        assert arrived.wait(10)
+        assert home.api.client.delete(f"{SYNCS}/{sync_id}").status_code == 204
+        assert home.api.ended(f"/orchestration_runs/{run['id']}")["status"] == "CANCELED"
+    finally:
+        go_on.set()
+
+
 def test_a_source_that_is_deleted_makes_no_runs(home: Home) -> None:
     created = home.api.post(
         "/transforms", {"name": "passing", "sql_template": "SELECT 1 AS id, 'x' AS name", "publish": True}, status=201

@@ -51,7 +51,7 @@ def _advance(context: Context, run: OrchestrationRun) -> Timestamp | None:
             return run.due_at
         _start(context, run, now)
     states = _go_on(context, run.id)
-    if not all(state in _OVER for state in states):
+    if states - _OVER:
         return None
     over_at = later(run.started_at or now, context.minimum_duration_of(run.orchestration_id))
     if over_at > now:
@@ -66,7 +66,7 @@ def _advance(context: Context, run: OrchestrationRun) -> Timestamp | None:
     return now
 
 
-def _status(states: list[ItemState]) -> OrchestrationRunStatus:
+def _status(states: set[ItemState]) -> OrchestrationRunStatus:
     if ItemState.FAILED in states:
         return OrchestrationRunStatus.FAILED
     return OrchestrationRunStatus.CANCELED if ItemState.CANCELED in states else OrchestrationRunStatus.COMPLETED
@@ -90,40 +90,50 @@ def _start(context: Context, run: OrchestrationRun, now: Timestamp) -> None:
     context.store.orchestration_runs.update(run.id, status=OrchestrationRunStatus.RUNNING, started_at=now)
 
 
-def _go_on(context: Context, run_id: str) -> list[ItemState]:
-    """Begin the items that can begin, cancel those that cannot any more, and give the states of all."""
-    items = context.store.orchestration_items.all("WHERE run_id = ? ORDER BY position", run_id)
-    states = [ItemState(item.state) for item in items]
-    owed = context.store.jobs.all()
-    busy = {(job.kind, job.subject_id) for job in owed}
-    own = {job.orchestration_position for job in owed if job.orchestration_run_id == run_id}
-    # Once is enough: what an item needs stands before it.
-    for item in items:
-        state = states[item.position]
-        if state == ItemState.GOING and item.position not in own:
-            # Who ends a job notes its item's state with it. So this one was deleted, with what it was for.
-            state = ItemState.CANCELED
-        elif state == ItemState.WAITING:
-            needed = {states[position] for position in item.depends_on}
-            # Somebody else's run of the same: this one's follows it.
-            is_busy = (item.job_kind, item.subject_id) in busy
-            if needed & _NOT_DONE:
-                state = ItemState.CANCELED
-            elif needed <= {ItemState.COMPLETED} and not is_busy:
-                state = _begin(context, item)
-        if state != states[item.position]:
-            states[item.position] = state
-            context.store.database.run(
-                "UPDATE orchestration_items SET state = ? WHERE run_id = ? AND position = ?",
-                state,
-                run_id,
-                item.position,
-            )
-    return states
+def _go_on(context: Context, run_id: str) -> set[ItemState]:
+    """Begin the items that can begin, cancel those that cannot any more, and tell how items stand then."""
+    database = context.store.database
+    # Who ends a job notes its item's state with it: a job that is gone was deleted, with what it was for.
+    database.run(
+        "UPDATE orchestration_items AS i SET state = ? WHERE i.run_id = ? AND i.state = ?"
+        " AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.kind = i.job_kind AND j.subject_id = i.subject_id"
+        " AND j.orchestration_run_id = i.run_id AND j.orchestration_position = i.position)",
+        ItemState.CANCELED,
+        run_id,
+        ItemState.GOING,
+    )
+    # A run can have very many items; those that are going or over need no second look.
+    waiting = context.store.orchestration_items.all(
+        "WHERE run_id = ? AND state = ? ORDER BY position", run_id, ItemState.WAITING
+    )
+    if waiting:
+        rows = database.rows("SELECT position, state FROM orchestration_items WHERE run_id = ?", run_id)
+        states = {row["position"]: ItemState(row["state"]) for row in rows}
+        # Once is enough: what an item needs stands before it.
+        for item in waiting:
+            state = _next_state(context, item, {states[position] for position in item.depends_on})
+            if state != ItemState.WAITING:
+                states[item.position] = state
+                database.run(
+                    "UPDATE orchestration_items SET state = ? WHERE run_id = ? AND position = ?",
+                    state,
+                    run_id,
+                    item.position,
+                )
+    return {
+        ItemState(row["state"])
+        for row in database.rows("SELECT DISTINCT state FROM orchestration_items WHERE run_id = ?", run_id)
+    }
 
 
-def _begin(context: Context, item: OrchestrationItem) -> ItemState:
+def _next_state(context: Context, item: OrchestrationItem, needed: set[ItemState]) -> ItemState:
+    """Tell what becomes of an item that waits; if it begins, owe its work."""
+    if needed & _NOT_DONE:
+        return ItemState.CANCELED
     kind = JobKind(item.job_kind)
+    # Somebody else's run of the same: this one's follows it.
+    if needed - {ItemState.COMPLETED} or jobs.get(context, kind, item.subject_id) is not None:
+        return ItemState.WAITING
     if not is_there(context, (kind, item.subject_id)):
         return ItemState.CANCELED
     jobs.add(context, kind, item.subject_id, context.clock.now(), orchestration_item=(item.run_id, item.position))

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Depends, Query, Request, Response
 from fastapi.dependencies.models import Dependant
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from airflow_provider_datapipe.api.models.common import Body
 from datapipe_local.errors import BadRequestError
@@ -25,7 +25,7 @@ def _digits(value: object) -> object:
 
 
 After = Annotated[str | None, Query(alias="starting_after")]
-Limit = Annotated[int, BeforeValidator(_digits), Query(ge=1, le=100)]
+Limit = Annotated[Annotated[int, Field(ge=1, le=100)], BeforeValidator(_digits), Query()]
 DEFAULT_LIMIT = 10
 SortDirection = Annotated[Literal["asc", "desc"], Query()]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from datapipe_local.errors import BadRequestError, ServiceError
 
@@ -54,14 +55,29 @@ async def _not_unicode(_: Request, __: Exception) -> JSONResponse:
     return _answer(BadRequestError("A text in the body holds half a character.", error_code="invalid_request"))
 
 
-async def _http(_: Request, error: Exception) -> JSONResponse:
+async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - as it was registered
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_methods_at(request)))
     name = HTTPStatus(error.status_code).name.lower()
     message = {
         HTTPStatus.NOT_FOUND: "There is nothing at this path.",
         HTTPStatus.METHOD_NOT_ALLOWED: "This path does not take this method.",
     }.get(HTTPStatus(error.status_code), str(error.detail))
-    return JSONResponse({"error_code": name, "message": message}, error.status_code, error.headers)
+    return JSONResponse({"error_code": name, "message": message}, error.status_code, headers)
+
+
+def _methods_at(request: Request) -> set[str]:
+    """Give the methods of all routes at the path of a request: each of them only knows its own."""
+    matching = [route for route in request.app.router.routes if route.matches(request.scope)[0] is not Match.NONE]
+    # Behind the first there may be one that takes its last part for an id.
+    return {
+        method
+        for route in matching
+        if getattr(route, "path", None) == getattr(matching[0], "path", None)
+        for method in getattr(route, "methods", None) or ()
+    }
 
 
 async def _defect(request: Request, error: Exception) -> JSONResponse:

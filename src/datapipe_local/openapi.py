@@ -38,6 +38,9 @@ def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ())
             operation["responses"].pop(_NEVER_SENT, None)
             for parameter in operation.get("parameters", []):
                 parameter["schema"] = _without_null(parameter["schema"])
+                if parameter["in"] == "path":
+                    # An empty one would be another path.
+                    parameter["schema"]["minLength"] = 1
             if path not in open_paths:
                 operation["security"] = [{_KEY: []}]
     components = made.setdefault("components", {})

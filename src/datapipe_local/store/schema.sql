@@ -283,7 +283,8 @@ CREATE INDEX schedules_by_due_date ON schedules (due_at);
 -- What the service has promised and not yet done. A job goes in the transaction that notes its result, so that
 -- after a crash exactly what is still owed is here.
 CREATE TABLE jobs (
-    seq INTEGER PRIMARY KEY,
+    -- Never given again: by it the engine knows what it is at work on, also after that was deleted.
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
     kind TEXT NOT NULL,
     subject_id TEXT NOT NULL,
     run_id TEXT,                              -- the run, once it has begun

@@ -9,8 +9,8 @@ import pytest
 from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.engine.materialization import Materializer
 from datapipe_local.engine.stop import Stop
-from datapipe_local.errors import BadRequestError
-from datapipe_local.service import jobs, publishing, transform_drafts, transforms
+from datapipe_local.errors import BadRequestError, NotFoundError, RunError
+from datapipe_local.service import jobs, publishing, transform_drafts, transform_removal, transforms
 from datapipe_local.service.context import Context
 from datapipe_local.store.records import Job, JobKind
 from datapipe_local.warehouse import Place, WarehouseError
@@ -158,3 +158,64 @@ def test_a_reference_that_is_gone_by_the_time_of_the_build(context: Context) -> 
     seen = transforms.get(context, "b")
     assert seen.materialization_status == "failed"
     assert "{{model.a}}" in str(seen.materialization_error)
+
+
+def test_what_is_built_for_a_deleted_transform_is_never_seen(context: Context) -> None:
+    put(context, "a", "SELECT 1 AS old", materialization=TABLE)
+    publishing.publish(context, "a")
+    materializer, job = Materializer(context), owed(context, "a")
+    built = materializer.work(job, Stop())
+    transform_removal.delete(context, "a")
+    # The next job is another one, also for the engine, which still is at work on this.
+    put(context, "b", "SELECT 2 AS x", materialization=TABLE)
+    publishing.publish(context, "b")
+    assert owed(context, "b").seq != job.seq
+    materializer.begin(job)
+    materializer.finish(job, built, None)
+    assert jobs.get(context, JobKind.MATERIALIZATION, "b") is not None
+    with pytest.raises(WarehouseError, match="does not exist"):
+        context.warehouse.count(Place("models", "a"))
+    with context.warehouse.cursor() as cursor:
+        assert cursor.execute("FROM duckdb_tables()").fetchall() == []
+    # Begun too late, it is not built.
+    with pytest.raises(RunError, match="no transform with the id 'a'"):
+        materializer.work(job, Stop())
+
+
+def test_a_seed_brings_back_what_was_deleted(context: Context) -> None:
+    put(context, "a", "SELECT 1 AS x")
+    publishing.publish(context, "a")
+    transform_removal.delete(context, "a")
+    with pytest.raises(NotFoundError):
+        transforms.get(context, "a")
+    put(context, "a", "SELECT 2 AS y")
+    assert (transforms.get(context, "a").status, names(context, "a")) == ("draft", ["y"])
+    publishing.publish(context, "a")
+    assert transforms.get(context, "a").object_tag == "model.a"
+
+
+def test_what_a_killed_process_has_left_of_a_deletion(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        put(context, name, "SELECT 1 AS x")
+        publishing.publish(context, name)
+    with monkeypatch.context() as patch:
+        patch.setattr(context.warehouse, "drop", killed)
+        for name in ("a", "b"):
+            with pytest.raises(KilledError):
+                transform_removal.delete(context, name)
+    assert context.warehouse.count(Place("models", "a")) == 1
+    # Somebody else's is not taken for it.
+    put(context, "a", "SELECT 2 AS x", transform_id="other")
+    publishing.publish(context, "other")
+    transform_removal.finish(context)
+    assert context.warehouse.count(Place("models", "a")) == 1
+    with pytest.raises(WarehouseError, match="does not exist"):
+        context.warehouse.count(Place("models", "b"))
+
+
+class KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+def killed(place: Place) -> None:
+    raise KilledError

@@ -60,7 +60,7 @@ def test_transform_create_with_publish(api: Api) -> None:
 
     # What cannot be published is not created either, and leaves nothing in the warehouse.
     count = len(api.all_pages("/transforms"))
-    for wrong, code in [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"sql_template": "FROM {{model.nope}}"}, "unknown_reference"),
         ({"sql_template": "FROM {{model.bad}}"}, "cyclic_reference"),
         ({"sql_template": "SELECT nope"}, "invalid_sql"),
@@ -68,7 +68,8 @@ def test_transform_create_with_publish(api: Api) -> None:
         ({"cron_expression": HOURLY}, "not_a_published_table"),
         ({"cron_expression": HOURLY, "materialization": "table", "publish": False}, "not_a_published_table"),
         ({"cron_expression": "0 0 * *", "materialization": "table"}, "invalid_cron_expression"),
-    ]:
+    ]
+    for wrong, code in cases:
         body = {"name": "bad", "sql_template": "SELECT 1 AS x", "publish": True, **wrong}
         assert api.refused("POST", "/transforms", 400, json=body)["error_code"] == code, wrong
     assert len(api.all_pages("/transforms")) == count

@@ -27,7 +27,6 @@ from datapipe_local.routes.documented import answering
 from datapipe_local.routes.elt_bodies import EltSyncCreateRequest, EltSyncUpdateRequest, SourceStreamsRequest
 from datapipe_local.service import elt_syncs, source_streams
 from datapipe_local.service.source_streams import Wanted
-from datapipe_local.store.table import Page
 
 router = APIRouter(prefix="/elt_syncs", tags=["ELT syncs"])
 
@@ -108,9 +107,12 @@ def detach_orchestration(context: CurrentContext, sync_id: str) -> dict[str, Any
 
 
 @router.get("/{sync_id}/available_source_streams", **answering(PageDto[AvailableStreamDto], 404))
-def available_source_streams(context: CurrentContext, sync_id: str) -> dict[str, Any]:
-    """Give all streams that a sync has or can have: all on one page, because the interface knows no cursor here."""
-    return envelope(Page(source_streams.available(context, sync_id), None), answers.available_stream)
+def available_source_streams(
+    context: CurrentContext, sync_id: str, starting_after: After = None, limit: Limit = DEFAULT_LIMIT
+) -> dict[str, Any]:
+    """List the streams that a sync has or can have, by name."""
+    page = source_streams.page(context, sync_id, after=starting_after, limit=limit)
+    return envelope(page, answers.available_stream)
 
 
 @router.post("/{sync_id}/source_streams", **answering(EltSyncAddSourceStreamsResponseDto, 404, status=201))

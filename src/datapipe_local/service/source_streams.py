@@ -12,6 +12,7 @@ from datapipe_local.names import numbered
 from datapipe_local.service import elt_streams, elt_syncs, readings
 from datapipe_local.sources.base import SourceError
 from datapipe_local.store.records import Json
+from datapipe_local.store.table import Page, Position
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -88,7 +89,20 @@ def available(context: Context, sync_id: str) -> list[Available]:
                 Available(name, offer.origin, is_selectable=offer.is_selectable, preselect=offer.is_selectable)
             )
             taken.add(name.lower())
-    return sorted(found, key=lambda one: (one.name.lower(), one.name))
+    return sorted(found, key=_place)
+
+
+def page(context: Context, sync_id: str, *, after: str | None, limit: int) -> Page[Available]:
+    """
+    Give a part of the list of :func:`available`.
+
+    :raises NotFoundError: there is no such sync.
+    :raises BadRequestError: its source cannot be asked; or the cursor is not one.
+    """
+    last = None if after is None else Position.parse(after).value
+    left = [one for one in available(context, sync_id) if last is None or _place(one) > last]
+    more = len(left) > limit
+    return Page(left[:limit], Position(_place(left[limit - 1]), 0).as_cursor() if more else None)
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:
@@ -132,6 +146,11 @@ def add(context: Context, sync_id: str, wanted: Sequence[Wanted]) -> list[EltStr
                 added.append(stream)
     context.wake.set()
     return added
+
+
+def _place(one: Available) -> str:
+    """Tell where a stream stands in the list: no two have the same name, however they are written."""
+    return one.name.lower()
 
 
 def _stream(context: Context, sync_id: str, one: Wanted, offer: Available, index: int) -> EltStream | None:

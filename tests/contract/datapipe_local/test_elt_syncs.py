@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, AvailableStream, EltSync
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.warehouses import rows_in, tables_in, tables_of
@@ -89,10 +88,11 @@ def wanted(schema: str = "new", **more: Any) -> dict[str, Any]:
 
 
 def available(api: Api, sync_id: str) -> dict[str, AvailableStream]:
-    page = Page[AvailableStream].model_validate(api.get(f"/elt_syncs/{sync_id}/available_source_streams"))
-    assert (page.has_more, page.next_cursor) == (False, None)
-    assert [entry.name for entry in page.data] == sorted((entry.name for entry in page.data), key=str.lower)
-    return {entry.name: entry for entry in page.data}
+    path = f"/elt_syncs/{sync_id}/available_source_streams"
+    listed = [AvailableStream.model_validate(entry) for entry in api.all_pages(path, limit=2)]
+    names = [entry.name for entry in listed]
+    assert names == sorted(set(names), key=str.lower)
+    return {entry.name: entry for entry in listed}
 
 
 def add(api: Api, sync_id: str, *streams: dict[str, Any]) -> dict[str, str]:
@@ -198,7 +198,8 @@ def test_what_the_source_offers_is_available(api: Api, folder: Path) -> None:
     for path in ("/elt_syncs/lost/available_source_streams", "/elt_syncs/nobody/available_source_streams"):
         api.refused("GET", path, 404 if "nobody" in path else 400)
     api.refused("POST", "/elt_syncs/lost/source_streams", 400, json={"source_streams": [{"name": "people"}]})
-    api.refused("GET", "/elt_syncs/shop/available_source_streams?limit=1", 400)
+    for query in ("limit=0", "limit=101", "starting_after=x", "sort=name"):
+        api.refused("GET", f"/elt_syncs/shop/available_source_streams?{query}", 400)
 
 
 def test_the_seed_says_how_streams_are_loaded(service: LocalService, api: Api) -> None:

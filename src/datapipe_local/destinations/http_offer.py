@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.destinations.offers import one_of, schema_of_settings
 
 if TYPE_CHECKING:
@@ -54,3 +55,9 @@ class HttpOffer:
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
         """Tell whether records have addresses of their own."""
         return settings.get("address") == "record"
+
+    def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
+        """Tell that only an address of its own says whether a record is there."""
+        if mode == OperationName.UPDATE and settings.get("address") == "collection":
+            return "address: to update, each record needs an address of its own: give 'record', or leave it out."
+        return None

@@ -13,13 +13,14 @@ from datapipe_local.destinations.settings import JsonLinesSettings, Property, Pr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from airflow_provider_datapipe.api.models.reverse_etl import OperationName
     from datapipe_local.destinations.offers import Json
 
 _SUFFIX = ".jsonl"
 #: The connection's own folder, among the choices.
 _HERE = "."
 _LINES_TO_READ = 100
-_LONGEST_LINE = 1_000_000
+_LONGEST_LINE = 100_000
 _LONGEST_NAME = 300
 
 
@@ -80,6 +81,10 @@ class JsonLinesOffer:
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
         """Tell that they can do without."""
         return False
+
+    def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
+        """Tell of none."""
+        return None
 
 
 def _folders(folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_provider_datapipe.api.models.reverse_etl import OperationName
     from datapipe_local.destinations.settings import Property
 
 Json = dict[str, Any]
@@ -33,6 +34,9 @@ class Offer(Protocol):
 
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
         """Tell whether each record needs a key, whatever is done with it."""
+
+    def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
+        """Tell why something cannot be done with such settings, as ``<setting>: <why>: <what to do>.``."""
 
 
 def schema_of_settings(title: str, properties: Json, dependencies: Mapping[str, list[str]]) -> Json:

@@ -50,7 +50,8 @@ class RecordSender:
         """Note the run."""
         store, clock = self._context.store, self._context.clock
         with store.transaction():
-            if store.reverse_etl_syncs.get(job.subject_id) is None:
+            # The sync may have been deleted since.
+            if not jobs.is_owed(self._context, job):
                 return
             run_id = reverse_etl.runs(self._context).next_id(job.subject_id, clock.now())
             store.reverse_etl_sync_runs.insert(
@@ -106,7 +107,7 @@ class RecordSender:
         store, now = self._context.store, self._context.clock.now()
         with store.transaction():
             run, sync = store.reverse_etl_sync_runs.get(str(job.run_id)), store.reverse_etl_syncs.get(job.subject_id)
-            if run is None or sync is None:
+            if run is None or sync is None or not jobs.is_owed(self._context, job):
                 return
             self._note(
                 run.id,

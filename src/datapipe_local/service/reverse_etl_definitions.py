@@ -90,27 +90,31 @@ def update(
     :raises NotFoundError: there is no such sync.
     :raises BadRequestError: it is active or running, or a value is not allowed.
     """
-    before = reverse_etl.get(context, sync_id)
-    _refuse_if_active(context, before)
-    connection = connections.get(context, before.destination_connection_id)
-    after = replace(
-        before,
-        object_type_id=object_type_id,
-        operation=operation,
-        sync_interval=sync_interval,
-        orchestration_workflow_id=orchestration_workflow_id,
-        settings=before.settings if settings is None else settings,
-        updated_at=context.clock.now(),
-    )
-    _check(after, connection)
-    _check_columns(context, reverse_etl_sources.of(context, before), operation)
-    with context.store.transaction():
+    while True:
         before = reverse_etl.get(context, sync_id)
         _refuse_if_active(context, before)
-        _check_schedule(context, after)
-        _change(context, before, after)
-    context.wake.set()
-    return reverse_etl.get(context, sync_id)
+        connection = connections.get(context, before.destination_connection_id)
+        after = replace(
+            before,
+            object_type_id=object_type_id,
+            operation=operation,
+            sync_interval=sync_interval,
+            orchestration_workflow_id=orchestration_workflow_id,
+            settings=before.settings if settings is None else settings,
+            updated_at=context.clock.now(),
+        )
+        # Before the transaction: it takes a look at the warehouse, and at files.
+        _check(after, connection)
+        _check_columns(context, reverse_etl_sources.of(context, before), operation)
+        with context.store.transaction():
+            if reverse_etl.get(context, sync_id) != before:
+                # Somebody else was faster: what was checked is no longer so.
+                continue
+            _refuse_if_active(context, before)
+            _check_schedule(context, after)
+            _change(context, before, after)
+        context.wake.set()
+        return after
 
 
 def put(
@@ -245,6 +249,10 @@ def _check(sync: ReverseEtlSync, connection: Connection) -> None:
     mode = OperationName(sync.operation["mode"])
     offers.check_mode("operation", mode, kind.object_type)
     offers.checked_settings("settings", connection, sync.settings)
+    offer = destinations.offer(connection)
+    conflict = offer.conflict(mode, sync.settings)
+    if conflict is not None:
+        raise BadRequestError(f"settings.{conflict}", error_code="invalid_settings")
     mappings: list[Json] = sync.operation["mappings"]
     if not mappings:
         raise BadRequestError("operation: there are no mappings: name at least one column and its property.")
@@ -258,7 +266,7 @@ def _check(sync: ReverseEtlSync, connection: Connection) -> None:
     most = Counter(targets).most_common(1)
     if most[0][1] > 1:
         raise BadRequestError(f"operation: the property {most[0][0]!r} is mapped more than once.")
-    needs_key = mode in offers.WITH_KEY or destinations.offer(connection).addresses_by_key(sync.settings)
+    needs_key = mode in offers.WITH_KEY or offer.addresses_by_key(sync.settings)
     if needs_key and not _keys(mappings):
         raise BadRequestError(f"operation: to {mode}, mark the mapping of the key with primary_key: true.")
     if kind.object_type.properties is not None:

@@ -234,6 +234,10 @@ def test_partial_settings_that_are_wrong(home: Home, content: Any, field: str) -
         ),
         ({"settings": {"folder": "2026", "file": "x"}}, "settings.file: it is none of its choices"),
         ({"settings": {"a": {"b": 1e999}}}, "settings: "),
+        (
+            {"mode": "update", "destination_connection_id": "endpoint", "settings": {"address": "collection"}},
+            "settings.address: to update, each record needs an address of its own",
+        ),
         ({"orchestration_workflow_id": 7}, "orchestration_workflow_id: "),
     ],
     ids=str,

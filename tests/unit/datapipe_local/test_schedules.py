@@ -18,9 +18,11 @@ from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.materialization import Materializer
 from datapipe_local.engine.schedule import SETTING, Schedule, next_time
 from datapipe_local.engine.stop import Stop
+from datapipe_local.errors import BadRequestError
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import GivenDocument
 from datapipe_local.service import jobs, orchestrations, schedules
+from datapipe_local.service.checks import check_cron
 from datapipe_local.service.context import Context
 from datapipe_local.store.records import JobKind
 from tests.unit.datapipe_local.clocks import SetClock
@@ -332,6 +334,25 @@ def test_times_are_utc() -> None:
     assert next_time("30 6 29 2 *", "2026-03-20T22:15:30.123Z") == "2028-02-29T06:30:00.000Z"
     assert next_time("15 22 * * *", "2026-03-20T22:15:00.000Z") == "2026-03-21T22:15:00.000Z"
     assert next_time("15 22 * * *", "2026-03-20T22:14:59.999Z") == "2026-03-20T22:15:00.000Z"
+
+
+FIELD = st.one_of(
+    st.sampled_from(
+        ["*", "?", "L", "*/7", "1-5", "mon", "sun-tue", "jan", "1#2", "L5", "W", "R", "H", "29", "31", "0"]
+    ),
+    st.text("0123456789*/,-#LWRH?jansu ", max_size=12),
+    st.text(max_size=4),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.lists(FIELD, min_size=5, max_size=5).map(" ".join), st.text()))
+def test_any_text_is_a_schedule_or_refused(text: str) -> None:
+    with suppress(BadRequestError):
+        check_cron("cron_schedule", text)
+        due_at = next_time(text, EVENING)
+        assert due_at > EVENING
+        assert due_at.endswith((":00.000Z", "59.999Z"))
 
 
 CRONS = st.sampled_from([None, HOURLY, "0 2 * * *"])

@@ -17,6 +17,7 @@ from tests.contract.datapipe_local.transform_calls import (
     built,
     create,
     delete,
+    detach,
     ended,
     failure,
     get,
@@ -307,6 +308,33 @@ def test_cycles_are_refused_by_name_on_every_way_to_one(api: Api) -> None:
     assert create(api, "a", "SELECT '{{model.b}}' AS x -- {{model.b}}", publish=True)["parameters"] == []
     assert rows(api, "FROM {{model.b}}") == [{"x": "{{model.b}}"}]
     assert get(api, b)["parameters"] == [{"weld_tag": "model.a", "type": "model_view", "dw_item_id": "models.a"}]
+
+
+def test_what_has_it_built_again(api: Api) -> None:
+    transform = create(api, "t", "SELECT 1 AS x", materialization="table", publish=True, cron_expression="0 * * * *")
+    other = api.post("/orchestrations", {"name": "Other", "cron_schedule": "0 9 * * *"}, status=201)["id"]
+    built(api, transform["id"])
+    assert attach(api, transform["id"], "nightly")["cron_expression"] == "0 * * * *"
+    # A schedule of its own rests, also one that it is given now.
+    given = patch(api, transform["id"], cron_expression="30 * * * *")
+    assert (given["cron_expression"], given["rebuild_trigger"]) == ("30 * * * *", "orchestration")
+    assert attach(api, transform["id"], other)["orchestration_workflow_id"] == other
+    # A view has none, and stays attached.
+    view = publish(api, transform["id"], materialization="view")
+    assert ("cron_expression" in view, view["rebuild_trigger"]) == (False, "orchestration")
+    assert detach(api, transform["id"])["rebuild_trigger"] == "none"
+    # Neither has what is going to be a view, or was not published as a table.
+    patch(api, transform["id"], materialization="table")
+    body = {"cron_expression": "0 * * * *"}
+    assert refused(api, f"/transforms/{transform['id']}", body, "PATCH")["error_code"] == "not_a_published_table"
+    patch(api, transform["id"], publish=True, **body)
+    said = refused(api, f"/transforms/{transform['id']}", {"materialization": "view", "publish": True, **body}, "PATCH")
+    assert said["error_code"] == "not_a_published_table"
+    seen = built(api, transform["id"])
+    assert (seen["materialization"], seen["cron_expression"]) == ("table", "0 * * * *")
+    assert references(api)["model.t"][0] == "materialized_table"
+    # Nothing is taken away from what has nothing.
+    assert patch(api, "view", cron_expression=None)["rebuild_trigger"] == "none"
 
 
 def test_a_name_that_others_need(api: Api) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from datapipe_local.errors import SetupError
+from datapipe_local.errors import BadRequestError, SetupError
 from datapipe_local.ids import derived_id
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document
-from datapipe_local.service import elt_syncs, transforms
+from datapipe_local.service import elt_syncs, publishing, transform_drafts, transforms
 from datapipe_local.service.context import Context
 
 SEED = """\
@@ -86,7 +86,7 @@ def test_everything_is_there(context: Context, seed_file: Path) -> None:
 def test_the_same_seed_again_changes_nothing(context: Context, seed_file: Path) -> None:
     apply(context, seed_file)
     elt_syncs.enable(context, "shop", enabled=False)
-    transforms.publish(context, "numbers", name="figures")
+    publishing.publish(context, "numbers", name="figures")
     before = dump(context)
     assert apply(context, seed_file) == {}
     assert dump(context) == before
@@ -104,6 +104,39 @@ def test_an_entry_that_changed_is_changed(context: Context, seed_file: Path) -> 
     assert stream is not None
     assert stream.origin["file"] == "orders.parquet"
     assert [column.name for column in transforms.columns(context, "numbers")] == ["y"]
+
+
+def test_a_published_table_can_have_a_schedule(context: Context, seed_file: Path) -> None:
+    table = SEED.replace("publish: true", "publish: true, materialization: table")
+    for text, expression in ((table, None), (with_schedule(table), "0 4 * * *"), (table, None)):
+        seed_file.write_text(text)
+        apply(context, seed_file)
+        transform = transforms.get(context, "numbers")
+        assert (transform.cron_expression, transform.rebuild_trigger) == (
+            expression,
+            "none" if expression is None else "schedule",
+        )
+
+
+def with_schedule(text: str) -> str:
+    assert "folder_path: a/b" in text
+    return text.replace("folder_path: a/b", "folder_path: a/b, cron_expression: 0 4 * * *")
+
+
+def test_version_control_changes_what_it_manages(context: Context, seed_file: Path) -> None:
+    seed_file.write_text("transforms_managed_by_version_control: true\n" + SEED)
+    apply(context, seed_file)
+    with pytest.raises(BadRequestError, match="managed by version control"):
+        transform_drafts.update(context, "numbers", {"documentation": "x"})
+    # A seed that does not speak of it changes nothing in it.
+    seed_file.write_text(SEED.replace("SELECT 1 AS x", "SELECT 2 AS y"))
+    apply(context, seed_file)
+    assert [column.name for column in transforms.columns(context, "numbers")] == ["y"]
+    with pytest.raises(BadRequestError, match="managed by version control"):
+        transform_drafts.update(context, "numbers", {"documentation": "x"})
+    seed_file.write_text("transforms_managed_by_version_control: false\n" + SEED)
+    apply(context, seed_file)
+    assert transform_drafts.update(context, "numbers", {"documentation": "x"}).documentation == "x"
 
 
 def test_reverse_etl_writes_to_a_connection_of_the_store(context: Context, seed_file: Path) -> None:
@@ -135,6 +168,7 @@ def changed(old: str, new: str) -> str:
         (changed("name: items", "name: orders"), r"line 15: .*source_streams\[1\]\.name: .*'orders' already"),
         (changed("id: draft", "id: numbers"), r"line 18: transforms\[1\]: 'numbers' stands in the seed twice"),
         (changed("id: numbers", "id: num/bers"), r"line 17: transforms\[0\]\.id: 'num/bers' is no id"),
+        (with_schedule(SEED), r"line 17: transforms\[0\]\.cron_expression: .* is a view, and only a published table"),
         (changed("folder_path: a/b", "folder_path: a//b"), r"line 17: transforms\[0\]\.folder_path: '' is no name"),
         (changed("SELECT 1 AS x", "SELECT nope"), r"line 17: transforms\[0\]: The SQL fails"),
         (changed("SELECT 1 AS x", "SELECT * FROM {{raw.x.y}}"), r"line 17: .*Unknown reference \{\{raw\.x\.y\}\}"),

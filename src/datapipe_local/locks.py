@@ -20,14 +20,24 @@ class Locks:
         self._users: Counter[Hashable] = Counter()
 
     @contextmanager
-    def of(self, thing: Hashable) -> Iterator[None]:
-        """Hold the lock of a thing; it must not be held by this thread already."""
+    def of(self, thing: Hashable, *, wait: bool = True) -> Iterator[bool]:
+        """
+        Hold the lock of a thing; it must not be held by this thread already.
+
+        :param thing: The thing.
+        :param wait: Wait until nobody else holds it.
+        :return: Whether it is held: without waiting, it may not be.
+        """
         with self._guard:
             lock = self._locks.setdefault(thing, threading.Lock())
             self._users[thing] += 1
         try:
-            with lock:
-                yield
+            is_held = lock.acquire(blocking=wait)
+            try:
+                yield is_held
+            finally:
+                if is_held:
+                    lock.release()
         finally:
             with self._guard:
                 self._users[thing] -= 1

@@ -107,37 +107,42 @@ class StreamLoader:
 
     def finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
         """Note what was loaded, or why not."""
+        with self._context.store.transaction():
+            is_owed = jobs.is_owed(self._context, job)
+            if is_owed:
+                self._finish(job, result, error)
+        if not is_owed:
+            # The stream was deleted, and its runs with it: perhaps its table was to go, too.
+            elt_tables.drop_doomed(self._context)
+
+    def _finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
         store, now = self._context.store, self._context.clock.now()
-        with store.transaction():
-            if not jobs.is_owed(self._context, job):
-                # The stream was deleted, and its runs with it.
-                return
-            run = elt_streams.runs(self._context).get(str(job.run_id))
-            is_slice = result is not None and result.is_slice
-            ended = EltStreamRunStatus.CHUNK_COMPLETED if is_slice else EltStreamRunStatus.COMPLETED
-            store.elt_stream_runs.update(
-                run.id,
-                status=EltStreamRunStatus.FAILED if result is None else ended,
-                finished_at=max(now, run.started_at),
-                rows_synced=0 if result is None else result.rows,
-                bytes_synced=0 if result is None else result.size,
-                error_message=error,
-            )
-            stream = elt_streams.get(self._context, run.elt_stream_id)
-            rows_so_far = 0 if result is None else result.rows_so_far
-            # A load in slices that fails begins again; until then it is as if it had not begun.
-            was_undone = result is None and stream.rows_so_far > 0
-            is_loaded = result is not None and (not is_slice or rows_so_far > 0)
-            store.elt_streams.update(
-                stream.id, rows_so_far=rows_so_far, loaded=is_loaded or (stream.loaded and not was_undone)
-            )
-            if run.full_sync_trigger == FullSyncTrigger.USER and not is_loaded:
-                # What was asked for has not happened: it is the next run's.
-                store.elt_streams.update(run.elt_stream_id, full_refresh_requested=True)
-            if is_slice:
-                jobs.go_on(self._context, job)
-            else:
-                jobs.end(self._context, job, failed=result is None)
+        run = elt_streams.runs(self._context).get(str(job.run_id))
+        is_slice = result is not None and result.is_slice
+        ended = EltStreamRunStatus.CHUNK_COMPLETED if is_slice else EltStreamRunStatus.COMPLETED
+        store.elt_stream_runs.update(
+            run.id,
+            status=EltStreamRunStatus.FAILED if result is None else ended,
+            finished_at=max(now, run.started_at),
+            rows_synced=0 if result is None else result.rows,
+            bytes_synced=0 if result is None else result.size,
+            error_message=error,
+        )
+        stream = elt_streams.get(self._context, run.elt_stream_id)
+        rows_so_far = 0 if result is None else result.rows_so_far
+        # A load in slices that fails begins again; until then it is as if it had not begun.
+        was_undone = result is None and stream.rows_so_far > 0
+        is_loaded = result is not None and (not is_slice or rows_so_far > 0)
+        store.elt_streams.update(
+            stream.id, rows_so_far=rows_so_far, loaded=is_loaded or (stream.loaded and not was_undone)
+        )
+        if run.full_sync_trigger == FullSyncTrigger.USER and not is_loaded:
+            # What was asked for has not happened: it is the next run's.
+            store.elt_streams.update(run.elt_stream_id, full_refresh_requested=True)
+        if is_slice:
+            jobs.go_on(self._context, job)
+        else:
+            jobs.end(self._context, job, failed=result is None)
 
     def _load(self, job: Job, stream: EltStream, place: Place, reading: Reading) -> Loaded | None:
         slice_rows: int | None = self._context.store.setting(SLICE_SETTING, None)

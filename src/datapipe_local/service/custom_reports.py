@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportErrorCode
 from datapipe_local.errors import BadRequestError, NotFoundError, RunError
-from datapipe_local.ids import new_id
+from datapipe_local.ids import derived_id, new_id
 from datapipe_local.names import snake_case
 from datapipe_local.service import connections, elt_streams, elt_syncs, readings, references
 from datapipe_local.service.checks import check_name, check_text
@@ -107,7 +107,7 @@ def put(
         if add_as_source_stream:
             elt_streams.put(
                 context,
-                new_id(),
+                derived_id("elt_stream", report_id),
                 elt_sync_id=elt_sync_id,
                 name=source_stream_name,
                 origin=readings.report_origin(report_id),

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def held(context: Context, place: Place) -> AbstractContextManager[None]:
-    """Hold a table, so that nobody else loads or drops it."""
-    return context.loading.of((place.schema.lower(), place.name.lower()))
+def held(context: Context, place: Place, *, wait: bool = True) -> AbstractContextManager[bool]:
+    """Hold a table, so that nobody else loads or drops it; without waiting, it may not be held."""
+    return context.loading.of((place.schema.lower(), place.name.lower()), wait=wait)
 
 
 def note(context: Context, sync_id: str, place: Place) -> None:
@@ -41,11 +41,16 @@ def doom(context: Context, sync_id: str) -> None:
 
 
 def drop_doomed(context: Context) -> None:
-    """Drop what was promised to go: now, or, if the service is stopping, at its next start."""
+    """
+    Drop what was promised to go.
+
+    What is being loaded is passed over: whoever loads it calls this afterwards. What can't be dropped because the
+    service is stopping is dropped at its next start.
+    """
     for row in context.store.database.rows("SELECT schema_name, name FROM doomed_tables"):
         place = Place(row["schema_name"], row["name"])
-        with held(context, place):
-            if _is_doomed(context, place):
+        with held(context, place, wait=False) as is_held:
+            if is_held and _is_doomed(context, place):
                 try:
                     _drop(context, place)
                 except WarehouseError as error:

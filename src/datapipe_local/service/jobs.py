@@ -78,7 +78,6 @@ def is_owed(context: Context, job: Job) -> bool:
     """Tell whether a job is still to be done: what it was for may have been deleted while it was going on."""
     return bool(
         context.store.database.value(
-            # A number can be given again, once its job is gone.
             "SELECT 1 FROM jobs WHERE seq = ? AND kind = ? AND subject_id = ? AND due_at = ? AND run_id IS ?",
             job.seq,
             job.kind,
@@ -90,16 +89,8 @@ def is_owed(context: Context, job: Job) -> bool:
 
 
 def withdraw(context: Context, kind: JobKind, subject_id: str) -> None:
-    """Owe nothing any more on something that is deleted, in no orchestration run either."""
+    """Owe nothing any more on something that is deleted. Orchestration runs see for themselves that it is gone."""
     context.store.database.run("DELETE FROM jobs WHERE kind = ? AND subject_id = ?", kind, subject_id)
-    context.store.database.run(
-        "UPDATE orchestration_items SET state = ? WHERE job_kind = ? AND subject_id = ? AND state IN (?, ?)",
-        ItemState.CANCELED,
-        kind,
-        subject_id,
-        ItemState.WAITING,
-        ItemState.GOING,
-    )
 
 
 def go_on(context: Context, job: Job) -> None:

@@ -72,22 +72,22 @@ def test_slices_follow_one_another_by_themselves(folder: Path) -> None:
         api.refused("POST", "/elt_streams/big/request_run", 409)
         api.post("/elt_streams/big/request_full_refresh", status=204)
         # Of the source as it was.
-        (folder / "big.csv").write_text("id,name\n1,other\n")
+        (folder / "big.csv").write_text("id,name\n" + "1,other\n" * (SLICE + 1))
         runs = wait_for_the_whole(api)
         check_whole(runs)
         assert runs[0] == first
         assert {run["trigger"] for run in service.journal_runs("big")} == {"request", "continuation"}
         latest = api.get("/elt_syncs/shop/status")["source_streams"][0]["latest_sync"]
         assert (latest["status"], latest["full_sync_trigger"]) == ("COMPLETED", "INITIAL_SYNC")
-        # What was asked for meanwhile is the next run's, which is no first load.
+        # What was asked for meanwhile is the next run's, which is no first load: it takes more than a slice at once.
         run = api.run_stream("big")
-        assert (run.status, run.rows_synced) == ("COMPLETED", 1)
+        assert (run.status, run.rows_synced) == ("COMPLETED", SLICE + 1)
         latest = api.get("/elt_syncs/shop/status")["source_streams"][0]["latest_sync"]
         assert latest["full_sync_trigger"] == "USER"
         assert api.run_stream("small").status == "COMPLETED"
         assert len(runs_of(api, "small")) == 1
         service.stop()
-        assert tables_in(service) == {"shop.big": 1, "shop.small": 2}
+        assert tables_in(service) == {"shop.big": SLICE + 1, "shop.small": 2}
         assert "Traceback" not in service.log
 
 

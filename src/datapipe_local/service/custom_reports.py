@@ -165,11 +165,13 @@ def _sync(context: Context, sync_id: str) -> EltSync:
 
 
 def _checked_name(name: str) -> str:
+    derived = snake_case(name)
     try:
         check_text("name", name)
+        if derived:
+            check_name("name", derived)
     except BadRequestError as error:
         raise _RefusedError(CustomReportErrorCode.UNKNOWN, error.message) from error
-    derived = snake_case(name)
     if not derived or len(name) > _LONGEST_NAME:
         raise _RefusedError(
             CustomReportErrorCode.UNKNOWN,

@@ -129,7 +129,7 @@ def test_names_are_free(api: Api) -> None:
     ]
     assert report(api, one, "2nd \u00c9t\u00e9 " + "x" * 100).source_stream_name == "n_2nd_ete_" + "x" * 53
     assert report(api, one, "Big deal", sync="other").source_stream_name == "big_deal"
-    for name in ("", "!", "\u65e5\u672c", "x" * 10_000, "a\0b"):
+    for name in ("", "!", "\u65e5\u672c", "x" * 10_000, "a\0b", "Information Schema"):
         error = report(api, one, name).error
         assert error is not None
         assert error.error_code == "unknown"

@@ -156,7 +156,11 @@ class Seeding:
             entry.model_dump(exclude=own),
             digest_of=entry.model_dump(mode="json", exclude=own),
         )
-        source = SOURCES[connections.get(self._context, entry.connection_id).integration_id]
+        connection = self._context.store.connections.get(entry.connection_id)
+        if connection is None:
+            # Somebody has deleted the sync, and then it, since they were applied; that is left alone, too.
+            return
+        source = SOURCES[connection.integration_id]
         for index, stream in enumerate(entry.source_streams):
             place = (*location, "source_streams", index)
             origin = self._validated(source.origin, stream.model_extra or {}, place)

@@ -133,6 +133,18 @@ def test_a_connection_that_is_used_is_not(api: Api) -> None:
     assert len(api.all_pages("/connections")) == 4
 
 
+def test_what_was_deleted_stays_deleted_when_the_seed_is_applied_again(api: Api, controlled: LocalService) -> None:
+    for number in range(7):
+        assert api.client.delete(f"/elt_syncs/shop{number}").status_code == 204
+    for connection in ("files", "http"):
+        assert api.client.delete(f"/connections/{connection}").status_code == 204
+    controlled.stop()
+    controlled.init()
+    controlled.start()
+    assert [one["id"] for one in api.all_pages("/connections")] == ["webhook", "jsonl"]
+    assert api.all_pages("/elt_syncs") == []
+
+
 def test_a_bridge_is_as_clients_read_it(api: Api, controlled: LocalService) -> None:
     body = api.post("/connection_bridges", BRIDGE, status=201)
     bridge = CreatedConnectionBridge.model_validate(body)

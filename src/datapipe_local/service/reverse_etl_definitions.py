@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from datapipe_local.service.reverse_etl_sources import Source
 
 _LONGEST_NAME = 300
+#: What the interface has in the place of an id.
+_RESERVED = frozenset({"available_operations", "destination_schema", "object_types", "settings_schema"})
 
 
 def create(
@@ -137,6 +139,8 @@ def put(
     :raises NotFoundError: the source, the connection or the orchestration does not exist.
     """
     check_id("id", sync_id)
+    if sync_id in _RESERVED:
+        raise BadRequestError(f"id: {sync_id!r} is the name of a list of the interface: choose another.")
     source = reverse_etl_sources.find(context, source_id)
     connection = connections.get(context, destination_connection_id)
     offers.check_destination("destination_connection_id", connection)

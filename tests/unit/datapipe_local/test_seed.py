@@ -176,6 +176,10 @@ def changed(old: str, new: str) -> str:
         (changed("minimum_duration: 1", "minimum_duration: 1, scheduling_delay: 2"), r"line 1: .*second time"),
         (SEED + "surprise: 1\n", r"line 19: surprise: "),
         (SEED + REVERSE.replace("CONNECTION", "data"), r"line 22: .*destination_connection_id: .*no destination"),
+        (
+            SEED + TO_FILES.replace("id: out", "id: object_types"),
+            r"line 20: .*id: 'object_types' is the name of a list",
+        ),
         (SEED + TO_FILES + "    settings: {nope: 1}\n", r"line 20: .*settings\.nope: there is no such setting"),
         (SEED + TO_FILES.replace(", primary_key: true", ""), r"operation: to upsert, mark"),
         ("- just\n- a list\n", "line 1: a seed is a mapping"),

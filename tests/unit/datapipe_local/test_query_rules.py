@@ -108,9 +108,9 @@ def test_a_file_that_is_named_like_a_table(ours: Warehouse, tmp_path: Path, monk
     ours.check_query("FROM shop.csv")
 
 
-def test_variables_of_this_program_are_no_tables(ours: Warehouse) -> None:
-    numbers = [1, 2]
-    ours.check_query("FROM numbers")
-    with pytest.raises(WarehouseError, match="numbers does not exist"):
-        ours.columns("FROM numbers")
-    assert numbers
+@pytest.mark.parametrize("name", ["query", "cursor", "self", "json"])
+def test_variables_of_this_program_are_no_tables(ours: Warehouse, name: str) -> None:
+    ours.check_query(f"FROM {name}")
+    # These are names that are known where the query is executed.
+    with pytest.raises(WarehouseError, match=f"{name} does not exist"):
+        ours.columns(f"FROM {name}")

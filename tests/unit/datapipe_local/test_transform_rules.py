@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -211,6 +212,35 @@ def test_what_a_killed_process_has_left_of_a_deletion(context: Context, monkeypa
     assert context.warehouse.count(Place("models", "a")) == 1
     with pytest.raises(WarehouseError, match="does not exist"):
         context.warehouse.count(Place("models", "b"))
+
+
+def test_one_is_published_after_the_other(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    for transform_id in ("one", "other"):
+        put(context, "place", f"SELECT '{transform_id}' AS x", transform_id=transform_id)
+    refusals: list[BadRequestError] = []
+
+    def publish_other() -> None:
+        try:
+            publishing.publish(context, "other")
+        except BadRequestError as error:
+            refusals.append(error)
+
+    create_view = context.warehouse.create_view
+    meanwhile = threading.Thread(target=publish_other)
+
+    def slowly(*arguments: Any, **named: Any) -> None:
+        if not meanwhile.ident:
+            meanwhile.start()
+            # It would be over by then, if it did not wait.
+            meanwhile.join(0.3)
+        create_view(*arguments, **named)
+
+    monkeypatch.setattr(context.warehouse, "create_view", slowly)
+    publishing.publish(context, "one")
+    meanwhile.join()
+    assert [error.error_code for error in refusals] == ["name_taken"]
+    with context.warehouse.cursor() as cursor:
+        assert cursor.execute("FROM models.place").fetchall() == [("one",)]
 
 
 class KilledError(BaseException):

@@ -471,6 +471,28 @@ def test_tables_are_what_the_source_offers(api: Api) -> None:
     assert [one["name"] for one in offered] == ["events", "raw"]
 
 
+def test_a_table_becomes_a_stream_without_a_seed(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
+    """From a bridge to rows, by the interface alone; with columns that are left out and hashed."""
+    bridge = {"redirect_uri": "https://app.example.com/", "integration_id": "webhook", "label": "Fresh"}
+    url = api.post("/connection_bridges", bridge, status=201)["authorize_url"]
+    target = httpx.post(url, data={"authentication.method": "none", "tables.0.name": "clicks"}).headers["location"]
+    connection_id = httpx.URL(target).params["connection_id"]
+    push(sender, f"/webhooks/{connection_id}/clicks", {"id": 1, "secret": "canary", "mail": "a@example.com"})
+    sync = {"connection_id": connection_id, "destination_schema_name": "fresh", "sync_interval": "0 0 1 1 *"}
+    sync_id = api.post("/elt_syncs", sync, status=201)["id"]
+    wanted = {"name": "clicks", "excluded_columns": ["secret"], "hashed_columns": ["mail"]}
+    added = api.post(f"/elt_syncs/{sync_id}/source_streams", {"source_streams": [wanted]}, status=201)
+    stream_id = added["source_streams"][0]["id"]
+    assert api.run_stream(stream_id).rows_synced == 1
+    controlled.stop()
+    try:
+        with duckdb.connect(str(controlled.warehouse), read_only=True) as warehouse:
+            (row,) = warehouse.sql("FROM fresh.clicks").fetchall()
+    finally:
+        controlled.start()
+    assert row == (1, hashlib.sha256(b"a@example.com").hexdigest())
+
+
 def test_a_table_that_has_gone_fails_its_stream_alone(api: Api) -> None:
     body = {
         "redirect_uri": "https://app.example.com/",

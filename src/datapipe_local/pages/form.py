@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datapipe_local.pages.fields import Field
 
 _MISSING = object()
+_PASSWORD_IN_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*:[^/?#]*@")
 # A browser ends the lines of a longer text so.
 _BREAKS = "\r\n"
 
@@ -55,7 +56,7 @@ def shown(fields: Sequence[Field], settings: Json) -> dict[str, str]:
     given: dict[str, str] = {}
     for field in fields:
         value = settings.get(_key(field), field.default)
-        if field.kind == Kind.HIDDEN or value is None:
+        if field.kind == Kind.HIDDEN or value is None or _holds_password(value):
             continue
         if field.kind == Kind.GROUP:
             given |= shown(field.fields, value)
@@ -70,6 +71,10 @@ def shown(fields: Sequence[Field], settings: Json) -> dict[str, str]:
         else:
             given[field.name] = written(value)
     return given
+
+
+def _holds_password(value: Any) -> bool:
+    return isinstance(value, str) and bool(_PASSWORD_IN_URL.match(value))
 
 
 def rows_of(field: Field, given: Mapping[str, str]) -> list[int]:

@@ -35,7 +35,11 @@ _LARGEST_FORM = 1 << 18
 _MOST_FIELDS = 2_000
 _NEW_ONE = "Go back to where you came from and ask for a new one."
 _CLOSED = {
-    Standing.USED: (410, "This link was used already", f"The connection stands. To change it: {_NEW_ONE.lower()}"),
+    Standing.USED: (
+        410,
+        "This link was used already",
+        f"A connection was made or changed with it. To change it again: {_NEW_ONE.lower()}",
+    ),
     Standing.EXPIRED: (410, "This link has expired", f"It could be used for a day. {_NEW_ONE}"),
     Standing.UNKNOWN: (404, "There is no such link", "See to it that the whole address was copied."),
 }

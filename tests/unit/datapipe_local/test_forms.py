@@ -81,6 +81,12 @@ def test_settings_stand_in_the_form_but_for_secrets(tables: list[dict[str, str]]
     assert found.settings == {"authentication": basic | {"password": "new"}, "tables": tables}
 
 
+def test_a_password_in_an_address_is_a_secret() -> None:
+    fields = fields_of(settings_schema(known()["http"].settings))
+    assert shown(fields, {"url": "https://ann:s3cret@example.com/x"}) == {}
+    assert shown(fields, {"url": "https://example.com:8443/a:b@c"}) == {"url": "https://example.com:8443/a:b@c"}
+
+
 @given(TABLES, st.lists(st.integers(0, 99), min_size=5, max_size=5, unique=True))
 def test_empty_rows_do_not_count(tables: list[dict[str, str]], numbers: list[int]) -> None:
     places = sorted(numbers)

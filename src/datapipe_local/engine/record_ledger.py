@@ -111,15 +111,16 @@ class Ledger:
 
         :param present: The ids of the records that the source has.
         """
-        after = ""
+        # The empty text is a key, too.
+        after, compare = "", ">="
         while rows := self._store.database.rows(
-            "SELECT record_id, state, digest, identity, present FROM reverse_etl_records"
-            " WHERE sync_id = ? AND record_id > ? ORDER BY record_id LIMIT ?",
+            "SELECT record_id, state, digest, identity, present FROM reverse_etl_records"  # noqa: S608 - as above
+            f" WHERE sync_id = ? AND record_id {compare} ? ORDER BY record_id LIMIT ?",
             self._sync_id,
             after,
             _AT_A_TIME,
         ):
-            after = rows[-1]["record_id"]
+            after, compare = rows[-1]["record_id"], ">"
             left = [row for row in rows if row["state"] != RecordState.DELETED and row["record_id"] not in present]
             with self._store.transaction():
                 self._forget([row["record_id"] for row in left if not row["present"]])

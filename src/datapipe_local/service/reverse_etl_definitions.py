@@ -183,9 +183,11 @@ def _change(context: Context, before: ReverseEtlSync, after: ReverseEtlSync) -> 
         keys = {each["destination_property_id"] for each in sync.operation["mappings"] if each.get("primary_key")}
         return sync.destination_connection_id, sync.object_type_id, sync.settings, keys
 
+    database = context.store.database
     if target(before) != target(after):
-        database = context.store.database
         database.run("DELETE FROM reverse_etl_records WHERE sync_id = ?", after.id)
+    if target(before) != target(after) or before.operation["mode"] != after.operation["mode"]:
+        # Only a seed changes one with a run that is not over. How far that got was told of another way to write.
         database.run(
             "UPDATE reverse_etl_sync_runs SET checkpoint = NULL WHERE reverse_etl_sync_id = ? AND finished_at IS NULL",
             after.id,

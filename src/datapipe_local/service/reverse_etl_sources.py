@@ -45,7 +45,7 @@ class Source:
     def obstacle(self) -> str:
         """What is wrong with one that is not in the warehouse, and what to do."""
         if not self.owner_id:
-            return "was deleted: have the sync read another"
+            return "was deleted: make a sync for another one"
         if self.type == SourceType.RAW_VIEW:
             return "is not in the warehouse: run its stream first"
         if self.is_published:

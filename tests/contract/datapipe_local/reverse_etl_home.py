@@ -34,7 +34,7 @@ CONTACTS = {
 
 def seed(folder: Path, url: str) -> Json:
     (folder / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n3,Cyd\n")
-    streams = [{"id": name, "name": name, "file": "people.csv"} for name in ("people", "never")]
+    streams = [{"id": name, "name": name, "file": "people.csv"} for name in ("people", "never", "spare")]
     return {
         "connections": [
             {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},

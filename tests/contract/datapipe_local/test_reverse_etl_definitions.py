@@ -376,6 +376,44 @@ def test_a_source_that_is_deleted_makes_no_runs(home: Home) -> None:
     assert "was deleted" in said["message"]
     assert home.api.get(f"{SYNCS}/{sync_id}")["source_id"] == created["id"]
     assert home.api.refused("POST", SYNCS, 400, json=body(source_id=created["id"]))["message"].startswith("source_id: ")
+    home.api.run_stream("spare")
+    sync_id = home.create(source_id="raw.shop.spare")
+    assert home.api.client.delete("/elt_streams/spare").status_code == 204
+    said = home.api.refused("POST", f"{SYNCS}/{sync_id}/request_run", 400)
+    assert "the raw view 'shop.spare', was deleted" in said["message"]
+
+
+def test_many_at_once_are_all_answered(home: Home) -> None:
+    sync_ids = [home.create(object_type_id="busy") for _ in range(2)]
+    content = {name: body()[name] for name in ("object_type_id", "operation", "sync_interval")}
+    content["object_type_id"] = "busy"
+    asked: list[tuple[str, str, Json | None]] = [
+        ("POST", "/activate", None),
+        ("POST", "/request_run", None),
+        ("POST", "/deactivate", None),
+        ("POST", "", content),
+        ("GET", "", None),
+        ("POST", "/activate", None),
+        ("POST", "/request_run", None),
+        ("DELETE", "", None),
+    ]
+    statuses: list[int] = []
+
+    def ask(number: int) -> None:
+        # Each begins elsewhere; whoever deletes comes last.
+        for step in range(40):
+            method, path, sent = asked[(step + number) % (len(asked) - (step < 35))]
+            url = f"{SYNCS}/{sync_ids[number % 2]}{path}"
+            statuses.append(home.api.client.request(method, url, json=sent).status_code)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(statuses) == 240
+    assert set(statuses) <= {200, 204, 400, 404, 409}
+    assert {200, 204, 400} <= set(statuses)
 
 
 @pytest.mark.parametrize(

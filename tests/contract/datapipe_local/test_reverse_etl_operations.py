@@ -173,6 +173,30 @@ def test_keys_that_no_address_can_have_are_refused(home: Home, endpoint: Collect
     assert endpoint.calls == [("PATCH", "/people/a/b?c")]
 
 
+def test_keys_of_all_kinds(home: Home, endpoint: Collection) -> None:
+    keys = ["", "a\nb", "❤", "x" * 10_000, "'; DROP TABLE reverse_etl_records; --", "a|b"]
+    listed = ", ".join("'" + key.replace("'", "''") + "'" for key in keys)
+    created = home.api.post(
+        "/transforms", {"name": "keys", "sql_template": f"SELECT unnest([{listed}]) AS id", "publish": True}, status=201
+    )
+    mappings = [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}]
+    to = {"mode": "mirror", "mappings": mappings, "source_id": created["id"], "object_type_id": "keys"}
+    to_file, to_endpoint = home.create(**to), home.create(**to, destination_connection_id="endpoint")
+    assert home.run(to_file) == (6, 6, 6, 6, 0)
+    assert {line["id"] for line in home.lines("keys.jsonl")} == set(keys)
+    endpoint.reset()
+    endpoint.refuses = lambda method, key: 422
+    assert home.run(to_endpoint) == (6, 6, 6, 0, 6)
+    assert home.failures(to_endpoint).keys() == set(keys)
+    retry = f"/reverse_etl_failed_records/retry?reverse_etl_sync_id={to_endpoint}"
+    home.api.post(retry, {"record_ids": keys[:5]}, status=204)
+    assert list(home.failures(to_endpoint)) == ["a|b"]
+    # All of them go.
+    home.api.client.patch(f"/transforms/{created['id']}", json={"sql_template": "SELECT 'z' AS id", "publish": True})
+    assert home.run(to_file) == (1, 1, 7, 7, 0)
+    assert home.lines("keys.jsonl") == [{"id": "z"}]
+
+
 def test_another_target_is_sent_everything_anew(home: Home) -> None:
     home.load({1: "Ada", 2: "Bob"})
     sync_id = home.create(object_type_id="moved")

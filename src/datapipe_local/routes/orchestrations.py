@@ -3,9 +3,9 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
+from pydantic import Field
 
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationCreateRequest, OrchestrationUpdateRequest
-from airflow_provider_datapipe.api.models.rules import Omissible
 from datapipe_local.dto.common import PageDto
 from datapipe_local.dto.orchestrations import OrchestrationDto, OrchestrationRunDto
 from datapipe_local.routes.answers import orchestrations as answers
@@ -16,16 +16,23 @@ from datapipe_local.service import orchestrations
 router = APIRouter(tags=["orchestrations"])
 
 
-class NewOrchestration(OrchestrationCreateRequest):
-    """A name and a schedule. What is wrong with the schedule the service says, as it does everywhere."""
+Name = Annotated[str, Field(min_length=1, max_length=orchestrations.LONGEST_NAME)]
+#: May be left out, and then is None; it can't be given as null, which the document says, too.
+_OMISSIBLE: Any = Field(default_factory=lambda: None)
 
+
+class NewOrchestration(OrchestrationCreateRequest):
+    """``OrchestrationCreateRequestDto``: a name, and a schedule, which the service checks."""
+
+    name: Name
     cron_schedule: str
 
 
 class ChangedOrchestration(OrchestrationUpdateRequest):
-    """What is left out stays as it is."""
+    """``OrchestrationUpdateRequestDto``: what is left out stays as it is."""
 
-    cron_schedule: Omissible[str] = None
+    name: Name = _OMISSIBLE
+    cron_schedule: str = _OMISSIBLE
 
 
 @router.get("/orchestrations", **answering(PageDto[OrchestrationDto]))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datapipe_local.clock import Timestamp
     from datapipe_local.service.context import Context
 
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
 #: Control characters, halves of characters, ends of lines and paragraphs.
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
@@ -204,7 +204,7 @@ def _add_run(context: Context, orchestration_id: str, due_at: Timestamp) -> Orch
 
 def _check_name(name: str) -> None:
     # People read it, in lists that are sorted by it.
-    if not name.strip() or len(name) > _LONGEST_NAME or any(unicodedata.category(sign) in _NO_TEXT for sign in name):
+    if not name.strip() or len(name) > LONGEST_NAME or any(unicodedata.category(sign) in _NO_TEXT for sign in name):
         raise BadRequestError(
-            f"name: {name[:100]!r} is no name: give one line of text, of {_LONGEST_NAME} characters at the most."
+            f"name: {name[:100]!r} is no name: give one line of text, of {LONGEST_NAME} characters at the most."
         )

@@ -88,7 +88,9 @@ def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], 
     :raises WarehouseError: DuckDB refuses it, or it fails.
     """
     with _opened(warehouse, tables, file) as connection:
-        connection.execute(f"CREATE TABLE {_OUT}.main.{RESULT} AS {_one(query)}")
+        # Watched anew: what was broken off in the meantime does not begin.
+        with warehouse.watched(connection.cursor()) as cursor:
+            cursor.execute(f"CREATE TABLE {_OUT}.main.{RESULT} AS {_one(query)}")
         connection.execute(f"DETACH {_OUT}")
 
 

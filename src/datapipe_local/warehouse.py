@@ -102,7 +102,11 @@ class Warehouse:
             raise SetupError(f"Cannot open the warehouse {path}: {one_line(error)}") from error
         #: A folder for what is needed on the way.
         self.scratch = scratch
-        self._busy: set[duckdb.DuckDBPyConnection] = set()
+        #: What is executing, and for which work.
+        self._busy: dict[duckdb.DuckDBPyConnection, int | None] = {}
+        self._working: set[int] = set()
+        self._broken_off: set[int] = set()
+        self._local = threading.local()
         self._guard = threading.Lock()
         self._schemas = threading.Lock()
         self._closing = False
@@ -117,6 +121,33 @@ class Warehouse:
             self._closing = True
             for cursor in self._busy:
                 cursor.interrupt()
+
+    @contextmanager
+    def working_on(self, work: int) -> Iterator[None]:
+        """
+        Have :meth:`break_off` end what this thread does in the block.
+
+        :param work: What it is, by a number that nothing else has.
+        """
+        with self._guard:
+            self._working.add(work)
+        self._local.work = work
+        try:
+            yield
+        finally:
+            self._local.work = None
+            with self._guard:
+                self._working.discard(work)
+                self._broken_off.discard(work)
+
+    def break_off(self, work: int) -> None:
+        """Break off what a work is executing, and what it is yet to execute: both raise :class:`WarehouseError`."""
+        with self._guard:
+            if work in self._working:
+                self._broken_off.add(work)
+            for connection, owner in self._busy.items():
+                if owner == work:
+                    connection.interrupt()
 
     def resume(self) -> None:
         """Take statements again, after :meth:`interrupt`."""
@@ -290,17 +321,20 @@ class Warehouse:
 
         :raises WarehouseError: for whatever DuckDB refuses in the block.
         """
+        owner: int | None = getattr(self._local, "work", None)
         try:
             with self._guard:
                 if self._closing:
                     raise WarehouseError("The service is stopping.")
-                self._busy.add(connection)
+                if owner in self._broken_off:
+                    raise WarehouseError("It is not wanted any more.")
+                self._busy[connection] = owner
             yield connection
         except duckdb.Error as error:
             raise WarehouseError(one_line(error)) from error
         finally:
             with self._guard:
-                self._busy.discard(connection)
+                self._busy.pop(connection, None)
             connection.close()
 
 

@@ -86,6 +86,20 @@ class StreamLoader:
         :raises RunError: its data cannot be had or read.
         """
         stop.check()
+        with self._context.warehouse.working_on(job.seq):
+            return self._work(job)
+
+    def finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
+        """Note what was loaded, or why not."""
+        with self._context.store.transaction():
+            is_owed = jobs.is_owed(self._context, job)
+            if is_owed:
+                self._finish(job, result, error)
+        if not is_owed:
+            # The stream was deleted, and its runs with it: perhaps its table was to go, too.
+            elt_tables.drop_doomed(self._context)
+
+    def _work(self, job: Job) -> Loaded | None:
         outcome = self._context.script.outcome(job.subject_id, job.key)
         if outcome.error is not None:
             raise RunError(outcome.error)
@@ -104,16 +118,6 @@ class StreamLoader:
                 return self._load(job, stream, place, reading)
             except WarehouseError as error:
                 raise RunError(_reason(reading, place, error)) from error
-
-    def finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
-        """Note what was loaded, or why not."""
-        with self._context.store.transaction():
-            is_owed = jobs.is_owed(self._context, job)
-            if is_owed:
-                self._finish(job, result, error)
-        if not is_owed:
-            # The stream was deleted, and its runs with it: perhaps its table was to go, too.
-            elt_tables.drop_doomed(self._context)
 
     def _finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
         store, now = self._context.store, self._context.clock.now()

@@ -136,8 +136,10 @@ def delete(context: Context, stream_id: str) -> None:
     """
     with context.store.transaction():
         get(context, stream_id)
-        jobs.withdraw(context, JobKind.ELT_STREAM_RUN, stream_id)
+        owed = jobs.withdraw(context, JobKind.ELT_STREAM_RUN, stream_id)
         context.store.database.run("DELETE FROM elt_streams WHERE id = ?", stream_id)
+    if owed is not None:
+        context.warehouse.break_off(owed.seq)
     context.wake.set()
 
 

@@ -164,11 +164,13 @@ def delete(context: Context, sync_id: str, *, with_tables: bool) -> None:
     """
     with context.store.transaction():
         get(context, sync_id)
-        for stream in streams(context, sync_id):
-            jobs.withdraw(context, JobKind.ELT_STREAM_RUN, stream.id)
+        owed = [jobs.withdraw(context, JobKind.ELT_STREAM_RUN, stream.id) for stream in streams(context, sync_id)]
         if with_tables:
             elt_tables.doom(context, sync_id)
         context.store.database.run("DELETE FROM elt_syncs WHERE id = ?", sync_id)
+    for job in owed:
+        if job is not None:
+            context.warehouse.break_off(job.seq)
     context.wake.set()
     elt_tables.drop_doomed(context)
 

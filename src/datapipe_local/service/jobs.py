@@ -88,9 +88,16 @@ def is_owed(context: Context, job: Job) -> bool:
     )
 
 
-def withdraw(context: Context, kind: JobKind, subject_id: str) -> None:
-    """Owe nothing any more on something that is deleted. Orchestration runs see for themselves that it is gone."""
-    context.store.database.run("DELETE FROM jobs WHERE kind = ? AND subject_id = ?", kind, subject_id)
+def withdraw(context: Context, kind: JobKind, subject_id: str) -> Job | None:
+    """
+    Owe nothing any more on something that is deleted. Orchestration runs see for themselves that it is gone.
+
+    :return: What was owed: once that is committed, the warehouse can break it off.
+    """
+    job = get(context, kind, subject_id)
+    if job is not None:
+        context.store.database.run("DELETE FROM jobs WHERE seq = ?", job.seq)
+    return job
 
 
 def go_on(context: Context, job: Job) -> None:

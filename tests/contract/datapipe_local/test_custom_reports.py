@@ -198,6 +198,30 @@ def test_a_query_reaches_nothing_else(api: Api, folder: Path, query: str) -> Non
     assert "report" not in streams(api)
 
 
+def test_a_query_that_does_not_end_is_broken_off_with_its_stream(service: LocalService, api: Api) -> None:
+    endless = "SELECT count(*) AS n FROM range(1000000000000000) WHERE random() < 2"
+    # As many as are done at a time.
+    made = [report(api, endless, f"Endless {letter}").source_stream_name for letter in "abcdefgh"]
+    ids = streams(api)
+    urls = [api.post(f"/elt_streams/{ids[str(name)]}/request_run")["status_url"] for name in made]
+    for url in urls:
+        api.until(url, lambda run: run["status"] == "RUNNING")
+    sync = api.get("/elt_syncs/other")["source_streams"][0]["id"]
+    waiting = api.post(f"/elt_streams/{sync}/request_run")["status_url"]
+    assert api.client.delete(f"/elt_streams/{ids[str(made[0])]}").status_code == 204
+    assert api.ended(waiting)["status"] == "COMPLETED"
+    assert api.client.delete("/elt_syncs/shop").status_code == 204
+    # Stopping does not wait for such a query either: it is carried on by the next process, or is gone.
+    sync = api.get("/elt_syncs/other")["id"]
+    name = report(api, endless, "Endless", sync=sync).source_stream_name
+    url = api.post(f"/elt_streams/{streams(api, sync)[str(name)]}/request_run")["status_url"]
+    run = api.until(url, lambda run: run["status"] == "RUNNING")
+    assert service.stop() == 0
+    assert "could not be broken off" not in service.log
+    service.start()
+    assert api.first(url) == run
+
+
 def test_what_is_no_request_is_refused(api: Api) -> None:
     one = {"elt_sync_id": "shop", "name": "x", "query": "SELECT 1 AS one"}
     for body, named in (

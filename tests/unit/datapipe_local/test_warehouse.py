@@ -129,3 +129,39 @@ def test_the_file_is_plain_duckdb(tmp_path: Path, warehouse: Warehouse) -> None:
     warehouse.close()
     with duckdb.connect(str(tmp_path / "warehouse.duckdb"), read_only=True) as connection:
         assert connection.execute("SELECT x FROM models.thing").fetchall() == [(7,)]
+
+
+def test_what_is_not_wanted_any_more_is_broken_off_alone(warehouse: Warehouse) -> None:
+    begun, ended = threading.Event(), threading.Event()
+    told: list[str] = []
+
+    def count_for_ever() -> None:
+        with warehouse.working_on(1):
+            try:
+                with warehouse.cursor() as cursor:
+                    begun.set()
+                    cursor.execute("SELECT count(*) FROM range(1_000_000_000_000_000) WHERE random() < 2")
+            except WarehouseError as error:
+                told.append(str(error))
+            # What it still has to come does not begin.
+            with pytest.raises(WarehouseError, match="not wanted"), warehouse.cursor():
+                pass
+        # The thread's next work is another's.
+        with warehouse.working_on(3):
+            assert warehouse.columns("SELECT 1 AS x")
+        ended.set()
+
+    thread = threading.Thread(target=count_for_ever)
+    thread.start()
+    assert begun.wait(5)
+    # Of another work, and of none.
+    warehouse.break_off(2)
+    with warehouse.working_on(2):
+        assert warehouse.columns("SELECT 1 AS x")
+    assert not ended.is_set()
+    while not ended.is_set():
+        # An interruption that comes before the statement has begun is lost to it.
+        warehouse.break_off(1)
+        ended.wait(0.01)
+    thread.join(5)
+    assert told

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from datapipe_local.clock import later
 from datapipe_local.engine import orchestration
 from datapipe_local.engine.schedule import Schedule
 from datapipe_local.engine.stop import Stop, StoppedError
@@ -16,6 +17,7 @@ from datapipe_local.errors import RunError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from datapipe_local.clock import Timestamp
     from datapipe_local.service.context import Context
     from datapipe_local.store.records import Job
 
@@ -103,7 +105,7 @@ class Engine:
     def _step(self, stop: Stop) -> float:
         """Begin what is due and tell for how many seconds there is nothing more to do."""
         jobs, clock = self._context.store.jobs, self._context.clock
-        next_fire = None if self._schedule is None else self._schedule.fire()
+        next_fire = self._fire()
         until = orchestration.advance(self._context)
         # One moment for the whole step: what came due between two of them would be neither due nor waited for.
         now = clock.now()
@@ -121,6 +123,15 @@ class Engine:
         next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", now)
         waits = [clock.seconds_until(moment) for moment in (next_fire, until, next_due) if moment is not None]
         return max(0.0, min([*waits, _LONGEST_SLEEP]))
+
+    def _fire(self) -> Timestamp | None:
+        if self._schedule is None:
+            return None
+        try:
+            return self._schedule.fire()
+        except Exception:  # what is wrong with a schedule must not keep what was asked for from being done
+            log.exception("What is due by its schedule could not begin")
+            return later(self._context.clock.now(), _SECONDS_AFTER_A_DEFECT)
 
     def _begin(self, job: Job) -> None:
         try:

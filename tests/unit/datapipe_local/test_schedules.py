@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -476,3 +477,21 @@ def test_the_engine_sleeps_no_longer_than_until_the_next_is_due(scheduled: Conte
     engine = Engine(scheduled, {})
     clock.moment = "2026-03-20T22:29:59.500Z"
     assert engine._step(Stop()) == 0.5
+
+
+def test_a_defect_in_schedules_keeps_nobody_from_what_was_asked_for(
+    scheduled: Context, clock: SetClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(scheduled, {})
+    with monkeypatch.context() as broken:
+        broken.setattr(schedules, "start", Mock(side_effect=ZeroDivisionError))
+        engine._step(Stop())
+        clock.moment = TWO
+        orchestrations.request_run(scheduled, "nightly")
+        assert engine._step(Stop()) <= 1
+        (run,) = scheduled.store.orchestration_runs.all()
+        assert run.status == "RUNNING"
+    # It is still in time, and begins; but that run is not over.
+    clock.forward(1)
+    engine._step(Stop())
+    assert table_of(scheduled)["orchestration", "nightly"][1] == later(TWO, 24 * 3600)

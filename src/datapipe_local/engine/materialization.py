@@ -58,25 +58,8 @@ class Materializer:
         :raises RunError: it was told to fail.
         """
         stop.check()
-        outcome = self._context.script.outcome(job.subject_id, job.key)
-        if outcome.error is not None:
-            raise RunError(outcome.error)
-        try:
-            transform = transforms.get(self._context, job.subject_id)
-        except NotFoundError as error:
-            raise RunError(str(error)) from error
-        try:
-            if transform.materialization == Materialization.TABLE:
-                return Built(transform.publication, self._build(transform))
-            with self._context.publishing:
-                # As it is under the lock: publishing could have made something else of it.
-                transform = transforms.get(self._context, job.subject_id)
-                if transform.materialization == Materialization.VIEW:
-                    self._create_view(transform)
-                return Built(transform.publication)
-        except (WarehouseError, BadRequestError, NotFoundError) as error:
-            stop.check()
-            return Built(transform.publication, error=f"The transform {transform.name} cannot be built: {error}")
+        with self._context.warehouse.working_on(job.seq):
+            return self._work(job, stop)
 
     def finish(self, job: Job, result: Built | None, error: str | None) -> None:
         """Show what was built, unless it was published anew in the meantime: then the job stays."""
@@ -105,6 +88,27 @@ class Materializer:
                 if error is None:
                     publishing.note_object(self._context, transform)
                 jobs.end(self._context, job, failed=error is not None)
+
+    def _work(self, job: Job, stop: Stop) -> Built:
+        outcome = self._context.script.outcome(job.subject_id, job.key)
+        if outcome.error is not None:
+            raise RunError(outcome.error)
+        try:
+            transform = transforms.get(self._context, job.subject_id)
+        except NotFoundError as error:
+            raise RunError(str(error)) from error
+        try:
+            if transform.materialization == Materialization.TABLE:
+                return Built(transform.publication, self._build(transform))
+            with self._context.publishing:
+                # As it is under the lock: publishing could have made something else of it.
+                transform = transforms.get(self._context, job.subject_id)
+                if transform.materialization == Materialization.VIEW:
+                    self._create_view(transform)
+                return Built(transform.publication)
+        except (WarehouseError, BadRequestError, NotFoundError) as error:
+            stop.check()
+            return Built(transform.publication, error=f"The transform {transform.name} cannot be built: {error}")
 
     def _discard(self, table: Unfinished | None) -> None:
         if table is not None:

@@ -21,7 +21,7 @@ def delete(context: Context, transform_id: str) -> None:
     Delete a transform, and what stands in the warehouse for it.
 
     Nothing refuses it: the interface has no refusal. Whoever reads it fails from then on, by its name: a view when it
-    is read, a table when it is built, a reverse ETL sync when it runs. A build that is going on ends for nothing.
+    is read, a table when it is built, a reverse ETL sync when it runs. A build that is going on is broken off.
 
     :raises NotFoundError: there is no such transform.
     :raises BadRequestError: version control manages transforms.
@@ -44,7 +44,9 @@ def delete(context: Context, transform_id: str) -> None:
                 materialization_status=None,
                 materialization_error="The transform was deleted.",
             )
-            jobs.withdraw(context, JobKind.MATERIALIZATION, transform_id)
+            owed = jobs.withdraw(context, JobKind.MATERIALIZATION, transform_id)
+        if owed is not None:
+            context.warehouse.break_off(owed.seq)
         _drop(context, transform)
     context.wake.set()
 

@@ -246,11 +246,22 @@ def test_deleting_while_it_is_being_built(api: Api, service: LocalService) -> No
     assert rows(api, "FROM {{model.slow}}") == [{"n": 7}]
     (run,) = journalled(service, transform_id, 1)
     assert run["status"] == "failed"
-    # Nobody waits for the build that is still going on.
+    # Nobody waits for what was being built.
     assert api.run_orchestration("nightly").status == "COMPLETED"
     service.restart()
     assert rows(api, "FROM {{model.slow}}") == [{"n": 7}]
     assert list(references(api)) == ["model.slow", "model.v", "raw.shop.orders", "raw.shop.people"]
+
+
+def test_a_build_that_never_ends_holds_nobody_up(api: Api) -> None:
+    endless = SLOW.replace("range(300)", "range(300000000)")
+    # As many as the service does at a time.
+    ids = [create(api, f"slow{n}", endless, materialization="table", publish=True)["id"] for n in range(8)]
+    waiting = create(api, "waiting", "SELECT 1 AS x", materialization="table", publish=True)["id"]
+    assert get(api, waiting)["materialization_status"] == "running"
+    for transform_id in ids:
+        delete(api, transform_id)
+    assert built(api, waiting)["materialization_status"] == "completed"
 
 
 def test_deleting_what_an_orchestration_is_building(api: Api) -> None:

@@ -265,7 +265,7 @@ def test_transform_delete(api: Api, service: LocalService) -> None:
     api.run_orchestration("nightly")
     assert len(service.journal_runs(table)) == 1
     # Its source was the view.
-    assert api.client.post("/reverse_etl_syncs/export/request_run").status_code in (400, 404)
+    assert api.refused("POST", "/reverse_etl_syncs/export/request_run", 400)["error_code"] == "not_eligible"
     # Its name is free again.
     create(api, "gone", "SELECT 5 AS x", publish=True)
     assert rows(api, "FROM {{model.reader}}") == [{"x": 5}]

@@ -38,7 +38,7 @@ def tables_named(query: str) -> set[str]:
     """
     if "\0" in query or len(query) > _LONGEST_QUERY:
         raise WarehouseError(f"The query must be text of {_LONGEST_QUERY} characters at the most")
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config={"python_enable_replacements": False})
     try:
         statements = connection.extract_statements(query)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
@@ -103,6 +103,8 @@ def _opened(
         config={
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
+            # Variables of this program are no tables.
+            "python_enable_replacements": False,
             "threads": _THREADS,
             "memory_limit": _MEMORY,
             "temp_directory": str(warehouse.scratch / "duckdb"),

@@ -13,20 +13,34 @@ import duckdb
 
 from datapipe_local import query_rules
 from datapipe_local.errors import SetupError
+from datapipe_local.statements import Statements, WarehouseError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+__all__ = [
+    "NESTED",
+    "Column",
+    "Place",
+    "Scan",
+    "Unfinished",
+    "Warehouse",
+    "WarehouseError",
+    "as_json_can",
+    "drop",
+    "literal",
+    "number",
+    "one_line",
+    "quoted",
+    "transaction",
+    "with_nested",
+]
+
 #: What :meth:`Warehouse.build` calls a table that is not finished.
 _UNFINISHED = "__unfinished__"
 #: The types whose values arrive as JSON.
 NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
-_LONGEST_REASON = 400
-
-
-class WarehouseError(Exception):
-    """DuckDB refused; the message is what it said, in one line."""
 
 
 class Place(NamedTuple):
@@ -73,7 +87,7 @@ class Scan:
         return f"{self.reader}({', '.join(arguments)})"
 
 
-class Warehouse:
+class Warehouse(Statements):
     """
     An open warehouse, for all threads: each statement gets a cursor of its own.
 
@@ -86,7 +100,7 @@ class Warehouse:
 
     def __init__(self, path: Path, scratch: Path) -> None:
         try:
-            self._connection = duckdb.connect(
+            connection = duckdb.connect(
                 str(path),
                 config={
                     # Nothing is fetched from the network behind a user's back.
@@ -100,59 +114,10 @@ class Warehouse:
             )
         except duckdb.Error as error:
             raise SetupError(f"Cannot open the warehouse {path}: {one_line(error)}") from error
+        super().__init__(connection)
         #: A folder for what is needed on the way.
         self.scratch = scratch
-        #: What is executing, and for which work.
-        self._busy: dict[duckdb.DuckDBPyConnection, int | None] = {}
-        self._working: set[int] = set()
-        self._broken_off: set[int] = set()
-        self._local = threading.local()
-        self._guard = threading.Lock()
         self._schemas = threading.Lock()
-        self._closing = False
-
-    def close(self) -> None:
-        """Close the file. No thread may be at work on it."""
-        self._connection.close()
-
-    def interrupt(self) -> None:
-        """Break off all statements, now and from now on; they raise :class:`WarehouseError`."""
-        with self._guard:
-            self._closing = True
-            for cursor in self._busy:
-                cursor.interrupt()
-
-    @contextmanager
-    def working_on(self, work: int) -> Iterator[None]:
-        """
-        Have :meth:`break_off` end what this thread does in the block.
-
-        :param work: What it is, by a number that nothing else has.
-        """
-        with self._guard:
-            self._working.add(work)
-        self._local.work = work
-        try:
-            yield
-        finally:
-            self._local.work = None
-            with self._guard:
-                self._working.discard(work)
-                self._broken_off.discard(work)
-
-    def break_off(self, work: int) -> None:
-        """Break off what a work is executing, and what it is yet to execute: both raise :class:`WarehouseError`."""
-        with self._guard:
-            if work in self._working:
-                self._broken_off.add(work)
-            for connection, owner in self._busy.items():
-                if owner == work:
-                    connection.interrupt()
-
-    def resume(self) -> None:
-        """Take statements again, after :meth:`interrupt`."""
-        with self._guard:
-            self._closing = False
 
     def clear(self) -> None:
         """Remove everything."""
@@ -304,56 +269,12 @@ class Warehouse:
         with self._schemas, self.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
 
-    @contextmanager
-    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """
-        Give what statements are executed with, one after the other.
-
-        :raises WarehouseError: for whatever DuckDB refuses in the block.
-        """
-        with self.watched(self._connection.cursor()) as cursor:
-            yield cursor
-
-    @contextmanager
-    def watched(self, connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-        """
-        Have :meth:`interrupt` break off what a connection does, and close it in the end.
-
-        :raises WarehouseError: for whatever DuckDB refuses in the block.
-        """
-        owner: int | None = getattr(self._local, "work", None)
-        try:
-            with self._guard:
-                if self._closing:
-                    raise WarehouseError("The service is stopping.")
-                if owner in self._broken_off:
-                    raise WarehouseError("It is not wanted any more.")
-                self._busy[connection] = owner
-            yield connection
-        except duckdb.Error as error:
-            raise WarehouseError(one_line(error)) from error
-        finally:
-            with self._guard:
-                self._busy.pop(connection, None)
-            connection.close()
-
 
 class Unfinished(NamedTuple):
     """A table that was built under another name, and where it is to stand."""
 
     built: Place
     place: Place
-
-
-def one_line(error: duckdb.Error) -> str:
-    """Give what DuckDB says first, without its advice and its drawings, in one line."""
-    said = []
-    for line in str(error).splitlines():
-        if not line.strip() or line.startswith(("Possible", "The search space", "LINE ")):
-            break
-        said.append(line.strip().rstrip("."))
-    text = "; ".join(said) or type(error).__name__
-    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
 
 
 @contextmanager

@@ -1,0 +1,123 @@
+"""The statements that DuckDB executes: which are going, for whom, and how they are broken off."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import duckdb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONGEST_REASON = 400
+
+
+class WarehouseError(Exception):
+    """DuckDB refused; the message is what it said, in one line."""
+
+
+def one_line(error: duckdb.Error) -> str:
+    """Give what DuckDB says first, without its advice and its drawings, in one line."""
+    said = []
+    for line in str(error).splitlines():
+        if not line.strip() or line.startswith(("Possible", "The search space", "LINE ")):
+            break
+        said.append(line.strip().rstrip("."))
+    text = "; ".join(said) or type(error).__name__
+    return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
+
+
+class Statements:
+    """
+    Statements on one database, for all threads: each gets a cursor of its own.
+
+    :param connection: The database.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        #: What is executing, and for which work.
+        self._busy: dict[duckdb.DuckDBPyConnection, int | None] = {}
+        self._working: set[int] = set()
+        self._broken_off: set[int] = set()
+        self._local = threading.local()
+        self._guard = threading.Lock()
+        self._closing = False
+
+    def close(self) -> None:
+        """Close the file. No thread may be at work on it."""
+        self._connection.close()
+
+    def interrupt(self) -> None:
+        """Break off all statements, now and from now on; they raise :class:`WarehouseError`."""
+        with self._guard:
+            self._closing = True
+            for cursor in self._busy:
+                cursor.interrupt()
+
+    @contextmanager
+    def working_on(self, work: int) -> Iterator[None]:
+        """
+        Have :meth:`break_off` end what this thread does in the block.
+
+        :param work: What it is, by a number that nothing else has.
+        """
+        with self._guard:
+            self._working.add(work)
+        self._local.work = work
+        try:
+            yield
+        finally:
+            self._local.work = None
+            with self._guard:
+                self._working.discard(work)
+                self._broken_off.discard(work)
+
+    def break_off(self, work: int) -> None:
+        """Break off what a work is executing, and what it is yet to execute: both raise :class:`WarehouseError`."""
+        with self._guard:
+            if work in self._working:
+                self._broken_off.add(work)
+            for connection, owner in self._busy.items():
+                if owner == work:
+                    connection.interrupt()
+
+    def resume(self) -> None:
+        """Take statements again, after :meth:`interrupt`."""
+        with self._guard:
+            self._closing = False
+
+    @contextmanager
+    def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """
+        Give what statements are executed with, one after the other.
+
+        :raises WarehouseError: for whatever DuckDB refuses in the block.
+        """
+        with self.watched(self._connection.cursor()) as cursor:
+            yield cursor
+
+    @contextmanager
+    def watched(self, connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+        """
+        Have :meth:`interrupt` break off what a connection does, and close it in the end.
+
+        :raises WarehouseError: for whatever DuckDB refuses in the block.
+        """
+        owner: int | None = getattr(self._local, "work", None)
+        try:
+            with self._guard:
+                if self._closing:
+                    raise WarehouseError("The service is stopping.")
+                if owner in self._broken_off:
+                    raise WarehouseError("It is not wanted any more.")
+                self._busy[connection] = owner
+            yield connection
+        except duckdb.Error as error:
+            raise WarehouseError(one_line(error)) from error
+        finally:
+            with self._guard:
+                self._busy.pop(connection, None)
+            connection.close()

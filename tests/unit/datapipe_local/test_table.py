@@ -68,8 +68,8 @@ def test_names_sort_in_any_case(store: Store) -> None:
 def test_a_record_reads_back_with_its_types(store: Store) -> None:
     store.connections.insert(connection(1))
     store.database.run(
-        "INSERT INTO elt_syncs (id, connection_id, destination_schema_name, enabled, created_at, updated_at)"
-        " VALUES ('y', 'c1', 'raw', 1, ?, ?)",
+        "INSERT INTO elt_syncs (id, connection_id, destination_schema_name, enabled, settings, created_at, updated_at)"
+        " VALUES ('y', 'c1', 'raw', 1, '{}', ?, ?)",
         T0,
         T0,
     )

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent / "openapi"
 REPOSITORY = Path(__file__).parents[3]
 #: What the tables of the interface ask of schemathesis in all, and for each of the operations.
 EXAMPLES = 2000
-EXAMPLES_EACH = 25
+EXAMPLES_EACH = 10
 #: Fields that interface.md names, and fields.md does not.
 BEYOND = {
     "EltStreamDto": {"sync_interval"},

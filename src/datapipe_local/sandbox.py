@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
+from datapipe_local import query_rules
 from datapipe_local.loads import RESULT, Selection
 from datapipe_local.warehouse import WarehouseError, literal, one_line, quoted
 
@@ -34,7 +35,7 @@ def tables_named(query: str) -> set[str]:
     """
     Tell which tables a query names, its own (``WITH``) among them.
 
-    :raises WarehouseError: it is not one ``SELECT``.
+    :raises WarehouseError: it is not one ``SELECT`` that only reads.
     """
     if "\0" in query or len(query) > _LONGEST_QUERY:
         raise WarehouseError(f"The query must be text of {_LONGEST_QUERY} characters at the most")
@@ -48,6 +49,9 @@ def tables_named(query: str) -> set[str]:
         tree = json.loads(row[0]) if row else {}
         if tree.get("error"):
             raise WarehouseError(f"The query cannot be read: {tree.get('error_message')}")
+        obstacle = query_rules.reading(tree).obstacle
+        if obstacle is not None:
+            raise WarehouseError(obstacle)
         return set(_tables(tree))
     except duckdb.Error as error:
         raise WarehouseError(one_line(error)) from error
@@ -73,7 +77,7 @@ def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]
 
     :raises WarehouseError: DuckDB refuses it.
     """
-    with _opened(warehouse, tables) as connection:
+    with _opened(warehouse, query, tables) as connection:
         return [name for name, *_ in connection.execute(f"DESCRIBE {_one(query)}").fetchall()]
 
 
@@ -87,7 +91,7 @@ def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], 
     :param file: The file, which is not there yet.
     :raises WarehouseError: DuckDB refuses it, or it fails.
     """
-    with _opened(warehouse, tables, file) as connection:
+    with _opened(warehouse, query, tables, file) as connection:
         # Watched anew: what was broken off in the meantime does not begin.
         with warehouse.watched(connection.cursor()) as cursor:
             cursor.execute(f"CREATE TABLE {_OUT}.main.{RESULT} AS {_one(query)}")
@@ -96,8 +100,10 @@ def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], 
 
 @contextmanager
 def _opened(
-    warehouse: Warehouse, tables: Mapping[str, SandboxTable], file: Path | None = None
+    warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], file: Path | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
+    # A file that may be read may be written, too, as far as DuckDB's own bounds go: so the query must only read.
+    tables_named(query)
     fresh = duckdb.connect(
         ":memory:",
         config={

@@ -168,6 +168,8 @@ def test_the_seed_has_reports(api: Api) -> None:
         "SELECT * FROM read_csv('/etc/passwd', columns = {{'a': 'VARCHAR'}})",
         "SELECT * FROM read_text('{folder}/people.csv')",
         "SELECT * FROM glob('/*')",
+        "WITH c AS (COPY (SELECT 1 AS a) TO '{folder}/people.csv') FROM c",
+        "WITH c AS (INSERT INTO people VALUES (1) RETURNING *) FROM c",
         "SELECT * FROM seeded_one",
         "SELECT * FROM shop.people",
         "SELECT * FROM nobody",

@@ -164,6 +164,27 @@ def test_a_sandbox_has_what_it_is_given_and_nothing_else(warehouse: Warehouse, n
             sandbox.store(warehouse, query, tables, tmp_path / "never.duckdb")
 
 
+def test_a_query_does_not_write_what_it_may_read(warehouse: Warehouse, numbers: Scan, tmp_path: Path) -> None:
+    before = numbers.path.read_text()
+    tables = {"numbers": SandboxTable(numbers, WHOLE)}
+    for query in (
+        "WITH c AS (COPY (SELECT 1 AS n) TO '{}') FROM c",
+        "SELECT n FROM numbers, (WITH c AS (COPY (SELECT 1 AS n) TO '{}') FROM c)",
+        "WITH c AS (INSERT INTO numbers VALUES (1, 'x') RETURNING *) FROM c",
+        "WITH c AS (CREATE TABLE x AS SELECT 1 AS n) FROM c",
+        "SELECT n FROM read_csv('{}')",
+    ):
+        said = query.format(numbers.path)
+        with pytest.raises(WarehouseError):
+            sandbox.tables_named(said)
+        with pytest.raises(WarehouseError):
+            sandbox.columns(warehouse, said, tables)
+        with pytest.raises(WarehouseError):
+            sandbox.store(warehouse, said, tables, tmp_path / "never.duckdb")
+        assert numbers.path.read_text() == before
+        assert not (tmp_path / "never.duckdb").exists()
+
+
 def test_a_sandbox_can_be_interrupted(warehouse: Warehouse) -> None:
     warehouse.interrupt()
     with pytest.raises(WarehouseError, match="stopping"):

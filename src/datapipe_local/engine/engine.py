@@ -13,6 +13,7 @@ from datapipe_local.engine import orchestration
 from datapipe_local.engine.schedule import Schedule
 from datapipe_local.engine.stop import Stop, StoppedError
 from datapipe_local.errors import RunError
+from datapipe_local.store.records import JobKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WORKERS = 8
+# Whoever tries out queries keeps nobody's runs waiting.
+_MOST_PREVIEWS = 4
 _SECONDS_TO_STOP = 3.0
 # The engine is woken for everything that it can know; this bounds what it cannot, such as a clock that was set.
 _LONGEST_SLEEP = 30.0
@@ -115,10 +118,18 @@ class Engine:
         with self._guard:
             going = set(self._going)
         free = _WORKERS - len(going)
-        due = jobs.all("WHERE begun AND due_at <= ? ORDER BY due_at, seq LIMIT ?", now, 2 * _WORKERS)
+        due = jobs.all(
+            "WHERE begun AND due_at <= ? ORDER BY kind = ?, due_at, seq LIMIT ?",
+            now,
+            JobKind.QUERY_PREVIEW,
+            2 * _WORKERS,
+        )
+        previews = sum(job.kind == JobKind.QUERY_PREVIEW and job.seq in going for job in due)
         for job in due:
-            if free > 0 and job.seq not in going:
+            is_preview = job.kind == JobKind.QUERY_PREVIEW
+            if free > 0 and job.seq not in going and not (is_preview and previews >= _MOST_PREVIEWS):
                 free -= 1
+                previews += is_preview
                 self._start(job, stop)
         next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", now)
         waits = [clock.seconds_until(moment) for moment in (next_fire, until, next_due) if moment is not None]

@@ -12,6 +12,7 @@ import pytest
 from tests.contract.datapipe_local.api import Api, Json
 from tests.contract.datapipe_local.controlled import journalled
 from tests.contract.datapipe_local.transform_calls import (
+    PREVIEWS,
     SLOW,
     attach,
     built,
@@ -435,3 +436,12 @@ def test_a_preview_that_was_killed_runs_again(api: Api, service: LocalService) -
         "rows": [{"n": 40000000}],
         "num_rows_total": 1,
     }
+
+
+def test_previews_keep_no_run_waiting(api: Api) -> None:
+    endless = SLOW.replace("range(300)", "range(300000000)")
+    previews = [preview(api, endless) for _ in range(12)]
+    table = create(api, "t", "SELECT 1 AS x", materialization="table", publish=True)["id"]
+    assert built(api, table)["materialization_status"] == "completed"
+    assert api.run_orchestration("nightly").status == "COMPLETED"
+    assert {api.get(f"{PREVIEWS}/{preview_id}/status")["status"] for preview_id in previews} == {"RUNNING"}

@@ -6,10 +6,12 @@ import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, AvailableStream, EltSync
@@ -254,6 +256,40 @@ def test_what_is_deleted_while_it_runs_is_gone(service: LocalService, api: Api, 
     streams = add(api, sync, {"name": "people"})
     assert api.run_stream(streams["people"]).status == "COMPLETED"
     assert tables_of(service) == {"shop.people": 2, **({} if with_tables else {"shop.staff": 2})}
+
+
+def test_many_at_once_make_what_one_after_the_other_would(service: LocalService, api: Api) -> None:
+    def at_once(number: int, path: str, body: Any) -> list[httpx.Response]:
+        with ThreadPoolExecutor(number) as pool:
+            send = pool.submit
+            sent = [send(httpx.post, url + path, json=body, headers=headers, trust_env=False) for _ in range(number)]
+            return [answer.result() for answer in sent]
+
+    url, headers = service.base_url, service.headers
+    answers = at_once(8, "/elt_syncs", wanted("same"))
+    assert sorted(answer.status_code for answer in answers) == [201] + [400] * 7
+    sync = next(answer.json()["id"] for answer in answers if answer.status_code == 201)
+    answers = at_once(8, f"/elt_syncs/{sync}/source_streams", {"source_streams": [{"name": "people"}]})
+    assert {answer.status_code for answer in answers} == {201}
+    assert sum(len(answer.json()["source_streams"]) for answer in answers) == 1
+    one = {"elt_sync_id": sync, "name": "Report", "query": "SELECT 1 AS one"}
+    answers = at_once(8, "/custom_reports", {"reports": [one]})
+    names = [answer.json()["results"][0]["source_stream_name"] for answer in answers]
+    assert sorted(names) == ["report", *(f"report_{number}" for number in range(2, 9))]
+    # Up to the bound, and no further: of one connection there are eight more at the most by now.
+    with ThreadPoolExecutor(12) as pool:
+        statuses = list(
+            pool.map(
+                lambda number: (
+                    httpx.post(
+                        f"{url}/elt_syncs", json=wanted(f"s{number}"), headers=headers, trust_env=False
+                    ).status_code
+                ),
+                range(12),
+            )
+        )
+    assert sorted(statuses) == [201] * 8 + [409] * 4
+    assert len(api.all_pages("/elt_syncs", connection_id="data")) == 10
 
 
 def test_syncs_are_deleted_and_made_again_while_they_load(service: LocalService, api: Api) -> None:

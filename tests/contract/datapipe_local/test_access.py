@@ -1,4 +1,4 @@
-"""Who is let in, and that whatever is asked is answered with a clear refusal; every route is asked in test_hostile.py."""
+"""Who is let in, and how refusals look; every route is asked by test_hostile.py."""
 
 from __future__ import annotations
 

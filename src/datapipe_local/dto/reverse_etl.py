@@ -16,7 +16,7 @@ from datapipe_local.dto.common import AnyObject, Count, Moment, dto
 
 
 @dto
-class MappingDto(TypedDict):
+class ReverseEtlSyncMappingDto(TypedDict):
     """A column of the source and the property that it becomes."""
 
     source_property_id: str
@@ -25,11 +25,11 @@ class MappingDto(TypedDict):
 
 
 @dto
-class OperationDto(TypedDict):
+class ReverseEtlSyncOperationDto(TypedDict):
     """What is done with which columns."""
 
     mode: OperationName
-    mappings: list[MappingDto]
+    mappings: list[ReverseEtlSyncMappingDto]
 
 
 @dto
@@ -46,7 +46,7 @@ class ReverseEtlSyncDto(TypedDict):
     object_type_id: str
     sync_interval: NotRequired[str]
     orchestration_workflow_id: NotRequired[str]
-    operation: NotRequired[OperationDto]
+    operation: NotRequired[ReverseEtlSyncOperationDto]
     created_at: Moment
     updated_at: Moment
 
@@ -76,7 +76,7 @@ class ReverseEtlSyncRunDto(TypedDict):
 
 
 @dto
-class FailedRecordDto(TypedDict):
+class ReverseEtlSyncRecordErrorDto(TypedDict):
     """A record that the destination refused, and why."""
 
     sync_id: str
@@ -85,14 +85,14 @@ class FailedRecordDto(TypedDict):
 
 
 @dto
-class FailedRecordCountDto(TypedDict):
+class ReverseEtlSyncFailedRecordCountDto(TypedDict):
     """How many records the destination has refused."""
 
     count: Count
 
 
 @dto
-class DestinationPropertyDto(TypedDict):
+class ReverseEtlDestinationPropertyDto(TypedDict):
     """Something at the destination that a column can become."""
 
     id: str
@@ -104,7 +104,7 @@ class DestinationPropertyDto(TypedDict):
 
 
 @dto
-class AvailableOperationDto(TypedDict):
+class ReverseEtlAvailableOperationDto(TypedDict):
     """Something that the destination can do with records."""
 
     type: OperationType
@@ -113,7 +113,7 @@ class AvailableOperationDto(TypedDict):
 
 
 @dto
-class ObjectTypeDto(TypedDict):
+class ReverseEtlObjectTypeDto(TypedDict):
     """A kind of thing that a destination holds."""
 
     id: str

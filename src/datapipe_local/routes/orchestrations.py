@@ -9,6 +9,7 @@ from airflow_provider_datapipe.api.models.orchestrations import OrchestrationCre
 from datapipe_local.dto.common import PageDto
 from datapipe_local.dto.orchestrations import OrchestrationDto, OrchestrationRunDto
 from datapipe_local.routes.answers import orchestrations as answers
+from datapipe_local.routes.body import OMISSIBLE
 from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope, no_content
 from datapipe_local.routes.documented import answering
 from datapipe_local.service import orchestrations
@@ -17,8 +18,6 @@ router = APIRouter(tags=["orchestrations"])
 
 
 Name = Annotated[str, Field(min_length=1, max_length=orchestrations.LONGEST_NAME)]
-#: May be left out, and then is None; it can't be given as null, which the document says, too.
-_OMISSIBLE: Any = Field(default_factory=lambda: None)
 
 
 class NewOrchestration(OrchestrationCreateRequest):
@@ -31,8 +30,8 @@ class NewOrchestration(OrchestrationCreateRequest):
 class ChangedOrchestration(OrchestrationUpdateRequest):
     """``OrchestrationUpdateRequestDto``: what is left out stays as it is."""
 
-    name: Name = _OMISSIBLE
-    cron_schedule: str = _OMISSIBLE
+    name: Name = OMISSIBLE
+    cron_schedule: str = OMISSIBLE
 
 
 @router.get("/orchestrations", **answering(PageDto[OrchestrationDto]))

@@ -5,16 +5,16 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from datapipe_local.dto.common import ListDto
-from datapipe_local.dto.reverse_etl import FailedRecordCountDto, FailedRecordDto
+from datapipe_local.dto.reverse_etl import ReverseEtlSyncFailedRecordCountDto, ReverseEtlSyncRecordErrorDto
 from datapipe_local.routes.common import DEFAULT_LIMIT, NO_CONTENT, CurrentContext, Limit, NoFields, no_content
 from datapipe_local.routes.documented import answering
-from datapipe_local.routes.reverse_etl.bodies import RetryBody
+from datapipe_local.routes.reverse_etl.bodies import RetryRecordsRequest
 from datapipe_local.service import reverse_etl_records
 
 router = APIRouter()
 
 
-@router.get("/reverse_etl_failed_records", **answering(ListDto[FailedRecordDto], 404))
+@router.get("/reverse_etl_failed_records", **answering(ListDto[ReverseEtlSyncRecordErrorDto], 404))
 def list_failed_records(
     context: CurrentContext, reverse_etl_sync_id: str, limit: Limit = DEFAULT_LIMIT
 ) -> dict[str, Any]:
@@ -27,14 +27,14 @@ def list_failed_records(
     }
 
 
-@router.get("/reverse_etl_failed_records/count", **answering(FailedRecordCountDto, 404))
+@router.get("/reverse_etl_failed_records/count", **answering(ReverseEtlSyncFailedRecordCountDto, 404))
 def count_failed_records(context: CurrentContext, reverse_etl_sync_id: str) -> dict[str, int]:
     """Count unresolved failures of records."""
     return {"count": reverse_etl_records.count_failed(context, reverse_etl_sync_id)}
 
 
 @router.post("/reverse_etl_failed_records/retry", **answering(None, 404, status=NO_CONTENT))
-def retry(context: CurrentContext, reverse_etl_sync_id: str, body: RetryBody) -> Response:
+def retry(context: CurrentContext, reverse_etl_sync_id: str, body: RetryRecordsRequest) -> Response:
     """Have the next run send records again."""
     reverse_etl_records.retry(context, reverse_etl_sync_id, body.record_ids)
     return no_content()

@@ -6,35 +6,35 @@ from fastapi import APIRouter
 
 from datapipe_local.dto.common import ListDto
 from datapipe_local.dto.reverse_etl import (
-    AvailableOperationDto,
-    DestinationPropertyDto,
-    ObjectTypeDto,
+    ReverseEtlAvailableOperationDto,
+    ReverseEtlDestinationPropertyDto,
+    ReverseEtlObjectTypeDto,
     SyncSettingsSchemaDto,
 )
 from datapipe_local.routes.answers import reverse_etl as answers
 from datapipe_local.routes.common import CurrentContext
 from datapipe_local.routes.documented import answering
-from datapipe_local.routes.reverse_etl.bodies import SettingsBody
+from datapipe_local.routes.reverse_etl.bodies import SettingsRequest
 from datapipe_local.service import reverse_etl_offers
 
 router = APIRouter()
 
 
-@router.get("/reverse_etl_syncs/object_types", **answering(ListDto[ObjectTypeDto], 404))
+@router.get("/reverse_etl_syncs/object_types", **answering(ListDto[ReverseEtlObjectTypeDto], 404))
 def list_object_types(context: CurrentContext, connection_id: str) -> dict[str, Any]:
     """List what kinds of objects a destination holds."""
     kinds = reverse_etl_offers.object_types(context, connection_id)
     return {"data": [answers.object_type(kind.object_type, declared=kind.declared) for kind in kinds]}
 
 
-@router.get("/reverse_etl_syncs/available_operations", **answering(ListDto[AvailableOperationDto], 404))
+@router.get("/reverse_etl_syncs/available_operations", **answering(ListDto[ReverseEtlAvailableOperationDto], 404))
 def list_available_operations(context: CurrentContext, connection_id: str, object_type_id: str) -> dict[str, Any]:
     """List what a destination can do with records."""
     modes = reverse_etl_offers.operations(context, connection_id, object_type_id)
     return {"data": [answers.operation(mode, needs_key=mode in reverse_etl_offers.WITH_KEY) for mode in modes]}
 
 
-@router.get("/reverse_etl_syncs/destination_schema", **answering(ListDto[DestinationPropertyDto], 404))
+@router.get("/reverse_etl_syncs/destination_schema", **answering(ListDto[ReverseEtlDestinationPropertyDto], 404))
 def get_destination_schema(
     context: CurrentContext, connection_id: str, object_type_id: str, operation_mode: str, source_id: str
 ) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def get_destination_schema(
 
 @router.post("/reverse_etl_syncs/settings_schema", **answering(SyncSettingsSchemaDto, 404))
 def get_settings_schema(
-    context: CurrentContext, connection_id: str, object_type: str, body: SettingsBody | None = None
+    context: CurrentContext, connection_id: str, object_type: str, body: SettingsRequest | None = None
 ) -> dict[str, Any]:
     """Give what settings a sync takes, as a JSON Schema. Changes nothing."""
     known = None if body is None else body.partial_settings

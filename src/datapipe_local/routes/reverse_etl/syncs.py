@@ -19,7 +19,7 @@ from datapipe_local.routes.common import (
     no_content,
 )
 from datapipe_local.routes.documented import answering
-from datapipe_local.routes.reverse_etl.bodies import CreateBody, UpdateBody
+from datapipe_local.routes.reverse_etl.bodies import ReverseEtlSyncCreateRequest, ReverseEtlSyncUpdateRequest
 from datapipe_local.service import reverse_etl, reverse_etl_definitions
 
 router = APIRouter()
@@ -40,7 +40,7 @@ def list_syncs(
 
 
 @router.post("/reverse_etl_syncs", **answering(ReverseEtlSyncWithSettingsDto, status=201))
-def create_sync(context: CurrentContext, body: CreateBody) -> dict[str, Any]:
+def create_sync(context: CurrentContext, body: ReverseEtlSyncCreateRequest) -> dict[str, Any]:
     """Create a sync, which is active at once."""
     sync = reverse_etl_definitions.create(context, **body.as_json())
     return answers.reverse_etl_sync(context, sync, with_settings=True)
@@ -53,7 +53,7 @@ def get_sync(context: CurrentContext, sync_id: str) -> dict[str, Any]:
 
 
 @router.post("/reverse_etl_syncs/{sync_id}", **answering(ReverseEtlSyncWithSettingsDto, 404))
-def update_sync(context: CurrentContext, sync_id: str, body: UpdateBody) -> dict[str, Any]:
+def update_sync(context: CurrentContext, sync_id: str, body: ReverseEtlSyncUpdateRequest) -> dict[str, Any]:
     """Change a sync that is deactivated."""
     sync = reverse_etl_definitions.update(context, sync_id, **body.as_json())
     return answers.reverse_etl_sync(context, sync, with_settings=True)

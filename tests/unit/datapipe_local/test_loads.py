@@ -168,8 +168,8 @@ def test_a_query_does_not_write_what_it_may_read(warehouse: Warehouse, numbers: 
     before = numbers.path.read_text()
     tables = {"numbers": SandboxTable(numbers, WHOLE)}
     for query in (
-        "WITH c AS (COPY (SELECT 1 AS n) TO '{}') FROM c",
-        "SELECT n FROM numbers, (WITH c AS (COPY (SELECT 1 AS n) TO '{}') FROM c)",
+        "WITH c AS (COPY (SELECT 1 AS n) TO '{}' (USE_TMP_FILE false)) FROM c",
+        "SELECT n FROM numbers, (WITH c AS (COPY (SELECT 1 AS n) TO '{}' (USE_TMP_FILE false)) FROM c)",
         "WITH c AS (INSERT INTO numbers VALUES (1, 'x') RETURNING *) FROM c",
         "WITH c AS (CREATE TABLE x AS SELECT 1 AS n) FROM c",
         "SELECT n FROM read_csv('{}')",

@@ -38,12 +38,17 @@ Text = Annotated[str, AfterValidator(_check_text)]
 Given = Annotated[T | SkipJsonSchema[None], BeforeValidator(refuse_null)]
 
 
+def _without_null(schema: dict[str, Any]) -> None:
+    for field in schema.get("properties", {}).values():
+        if "default" in field and field["default"] is None and "anyOf" not in field:
+            del field["default"]
+
+
 def _documented(schema: dict[str, Any]) -> None:
     """Say what the service checks by itself, so that its message says what to do."""
+    _without_null(schema)
     told = {"name": {"pattern": _NAME}, "sql_template": {"minLength": 1, "maxLength": LONGEST}}
     for name, field in schema.get("properties", {}).items():
-        if "default" in field and field["default"] is None and name != "cron_expression":
-            del field["default"]
         field.update(told.get(name, {}))
 
 
@@ -80,10 +85,16 @@ class TransformUpdateRequest(transforms.TransformUpdateRequest):
     wait_for_completion: StrictBool = False
 
 
+class TransformBulkItem(TransformCreateRequest):
+    """One of many: what the service refuses of it is told with it, and is no fault of the request."""
+
+    model_config = ConfigDict(json_schema_extra=_without_null)
+
+
 class TransformBulkRequest(Body):
     """``TransformBulkCreateRequestDto``: 1 to 50 transforms."""
 
-    transforms: Annotated[list[TransformCreateRequest], Field(min_length=1, max_length=_MOST_IN_BULK)]
+    transforms: Annotated[list[TransformBulkItem], Field(min_length=1, max_length=_MOST_IN_BULK)]
 
 
 class PublishRequest(transforms.PublishRequest):

@@ -20,6 +20,8 @@ _SOURCES = frozenset({"JOIN", "SUBQUERY", "EMPTY", "EXPRESSION_LIST", "PIVOT", "
 _FUNCTIONS = frozenset(
     {"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "test_all_types"}
 )
+#: Of how many words the name of a column may consist: the time that DuckDB takes grows with their square.
+_MOST_WORDS = 50
 _NOT_IN_A_TABLE = frozenset(".:/\\*?[]")
 
 
@@ -57,6 +59,9 @@ def reading(tree: Any) -> Reading:
         if kind.endswith("_NODE"):
             if kind not in _NODES:
                 return Reading(f"The SQL must only read, and not {kind.partition('_')[0]}")
+        elif kind == "COLUMN_REF":
+            if len(node.get("column_names") or ()) > _MOST_WORDS:
+                return Reading(f"The SQL must name no column by more than {_MOST_WORDS} words")
         elif kind == "TABLE_FUNCTION":
             name = _text((node.get("function") or {}).get("function_name"))
             if name.lower() not in _FUNCTIONS:

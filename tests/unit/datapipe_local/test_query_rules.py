@@ -22,6 +22,7 @@ READING = [
     "SELECT (SELECT count(*) FROM shop.people), [x + 1 FOR x IN [1]], EXISTS (FROM shop.people)",
     "FROM shop.people TABLESAMPLE 10%",
     "FROM json_each('[1]')",
+    "SELECT p.id, shop.people.id AS x, t.s.a.b FROM shop.people p, shop.people, (SELECT {'a': {'b': 1}} AS s) t",
     "SELECT 'read_csv', \"id\" AS \"x.csv\" FROM shop.people -- read_csv('x')",
 ]
 FILES = [
@@ -70,6 +71,7 @@ OTHER = [
     "FROM json_execute_serialized_sql('{{}}')",
     "FROM temp.x",
     "FROM warehouse.shop.people",
+    "SELECT a" + ".a" * 49_000,
     "FROM " + "(FROM " * 5_000 + "shop.people" + ")" * 5_000,
 ]
 

@@ -427,6 +427,22 @@ def test_what_version_control_manages(service: LocalService) -> None:
     assert create(Api(service), "x", "SELECT 1 AS x")["status"] == "draft"
 
 
+def test_what_was_answered_survives_a_kill(api: Api, service: LocalService) -> None:
+    view = create(api, "a", "SELECT 1 AS x", publish=True)
+    table = create(api, "b", "FROM {{model.a}}", materialization="table", publish=True, cron_expression="0 * * * *")
+    changed = patch(api, view["id"], sql_template="SELECT 2 AS x", name="c", documentation="d")
+    delete(api, "view")
+    (many,) = api.post("/transforms/bulk", {"transforms": [{"name": "m", "sql_template": "SELECT 1 AS x"}]})["results"]
+    service.kill()
+    service.start()
+    assert get(api, view["id"]) == changed
+    assert built(api, table["id"])["cron_expression"] == "0 * * * *"
+    assert rows(api, "FROM {{model.b}}, {{model.a}} a") == [{"x": 1, "x_1": 1}]
+    api.refused("GET", "/transforms/view", 404)
+    assert failure(api, "FROM models.v") == "There is no table models.v."
+    assert [entry["id"] for entry in api.all_pages("/transforms")] == ["table", view["id"], table["id"], many["id"]]
+
+
 def test_a_preview_that_was_killed_runs_again(api: Api, service: LocalService) -> None:
     preview_id = preview(api, "SELECT count(*) AS n FROM range(40000000) WHERE hash(range) % 2 >= 0")
     service.kill()

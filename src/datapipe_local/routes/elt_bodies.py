@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import StrictBool
 
 from airflow_provider_datapipe.api.models import custom_reports, elt_streams, elt_syncs
 from airflow_provider_datapipe.api.models.rules import Day
-
-#: May be left out, and then is None; it can't be given as null, which the document says, too.
-_OMISSIBLE: Any = Field(default=None)
-
-
-def _without_null(schema: dict[str, Any]) -> None:
-    for field in schema.get("properties", {}).values():
-        if "default" in field and field["default"] is None:
-            del field["default"]
-
-
-_DOCUMENTED = ConfigDict(json_schema_extra=_without_null)
+from datapipe_local.routes.body import OMISSIBLE, AnyObject
 
 
 class FullRefreshRequest(elt_streams.FullRefreshRequest):
@@ -37,43 +24,35 @@ class SyncIntervalRequest(elt_streams.SyncIntervalRequest):
 class EltSyncCreateRequest(elt_syncs.EltSyncCreateRequest):
     """``EltSyncCreateRequestDto``."""
 
-    model_config = _DOCUMENTED
-
-    elt_settings: dict[str, Any] = _OMISSIBLE
+    elt_settings: AnyObject = OMISSIBLE
     sync_interval: str
-    start_date: Day = _OMISSIBLE
+    start_date: Day = OMISSIBLE
 
 
 class EltSyncUpdateRequest(elt_syncs.EltSyncUpdateRequest):
     """``EltSyncUpdateRequestDto``: what is left out stays as it is."""
 
-    model_config = _DOCUMENTED
-
-    elt_settings: dict[str, Any] = _OMISSIBLE
-    sync_interval: str = _OMISSIBLE
+    elt_settings: AnyObject = OMISSIBLE
+    sync_interval: str = OMISSIBLE
 
 
 class SourceStream(elt_syncs.SourceStream):
     """``SourceStreamDto``: a stream to add, or to update, by its name."""
 
-    model_config = _DOCUMENTED
-
-    incremental_pointer_id: str = _OMISSIBLE
-    excluded_columns: tuple[str, ...] = _OMISSIBLE
-    hashed_columns: tuple[str, ...] = _OMISSIBLE
-    full_sync_always: StrictBool = _OMISSIBLE
-    full_sync_at_midnight: StrictBool = _OMISSIBLE
-    protected_from_full_sync: StrictBool = _OMISSIBLE
-    excluded_substreams: tuple[str, ...] = _OMISSIBLE
+    incremental_pointer_id: str = OMISSIBLE
+    excluded_columns: tuple[str, ...] = OMISSIBLE
+    hashed_columns: tuple[str, ...] = OMISSIBLE
+    full_sync_always: StrictBool = OMISSIBLE
+    full_sync_at_midnight: StrictBool = OMISSIBLE
+    protected_from_full_sync: StrictBool = OMISSIBLE
+    excluded_substreams: tuple[str, ...] = OMISSIBLE
     enabled_history_table: StrictBool = False
 
 
 class SourceStreamsRequest(elt_syncs.SourceStreamsRequest):
     """``EltSyncAddSourceStreamsRequestDto``."""
 
-    model_config = _DOCUMENTED
-
-    source_streams: tuple[SourceStream, ...] = _OMISSIBLE
+    source_streams: tuple[SourceStream, ...] = OMISSIBLE
 
 
 class CustomReportsRequest(custom_reports.CustomReportsRequest):

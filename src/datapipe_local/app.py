@@ -37,6 +37,7 @@ from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
 from datapipe_local.routes.common import refuse_unknown_parameters
 from datapipe_local.service import elt_tables, transform_removal
 from datapipe_local.service.context import Context
+from datapipe_local.service.ingestion import Intake
 from datapipe_local.service.script import Script
 from datapipe_local.store.records import JobKind
 from datapipe_local.store.store import Store
@@ -76,9 +77,11 @@ def make_app(context: Context, api_key: str, control: Control | None = None) -> 
     """
     app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.context = context
+    app.state.intake = Intake(context)
     app.include_router(health.router)
     app.include_router(authorize.router)
-    for resource in (*_RESOURCES, ingestion):
+    # First what is asked most often: routes are looked at in turn.
+    for resource in (ingestion, *_RESOURCES):
         app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
     described = openapi.document(interface_routes(), ingestion.router.routes)
     app.add_api_route(OPENAPI_PATH, lambda: JSONResponse(described), include_in_schema=False)

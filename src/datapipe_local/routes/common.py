@@ -34,7 +34,8 @@ class NoFields(Body):
     """The body of a request that needs none: absent or empty."""
 
 
-def _context(request: Request) -> Context:
+# What does no more than look at the request is no work for a thread: to have one do it costs more than that.
+async def _context(request: Request) -> Context:
     context: Context = request.app.state.context
     return context
 
@@ -42,7 +43,7 @@ def _context(request: Request) -> Context:
 CurrentContext = Annotated[Context, Depends(_context)]
 
 
-def refuse_unknown_parameters(request: Request) -> None:
+async def refuse_unknown_parameters(request: Request) -> None:
     """
     Refuse query parameters that the route does not declare, or that are given twice.
 

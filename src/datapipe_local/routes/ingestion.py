@@ -16,13 +16,14 @@ from datapipe_local.routes.documented import answering
 from datapipe_local.service import ingestion
 
 if TYPE_CHECKING:
-    from datapipe_local.service.context import Context
-    from datapipe_local.service.ingestion import Endpoint
+    from datapipe_local.service.ingestion import Endpoint, Intake
 
 router = APIRouter(prefix="/webhooks", tags=["webhook ingestion"])
 
 _JSON = re.compile(r"application/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
 _UTF8 = re.compile(r"""charset\s*=\s*(?:utf-?8|"utf-?8")""", re.IGNORECASE)
+#: So many bytes are read faster than a thread would begin to.
+_SMALL = 4096
 _ANY_JSON = {"required": True, "content": {"application/json": {"schema": {}}}}
 
 
@@ -31,20 +32,26 @@ _ANY_JSON = {"required": True, "content": {"application/json": {"schema": {}}}}
 )
 async def push(request: Request, connection_id: str, table: str) -> Response:
     """Push data to a table of a webhook connection."""
-    context: Context = request.app.state.context
-    place = await run_in_threadpool(ingestion.endpoint, context, connection_id, table)
+    intake: Intake = request.app.state.intake
+    place = intake.known(connection_id, table)
+    if place is None:
+        place = await run_in_threadpool(intake.endpoint, connection_id, table)
     headers = request.headers.raw
     try:
         ingestion.check_headers(place, headers)
         _check_kind(request)
         body = await _body(request, place.limit)
-        accepted = await run_in_threadpool(ingestion.accept, context, place, headers, body)
+        if len(body) <= _SMALL:
+            pushed = ingestion.read(place, headers, body)
+        else:
+            pushed = await run_in_threadpool(ingestion.read, place, headers, body)
+        await intake.keep(pushed)
     except UnauthorizedError as error:
         return _unauthorized(place, error)
     except ClientDisconnect:
         # Nobody is there to hear that it was not all of it.
         return Response(status_code=400)
-    return JSONResponse({"accepted": accepted})
+    return JSONResponse({"accepted": pushed.rows})
 
 
 async def _body(request: Request, limit: int) -> bytes:

@@ -12,7 +12,7 @@ from datapipe_local.errors import BadRequestError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from _typeshed import DataclassInstance
 
@@ -95,6 +95,8 @@ class Table(Generic[R]):
         self._columns = tuple(field.name for field in fields(record))
         self._readers = {column: _reader(hints[column]) for column in self._columns}
         self._select = f"SELECT {', '.join(self._columns)} FROM {name}"  # noqa: S608 - names of our own
+        marks = ", ".join("?" for _ in self._columns)
+        self._insert = f"INSERT INTO {name} ({', '.join(self._columns)}) VALUES ({marks})"  # noqa: S608 - as above
 
     def get(self, record_id: str) -> R | None:
         """Give the record with an id, if there is one."""
@@ -111,11 +113,11 @@ class Table(Generic[R]):
 
     def insert(self, record: R) -> None:
         """Add a record."""
-        marks = ", ".join("?" for _ in self._columns)
-        self._database.run(
-            f"INSERT INTO {self._name} ({', '.join(self._columns)}) VALUES ({marks})",  # noqa: S608 - as above
-            *(_write(getattr(record, column)) for column in self._columns),
-        )
+        self._database.run(self._insert, *self._values(record))
+
+    def insert_all(self, records: Iterable[R]) -> None:
+        """Add records: all of them or none."""
+        self._database.run_many(self._insert, [self._values(record) for record in records])
 
     def update(self, record_id: str, **changes: Any) -> None:
         """Change fields of the record with an id."""
@@ -156,6 +158,9 @@ class Table(Generic[R]):
             last = rows[limit - 1]
             next_cursor = Position(last[column.split()[0]], last["seq"]).as_cursor()
         return Page([self._read(row) for row in rows[:limit]], next_cursor)
+
+    def _values(self, record: R) -> tuple[Any, ...]:
+        return tuple(_write(getattr(record, column)) for column in self._columns)
 
     def _read(self, row: sqlite3.Row) -> R:
         return self._record(

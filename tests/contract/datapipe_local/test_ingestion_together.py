@@ -1,0 +1,168 @@
+"""Webhook ingestion: many at a time, and what is remembered between requests."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.datapipe_local.api import Api
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+
+EVENTS = "/webhooks/hooks/events"
+SENDERS = 8
+
+
+def seed(authentication: dict[str, str] | None = None) -> dict[str, Any]:
+    return {
+        "limits": {"webhook_request_bytes": 1_000},
+        "connections": [
+            {
+                "id": "hooks",
+                "integration_id": "webhook",
+                "label": "Hooks",
+                "settings": {
+                    "authentication": authentication or {"method": "none"},
+                    "tables": [{"name": "events"}, {"name": "others"}],
+                },
+            }
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def controlled() -> Iterator[LocalService]:
+    with LocalService(seed(), control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def service(controlled: LocalService) -> LocalService:
+    # A seed that a test adds is kept by a mere reset.
+    local(controlled, "reset", {"seed": "drop"})
+    local(controlled, "seed", seed())
+    return controlled
+
+
+def local(service: LocalService, path: str, body: dict[str, Any]) -> None:
+    httpx.post(f"{service.base_url}/_local/{path}", json=body, headers=service.headers).raise_for_status()
+
+
+def kept(service: LocalService) -> list[Any]:
+    with sqlite3.connect(service.home / "state.sqlite") as store:
+        return [json.loads(record) for (record,) in store.execute("SELECT record FROM webhook_records ORDER BY seq")]
+
+
+def pour(service: LocalService, sender: int, answered: list[tuple[int, int]], enough: threading.Event) -> None:
+    """Send one record after the other until the service is gone, and note what was answered."""
+    with httpx.Client(base_url=service.base_url, timeout=30) as client:
+        for number in range(1_000_000):
+            try:
+                answer = client.post(EVENTS, json={"sender": sender, "number": number})
+            except httpx.TransportError:
+                return
+            assert answer.status_code == 200, answer.text
+            answered.append((sender, number))
+            if number == 20:
+                enough.set()
+
+
+def test_nothing_that_was_answered_is_lost_by_a_kill_though_many_share_a_transaction(
+    controlled: LocalService, service: LocalService
+) -> None:
+    answered: list[tuple[int, int]] = []
+    enough = [threading.Event() for _ in range(SENDERS)]
+    with ThreadPoolExecutor(SENDERS) as senders:
+        going = [senders.submit(pour, controlled, number, answered, enough[number]) for number in range(SENDERS)]
+        try:
+            for event in enough:
+                assert event.wait(30)
+        finally:
+            controlled.kill()
+        for end in going:
+            end.result()
+    found = [(row["sender"], row["number"]) for row in kept(controlled)]
+    controlled.start()
+    assert len(found) == len(set(found))
+    assert set(answered) <= set(found)
+    # At most the one under way of each was kept and not answered.
+    assert len(found) - len(answered) <= SENDERS
+    # In the order in which each has sent them.
+    for one in range(SENDERS):
+        numbers = [number for sender, number in found if sender == one]
+        assert numbers == sorted(numbers)
+
+
+def test_what_a_connection_asks_for_holds_from_the_next_request_on(service: LocalService) -> None:
+    old, new = {"x-token": "old"}, {"x-token": "new"}
+
+    def ask_for(token: str) -> None:
+        local(service, "seed", seed({"method": "token", "header": "X-Token", "token": token}))
+
+    with httpx.Client(base_url=service.base_url, timeout=30) as client:
+        statuses = [client.post(EVENTS, json={}).status_code]
+        ask_for("old")
+        statuses += [client.post(EVENTS, json={}, headers=each).status_code for each in ({}, old)]
+        ask_for("new")
+        statuses += [client.post(EVENTS, json={}, headers=each).status_code for each in (old, new)]
+    assert statuses == [200, 401, 200, 401, 200]
+
+
+def test_a_limit_holds_from_the_next_request_on(service: LocalService) -> None:
+    with httpx.Client(base_url=service.base_url, timeout=30) as client:
+        assert client.post(EVENTS, json={"x": "y" * 500}).status_code == 200
+        local(service, "seed", seed() | {"limits": {"webhook_request_bytes": 100}})
+        assert client.post(EVENTS, json={"x": "y" * 500}).status_code == 413
+        assert client.post(EVENTS, json={"x": "y"}).status_code == 200
+
+
+def test_a_connection_that_is_deleted_takes_nothing_more(service: LocalService) -> None:
+    api = Api(service)
+    with httpx.Client(base_url=service.base_url, timeout=30) as client:
+        assert client.post(EVENTS, json={}).status_code == 200
+        api.client.delete("/connections/hooks").raise_for_status()
+        assert client.post(EVENTS, json={}).status_code == 404
+
+
+def test_deleted_while_many_are_sending(service: LocalService) -> None:
+    api = Api(service)
+    refused = threading.Event()
+    statuses: set[int] = set()
+
+    def send() -> None:
+        with httpx.Client(base_url=service.base_url, timeout=30) as client:
+            while not refused.is_set():
+                statuses.add(client.post(EVENTS, json={}).status_code)
+                if 404 in statuses:
+                    refused.set()
+
+    with ThreadPoolExecutor(4) as senders:
+        going = [senders.submit(send) for _ in range(4)]
+        wait_for("rows are taken", lambda: 200 in statuses, limit=30)
+        api.client.delete("/connections/hooks").raise_for_status()
+        for end in going:
+            end.result(timeout=30)
+    assert statuses <= {200, 404}
+
+
+def test_requests_of_several_tables_share_a_transaction_too(controlled: LocalService, service: LocalService) -> None:
+    def send(number: int) -> None:
+        table = "events" if number % 2 else "others"
+        answer = httpx.post(f"{service.base_url}/webhooks/hooks/{table}", json={"number": number}, timeout=30)
+        assert answer.json() == {"accepted": 1}
+
+    with ThreadPoolExecutor(SENDERS) as senders:
+        list(senders.map(send, range(40)))
+    with sqlite3.connect(controlled.home / "state.sqlite") as store:
+        found = store.execute("SELECT table_name, record FROM webhook_records").fetchall()
+    assert sorted((json.loads(record)["number"], table) for table, record in found) == [
+        (number, "events" if number % 2 else "others") for number in range(40)
+    ]

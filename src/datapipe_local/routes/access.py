@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse
 
 from datapipe_local.errors import UnauthorizedError
+from datapipe_local.routes import web
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 #: Where the description of the interface is.
 OPENAPI_PATH = "/openapi.json"
-#: Answered without a key: whether the service is up is no secret, nor is what it can do.
-OPEN_PATHS = frozenset({"/health", OPENAPI_PATH})
+#: Answered without a key: whether the service is up is no secret, nor is what it can do; the page asks for the key.
+OPEN_PATHS = frozenset({"/health", OPENAPI_PATH, *web.PATHS})
 #: Below these it is not the key that lets in: the address of a bridge does, or what a webhook connection asks for.
 OPEN_BELOW = ("/authorize/", "/webhooks/")
 

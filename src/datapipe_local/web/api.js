@@ -1,0 +1,96 @@
+// Talking to the service, with its own interface and nothing else.
+
+const LONGEST = 30_000;
+
+// The key is not the right one.
+export class WrongKey extends Error {}
+// Nothing answers.
+export class Unreachable extends Error {}
+// The service has refused, or has answered what cannot be read.
+export class Refused extends Error {
+  constructor(status, message, code) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export class Client {
+  constructor(key) {
+    this.key = key;
+  }
+
+  get(path, query, signal) {
+    return this.send("GET", path, query, undefined, signal);
+  }
+
+  post(path, query, body) {
+    return this.send("POST", path, query, body);
+  }
+
+  async send(method, path, query, body, signal) {
+    const answer = await this.fetched(method, address(path, query), body, signal);
+    let content = null;
+    try {
+      const text = await answer.text();
+      content = text === "" ? null : JSON.parse(text);
+    } catch (error) {
+      if (signal && signal.aborted) throw error;
+      if (answer.ok) throw new Refused(answer.status, "The service gave an answer that cannot be read.");
+    }
+    if (answer.status === 401) throw new WrongKey("The API key is wrong.");
+    if (!answer.ok) {
+      const said = content && typeof content.message === "string" ? content.message : `The answer was ${answer.status}.`;
+      throw new Refused(answer.status, said, content && content.error_code);
+    }
+    return content;
+  }
+
+  async fetched(method, url, body, signal) {
+    const headers = { "x-api-key": this.key, accept: "application/json" };
+    if (body !== undefined) headers["content-type"] = "application/json";
+    const limit = AbortSignal.timeout(LONGEST);
+    try {
+      return await fetch(url, {
+        method,
+        headers,
+        body: body === undefined ? undefined : JSON.stringify(body),
+        signal: signal ? either(signal, limit) : limit,
+        cache: "no-store",
+        credentials: "omit",
+        redirect: "error",
+      });
+    } catch (error) {
+      if (signal && signal.aborted) throw error;
+      throw new Unreachable("The service does not answer.");
+    }
+  }
+
+  // A page of a list, checked for being one.
+  async page(path, query, signal) {
+    const page = await this.get(path, query, signal);
+    if (!page || !Array.isArray(page.data)) {
+      throw new Refused(200, "The service gave an answer that is not a list.");
+    }
+    return { items: page.data, next: page.has_more ? page.next_cursor : null };
+  }
+}
+
+// A part of a path.
+export function part(id) {
+  return encodeURIComponent(id);
+}
+
+function address(path, query) {
+  const given = Object.entries(query || {}).filter(([, value]) => value !== undefined && value !== null);
+  return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+function either(one, other) {
+  const both = new AbortController();
+  for (const signal of [one, other]) {
+    if (signal.aborted) both.abort();
+    else signal.addEventListener("abort", () => both.abort(), { once: true });
+  }
+  return both.signal;
+}

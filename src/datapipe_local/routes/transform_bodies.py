@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, StrictBool
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import ConfigDict, Field, StrictBool
 
 from airflow_provider_datapipe.api.models import query_previews, transforms
 from airflow_provider_datapipe.api.models.common import Body
-from airflow_provider_datapipe.api.models.rules import refuse_null
 from airflow_provider_datapipe.api.models.transforms import Materialization
+from datapipe_local.routes.body import OMISSIBLE, Text
 from datapipe_local.service.templates import LONGEST
-
-T = TypeVar("T")
 
 _MOST_IN_BULK = 50
 _NAME = r"^(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 
-def _check_text(value: str) -> str:
-    """
-    See to it that a text is one: JSON can spell half a character.
-
-    :raises ValueError: it is none.
-    """
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError("must hold no half of a character") from None
-    return value
-
-
-#: A text that can be kept.
-Text = Annotated[str, AfterValidator(_check_text)]
-#: May be left out, and must not be null, which the document says, too.
-Given = Annotated[T | SkipJsonSchema[None], BeforeValidator(refuse_null)]
-
-
-def _without_null(schema: dict[str, Any]) -> None:
-    for field in schema.get("properties", {}).values():
-        if "default" in field and field["default"] is None and "anyOf" not in field:
-            del field["default"]
-
-
 def _documented(schema: dict[str, Any]) -> None:
     """Say what the service checks by itself, so that its message says what to do."""
-    _without_null(schema)
     told = {"name": {"pattern": _NAME}, "sql_template": {"minLength": 1, "maxLength": LONGEST}}
     for name, field in schema.get("properties", {}).items():
         field.update(told.get(name, {}))
@@ -61,11 +32,11 @@ class TransformCreateRequest(transforms.TransformCreateRequest):
     model_config = _DOCUMENTED
 
     name: Text
-    folder_path: Given[Text] = None
+    folder_path: Text = OMISSIBLE
     sql_template: Text
-    materialization: Given[Materialization] = None
-    documentation: Given[Text] = None
-    cron_expression: Given[Text] = None
+    materialization: Materialization = OMISSIBLE
+    documentation: Text = OMISSIBLE
+    cron_expression: Text = OMISSIBLE
     publish: StrictBool = False
     wait_for_completion: StrictBool = False
 
@@ -75,11 +46,11 @@ class TransformUpdateRequest(transforms.TransformUpdateRequest):
 
     model_config = _DOCUMENTED
 
-    name: Given[Text] = None
-    folder_path: Given[Text] = None
-    sql_template: Given[Text] = None
-    materialization: Given[Materialization] = None
-    documentation: Given[Text] = None
+    name: Text = OMISSIBLE
+    folder_path: Text = OMISSIBLE
+    sql_template: Text = OMISSIBLE
+    materialization: Materialization = OMISSIBLE
+    documentation: Text = OMISSIBLE
     cron_expression: Text | None = None
     publish: StrictBool = False
     wait_for_completion: StrictBool = False
@@ -88,7 +59,7 @@ class TransformUpdateRequest(transforms.TransformUpdateRequest):
 class TransformBulkItem(TransformCreateRequest):
     """One of many: what the service refuses of it is told with it, and is no fault of the request."""
 
-    model_config = ConfigDict(json_schema_extra=_without_null)
+    model_config = ConfigDict(json_schema_extra=None)
 
 
 class TransformBulkRequest(Body):
@@ -102,10 +73,10 @@ class PublishRequest(transforms.PublishRequest):
 
     model_config = _DOCUMENTED
 
-    version_id: Given[Text] = None
-    materialization: Given[Materialization] = None
-    folder_path: Given[Text] = None
-    name: Given[Text] = None
+    version_id: Text = OMISSIBLE
+    materialization: Materialization = OMISSIBLE
+    folder_path: Text = OMISSIBLE
+    name: Text = OMISSIBLE
     wait_for_completion: StrictBool = False
 
 

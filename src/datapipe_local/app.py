@@ -32,6 +32,7 @@ from datapipe_local.routes import (
     query_previews,
     reverse_etl,
     transforms,
+    web,
 )
 from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
 from datapipe_local.routes.common import refuse_unknown_parameters
@@ -83,6 +84,7 @@ def make_app(context: Context, api_key: str, control: Control | None = None) -> 
     # First what is asked most often: routes are looked at in turn.
     for resource in (ingestion, *_RESOURCES):
         app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
+    app.include_router(web.router)
     described = openapi.document(interface_routes(), ingestion.router.routes)
     app.add_api_route(OPENAPI_PATH, lambda: JSONResponse(described), include_in_schema=False)
     failures.install(app)

@@ -21,6 +21,17 @@ ROOMS = {
     f"{PROVIDER}.hooks": ([f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.hooks"], True),
     "datapipe_local": ([f"{PROVIDER}.api.models", "datapipe_local"], False),
 }
+#: The rooms of the local service, and what each must not know.
+ABOVE = {
+    "store": ["service", "engine", "routes", "control", "seed", "sources", "destinations", "dto", "pages", "app"],
+    "sources": ["service", "engine", "routes", "control", "seed", "destinations", "dto", "pages", "app"],
+    "destinations": ["service", "engine", "routes", "control", "seed", "sources", "dto", "pages", "app"],
+    "service": ["engine", "routes", "control", "seed", "dto", "pages", "app"],
+    "engine": ["routes", "control", "seed", "dto", "pages", "app"],
+    "dto": ["store", "service", "engine", "routes", "control", "seed", "sources", "destinations", "pages", "app"],
+    "pages": ["service", "engine", "routes", "control", "seed", "sources", "destinations", "dto", "app"],
+    "routes": ["engine", "control", "seed", "app"],
+}
 LIGHT = [
     f"{PROVIDER}.operators.elt",
     f"{PROVIDER}.operators.orchestration",
@@ -74,3 +85,13 @@ def test_what_dag_files_import_loads_nothing_heavy() -> None:
     assert heavy.isdisjoint(loaded)
     beyond_airflow = [name for name in loaded if not name.startswith(("airflow.", "pydantic."))]
     assert len(beyond_airflow) <= 15, beyond_airflow
+
+
+@pytest.mark.parametrize("room", ABOVE)
+def test_a_room_of_the_local_service_does_not_know_those_above_it(room: str) -> None:
+    folder = SOURCE / "datapipe_local" / room
+    above = [f"datapipe_local.{name}" for name in ABOVE[room]]
+    files = sorted(folder.rglob("*.py"))
+    assert files
+    wrong = [f"{path.relative_to(SOURCE)}: {name}" for path in files for name in imports_of(path) if below(name, above)]
+    assert wrong == []

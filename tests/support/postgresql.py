@@ -1,0 +1,99 @@
+"""A real PostgreSQL server for tests, from Debian's package: on loopback, in a folder that goes with it."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+from tests.support.processes import ReservedPort, Workspace, wait_for
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tests.support.processes import Program
+
+_READY = b"database system is ready to accept connections"
+# The server refuses to run as root: then it runs as the user that Debian's package makes.
+_USER = "postgres"
+
+
+def programs() -> Path | None:
+    """Tell where the newest PostgreSQL of this machine has its programs, if there is one."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda file: int(file.parent.parent.name))
+    return found[-1].parent if found else None
+
+
+def need_postgresql() -> None:
+    """Skip a test where there is no PostgreSQL; where ``CI=true`` there has to be one."""
+    if programs() is None:
+        message = "there is no PostgreSQL: apt-get install --no-install-recommends postgresql"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message)
+        pytest.skip(message)
+
+
+class PostgreSQL:
+    """A server with an empty database, for a ``with`` block. Whatever ends this process ends it, too."""
+
+    def __enter__(self) -> Self:
+        folder = programs()
+        assert folder is not None, "ask need_postgresql() first"
+        self._workspace = Workspace("datapipe-postgresql-")
+        self._port = ReservedPort()
+        try:
+            self._start(folder)
+        except BaseException:  # A Ctrl-C, too.
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._program.send(signal.SIGINT)
+        self._program.end(10)
+        self._end()
+
+    @property
+    def url(self) -> str:
+        """The address of the database, with its password, as SQLAlchemy takes it."""
+        return f"postgresql+psycopg://{_USER}:s3cret@127.0.0.1:{self._port.number}/postgres"
+
+    def _start(self, folder: Path) -> None:
+        data = self._workspace.path / "data"
+        password = self._workspace.path / "password"
+        password.write_text("s3cret")
+        as_user: list[str] = []
+        if os.geteuid() == 0:
+            user = pwd.getpwnam(_USER)
+            as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+            data.mkdir(mode=0o700)
+            os.chown(data, user.pw_uid, user.pw_gid)
+            os.chown(password, user.pw_uid, user.pw_gid)
+            self._workspace.path.chmod(0o711)
+        # Not the user's own settings of PostgreSQL, nor their language.
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+        initialise = [str(folder / "initdb"), "--pgdata", str(data), "--username", _USER, "--pwfile", str(password)]
+        initialise += ["--auth", "scram-sha-256", "--encoding", "UTF8", "--no-sync"]
+        subprocess.run(  # noqa: S603 - our own command
+            [*as_user, *initialise], check=True, capture_output=True, env=environment, cwd="/"
+        )
+        settings = {"fsync": "off", "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}
+        serve = [str(folder / "postgres"), "-D", str(data), "-p", str(self._port.number)]
+        serve += [f"--{name}={value}" for name, value in settings.items()]
+        self._program: Program = self._workspace.start("postgresql", [*as_user, *serve], env=environment)
+        wait_for("PostgreSQL is ready", self._is_ready, limit=30, interval=0.02, watch=[self._program])
+
+    def _is_ready(self) -> bool:
+        log = self._workspace.log_of("postgresql")
+        return log.exists() and _READY in log.read_bytes()
+
+    def _end(self) -> None:
+        self._workspace.close()
+        self._port.release()

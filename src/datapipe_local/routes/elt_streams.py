@@ -14,6 +14,7 @@ from datapipe_local.routes.common import (
     Limit,
     NoFields,
     SortDirection,
+    as_it_is,
     envelope,
     no_content,
 )
@@ -66,7 +67,8 @@ def request_full_refresh(
     body: FullRefreshRequest | None = None,
 ) -> Response:
     """Have the next run load everything."""
-    elt_streams.request_full_refresh(context, stream_id)
+    reset = body is not None and body.reset_history_table
+    elt_streams.request_full_refresh(context, stream_id, reset_history_table=reset)
     return no_content()
 
 
@@ -101,13 +103,13 @@ def list_runs(
     starting_after: After = None,
     limit: Limit = DEFAULT_LIMIT,
     sort_direction: SortDirection = "desc",
-) -> dict[str, Any]:
+) -> Response:
     """List the runs of a stream, of the last three months, by start date."""
     page = elt_streams.page_of_runs(context, elt_stream_id, after=starting_after, limit=limit, direction=sort_direction)
-    return envelope(page, answers.elt_stream_run)
+    return as_it_is(envelope(page, answers.elt_stream_run))
 
 
 @router.get("/elt_stream_runs/{run_id}", **answering(EltStreamRunDto, 404))
-def get_run(context: CurrentContext, run_id: str) -> dict[str, Any]:
+def get_run(context: CurrentContext, run_id: str) -> Response:
     """Give a run of a stream."""
-    return answers.elt_stream_run(elt_streams.runs(context).shown(run_id))
+    return as_it_is(answers.elt_stream_run(elt_streams.runs(context).shown(run_id)))

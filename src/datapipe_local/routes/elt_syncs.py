@@ -20,6 +20,7 @@ from datapipe_local.routes.common import (
     CurrentContext,
     Limit,
     NoFields,
+    as_it_is,
     envelope,
     no_content,
 )
@@ -127,8 +128,8 @@ def add_source_streams(context: CurrentContext, sync_id: str, body: SourceStream
 
 
 @router.get("/{sync_id}/status", **answering(EltSyncStatusDto, 404))
-def get_status(context: CurrentContext, sync_id: str) -> dict[str, Any]:
+def get_status(context: CurrentContext, sync_id: str) -> Response:
     """Tell the active and the latest state of each stream."""
     elt_syncs.get(context, sync_id)
     states = elt_syncs.stream_states(context, sync_id)
-    return {"elt_sync_id": sync_id, "source_streams": [answers.stream_snapshots(state) for state in states]}
+    return as_it_is({"elt_sync_id": sync_id, "source_streams": [answers.stream_snapshots(state) for state in states]})

@@ -10,7 +10,16 @@ from datapipe_local.dto.common import PageDto
 from datapipe_local.dto.orchestrations import OrchestrationDto, OrchestrationRunDto
 from datapipe_local.routes.answers import orchestrations as answers
 from datapipe_local.routes.body import OMISSIBLE
-from datapipe_local.routes.common import DEFAULT_LIMIT, After, CurrentContext, Limit, NoFields, envelope, no_content
+from datapipe_local.routes.common import (
+    DEFAULT_LIMIT,
+    After,
+    CurrentContext,
+    Limit,
+    NoFields,
+    as_it_is,
+    envelope,
+    no_content,
+)
 from datapipe_local.routes.documented import answering
 from datapipe_local.service import orchestrations
 
@@ -87,13 +96,13 @@ def list_runs(
     starting_after: After = None,
     limit: Limit = DEFAULT_LIMIT,
     orchestration_id: str | None = None,
-) -> dict[str, Any]:
+) -> Response:
     """List runs, the newest due date first, of one orchestration if its id is given."""
     page = orchestrations.page_of_runs(context, after=starting_after, limit=limit, orchestration_id=orchestration_id)
-    return envelope(page, answers.orchestration_run)
+    return as_it_is(envelope(page, answers.orchestration_run))
 
 
 @router.get("/orchestration_runs/{run_id}", **answering(OrchestrationRunDto, 404))
-def get_run(context: CurrentContext, run_id: str) -> dict[str, Any]:
+def get_run(context: CurrentContext, run_id: str) -> Response:
     """Give a run of an orchestration."""
-    return answers.orchestration_run(orchestrations.get_run(context, run_id))
+    return as_it_is(answers.orchestration_run(orchestrations.get_run(context, run_id)))

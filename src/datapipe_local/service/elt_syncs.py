@@ -24,10 +24,14 @@ LIMIT_SETTING = "syncs_per_connection"
 DEFAULT_LIMIT = 10
 
 
+#: Of the runs of one stream, the one that ended last among those that callers may see.
+_LATEST = "finished_at IS NOT NULL AND {} ORDER BY started_at DESC LIMIT 1"
+
+
 class StreamState(NamedTuple):
     """What is known of the runs of one stream: what is owed or going, and what ended last."""
 
-    stream: EltStream
+    name: str
     job: Job | None
     active: EltStreamRun | None
     latest: EltStreamRun | None
@@ -187,29 +191,57 @@ def state(context: Context, sync: EltSync) -> EltSyncState:
     """Tell where a sync stands: a sync that is enabled runs, whether or not a stream of it does at this moment."""
     if not sync.enabled:
         return EltSyncState.PAUSED
-    latest = [known.latest for known in stream_states(context, sync.id) if known.latest is not None]
-    if any(run.status == EltStreamRunStatus.FAILED for run in latest):
+    database = context.store.database
+    statuses = {
+        row["status"]
+        for row in database.rows(
+            # Of each stream one look at the end of its history, however long that is.
+            "SELECT DISTINCT (SELECT status FROM elt_stream_runs"  # noqa: S608 - our own words
+            f" WHERE elt_stream_id = s.id AND {_LATEST.format(context.script.visible)}) AS status"
+            " FROM elt_streams s WHERE s.elt_sync_id = ?",
+            sync.id,
+        )
+    } - {None}
+    if EltStreamRunStatus.FAILED in statuses:
         return EltSyncState.FAILED
-    ever_started = latest or context.store.elt_stream_runs.first("WHERE elt_sync_id = ? LIMIT 1", sync.id)
+    ever_started = statuses or database.value(
+        "SELECT 1 FROM elt_streams s JOIN elt_stream_runs r ON r.elt_stream_id = s.id WHERE s.elt_sync_id = ? LIMIT 1",
+        sync.id,
+    )
     return EltSyncState.RUNNING if ever_started else EltSyncState.NOT_STARTED
 
 
 def stream_states(context: Context, sync_id: str) -> list[StreamState]:
     """Tell what is known of the runs of each stream of a sync."""
+    store, visible = context.store, context.script.visible
+    of_sync = "(SELECT id FROM elt_streams WHERE elt_sync_id = ?)"
+    # As many questions for a thousand streams as for one.
+    with store.transaction():
+        # Of the streams themselves no more than is told: it is asked all the time.
+        known = store.database.rows(
+            "SELECT id, name FROM elt_streams WHERE elt_sync_id = ? ORDER BY created_at, seq", sync_id
+        )
+        owed = store.jobs.all(f"WHERE kind = ? AND subject_id IN {of_sync}", JobKind.ELT_STREAM_RUN, sync_id)
+        going = store.elt_stream_runs.all(
+            f"WHERE {visible} AND id IN (SELECT run_id FROM jobs WHERE kind = ? AND subject_id IN {of_sync})",  # noqa: S608 - as above
+            JobKind.ELT_STREAM_RUN,
+            sync_id,
+        )
+        ended = store.elt_stream_runs.all(
+            "WHERE seq IN (SELECT (SELECT seq FROM elt_stream_runs"  # noqa: S608 - our own words
+            f" WHERE elt_stream_id = s.id AND {_LATEST.format(visible)})"
+            " FROM elt_streams s WHERE s.elt_sync_id = ?)",
+            sync_id,
+        )
+    jobs_of = {job.subject_id: job for job in owed}
+    active_of, latest_of = ({run.elt_stream_id: run for run in runs} for runs in (going, ended))
     states = []
-    with context.store.transaction():
-        for stream in streams(context, sync_id):
-            job = jobs.get(context, JobKind.ELT_STREAM_RUN, stream.id)
-            runs, visible = context.store.elt_stream_runs, context.script.visible
-            active = None
-            if job is not None and job.run_id is not None:
-                active = runs.first(f"WHERE id = ? AND {visible}", job.run_id)
-                job = None if active is None else job
-            latest = runs.first(
-                f"WHERE elt_stream_id = ? AND finished_at IS NOT NULL AND {visible} ORDER BY started_at DESC LIMIT 1",
-                stream.id,
-            )
-            states.append(StreamState(stream, job, active, latest))
+    for stream_id, name in known:
+        job, active = jobs_of.get(stream_id), active_of.get(stream_id)
+        if job is not None and job.run_id is not None and active is None:
+            # Its run is not to be seen.
+            job = None
+        states.append(StreamState(name, job, active, latest_of.get(stream_id)))
     return states
 
 

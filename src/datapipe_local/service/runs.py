@@ -74,8 +74,9 @@ class Runs(Generic[R]):
         :raises BadRequestError: that is no id of a run.
         :raises NotFoundError: there is no such run, or callers may not see it.
         """
-        run = self.get(run_id)
-        if self._table.first(f"WHERE id = ? AND {self._visible}", run_id) is None:
+        RunId.parse(run_id)
+        run = self._table.first(f"WHERE id = ? AND {self._visible}", run_id)
+        if run is None:
             raise NotFoundError(self._kind, run_id)
         return run
 
@@ -109,13 +110,16 @@ class Runs(Generic[R]):
         :param since: Runs that started earlier are not told.
         :raises BadRequestError: the cursor is not one.
         """
-        compare = ">" if direction == "asc" else "<"
-        condition, parameters = "", [subject_id, since]
+        condition, parameters = "started_at >= ?", [subject_id, since]
         if after is not None:
-            condition, parameters = f"AND started_at {compare} ?", [*parameters, self._start(after, subject_id)]
+            begin = self._start(after, subject_id)
+            if direction == "desc":
+                condition, parameters = f"{condition} AND started_at < ?", [*parameters, begin]
+            elif begin >= since:
+                # Alone: of two lower bounds SQLite may begin at the other, and pass over all that is in between.
+                condition, parameters = "started_at > ?", [subject_id, begin]
         runs = self._table.all(
-            f"WHERE {self._subject} = ? AND started_at >= ? {condition} AND {self._visible}"
-            f" ORDER BY started_at {direction} LIMIT ?",
+            f"WHERE {self._subject} = ? AND {condition} AND {self._visible} ORDER BY started_at {direction} LIMIT ?",
             *parameters,
             limit + 1,
         )

@@ -93,6 +93,7 @@ CREATE TABLE elt_streams (
     excluded_substreams TEXT NOT NULL,        -- JSON
     enabled_history_table INTEGER NOT NULL,
     full_refresh_requested INTEGER NOT NULL,
+    history_reset_requested INTEGER NOT NULL, -- with it
     loaded INTEGER NOT NULL,                  -- the warehouse has its table
     rows_so_far INTEGER NOT NULL,             -- of a first load in slices: those that the table has; else 0
     created_at TEXT NOT NULL,
@@ -123,6 +124,7 @@ CREATE TABLE elt_tables (
     elt_sync_id TEXT NOT NULL REFERENCES elt_syncs (id) ON DELETE CASCADE,
     schema_name TEXT NOT NULL COLLATE NOCASE,
     name TEXT NOT NULL COLLATE NOCASE,
+    beside TEXT REFERENCES elt_streams (id) ON DELETE SET NULL, -- the stream beside whose table it stands
     PRIMARY KEY (elt_sync_id, name)
 ) WITHOUT ROWID;
 
@@ -171,7 +173,7 @@ CREATE TABLE transforms (
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL
 );
-CREATE INDEX transforms_by_creation ON transforms (created_at);
+CREATE INDEX transforms_by_creation ON transforms (created_at) WHERE deleted_at IS NULL;
 CREATE INDEX transforms_by_object ON transforms (object_schema, object_name);
 CREATE INDEX transforms_of_orchestration ON transforms (orchestration_workflow_id);
 

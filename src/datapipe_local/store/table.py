@@ -93,7 +93,8 @@ class Table(Generic[R]):
         self._record = record
         hints = get_type_hints(record)
         self._columns = tuple(field.name for field in fields(record))
-        self._readers = {column: _reader(hints[column]) for column in self._columns}
+        # Most columns need none, and very many rows are read.
+        self._readers = {column: read for column in self._columns if (read := _reader(hints[column])) is not None}
         self._select = f"SELECT {', '.join(self._columns)} FROM {name}"  # noqa: S608 - names of our own
         marks = ", ".join("?" for _ in self._columns)
         self._insert = f"INSERT INTO {name} ({', '.join(self._columns)}) VALUES ({marks})"  # noqa: S608 - as above
@@ -163,17 +164,19 @@ class Table(Generic[R]):
         return tuple(_write(getattr(record, column)) for column in self._columns)
 
     def _read(self, row: sqlite3.Row) -> R:
-        return self._record(
-            **{column: None if row[column] is None else read(row[column]) for column, read in self._readers.items()}
-        )
+        values = {column: row[column] for column in self._columns}
+        for column, read in self._readers.items():
+            if values[column] is not None:
+                values[column] = read(values[column])
+        return self._record(**values)
 
 
-def _reader(hint: Any) -> Callable[[Any], Any]:
-    """Tell how a column becomes a field of that type."""
+def _reader(hint: Any) -> Callable[[Any], Any] | None:
+    """Tell how a column becomes a field of that type; ``None`` if it is one already."""
     kinds = {getattr(kind, "__origin__", kind) for kind in (get_args(hint) if type(None) in get_args(hint) else [hint])}
     if bool in kinds:
         return bool
-    return json.loads if kinds & {dict, list} else lambda value: value
+    return json.loads if kinds & {dict, list} else None
 
 
 def _write(value: Any) -> Any:

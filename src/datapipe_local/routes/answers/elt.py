@@ -104,7 +104,7 @@ def stream_snapshots(state: StreamState) -> Json:
         active = {"bytes_synced": 0, "status": SnapshotStatus.SCHEDULED, "operation_mode": OperationMode.FULL}
     return present(
         {
-            "name": state.stream.name,
+            "name": state.name,
             "active_sync": active,
             "latest_sync": None if state.latest is None else _snapshot(state.latest),
         }

@@ -42,6 +42,7 @@ class App {
     this.timer = 0;
     this.look = null;
     this.pause = SHORTEST;
+    this.failures = 0;
     this.login = { wrong: null, busy: false };
     this.show = this.show.bind(this);
   }
@@ -143,6 +144,7 @@ class App {
       if (look.signal.aborted) return;
       this.problem = null;
       this.missing = false;
+      this.failures = 0;
       // Often while something goes on, else less and less; and never more than a fifth of the time.
       this.pause = view.isGoing() ? SHORTEST : Math.min(LONGEST, this.pause * 1.5);
       delay = Math.max(this.pause, 4 * (performance.now() - begun));
@@ -152,8 +154,8 @@ class App {
         this.leave("The API key is not right any more.");
         return;
       }
-      this.pause = Math.min(LONGEST_AWAY, this.pause * 1.5);
-      delay = this.pause;
+      this.failures += 1;
+      delay = Math.min(LONGEST_AWAY, SOON * 2 ** this.failures);
       this.missing = error.status === 404;
       this.problem = error instanceof Unreachable
         ? "The service does not answer. The page goes on as soon as it does."
@@ -236,9 +238,19 @@ class App {
   }
 
   show() {
-    const title = this.client ? this.view.title : "Sign in";
-    document.title = `${title} · datapipe-local`;
-    patch(this.root, this.client ? this.page() : this.door());
+    // What loses the focus by being taken away says so in the middle of it: then once more, afterwards.
+    this.stale = true;
+    if (this.showing) return;
+    this.showing = true;
+    try {
+      while (this.stale) {
+        this.stale = false;
+        document.title = `${this.client ? this.view.title : "Sign in"} · datapipe-local`;
+        patch(this.root, this.client ? this.page() : this.door());
+      }
+    } finally {
+      this.showing = false;
+    }
   }
 
   door() {

@@ -45,8 +45,8 @@ def chromium() -> Iterator[Chrome]:
     options.binary_location = str(BROWSER)
     for option in (*_OPTIONS, f"--user-data-dir={profile}"):
         options.add_argument(option)
-    # What a page must not do is told there.
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    # What a page must not do is told there, and what it asks for.
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     try:
         driver = Chrome(options=options, service=Service(str(DRIVER)))
         try:

@@ -21,7 +21,7 @@ export function orchestrationRuns(runs, names, caption) {
         }]
         : []),
       { label: "Status", cell: (run) => badge(run.status) },
-      { label: "Started", cell: (run) => time(run.started_at) },
+      { label: "Started", class: "wide", cell: (run) => time(run.started_at) },
       { label: "Duration", class: "number", cell: (run) => duration(seconds(run)) },
     ],
   });

@@ -160,7 +160,7 @@ export function stream(app, [id]) {
               { label: "Status", cell: (run) => badge(run.status) },
               { label: "Rows", class: "number", cell: (run) => number(run.rows_synced) },
               { label: "Duration", class: "number", cell: (run) => duration(seconds(run)) },
-              { label: "Finished", cell: (run) => time(run.finished_at) },
+              { label: "Finished", class: "wide", cell: (run) => time(run.finished_at) },
             ],
           }),
           runs.items.length ? olderRuns(app, runs) : null),

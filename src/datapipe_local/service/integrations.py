@@ -14,6 +14,9 @@ from datapipe_local.store.table import Page, Position
 if TYPE_CHECKING:
     from datapipe_local.strict import Strict
 
+# What the cursors of the list say of whose they are.
+_LIST = "integrations"
+
 
 @dataclass(frozen=True)
 class Integration:
@@ -68,7 +71,7 @@ def page(ability: IntegrationAbility, *, after: str | None, limit: int) -> Page[
 
     :raises BadRequestError: the cursor is not one.
     """
-    last = "" if after is None else Position.parse(after).value
+    last = "" if after is None else Position.parse(after, _LIST).value
     found = [one for one in known().values() if ability in one.abilities and one.id > last]
     more = len(found) > limit
-    return Page(found[:limit], Position(found[limit - 1].id, 0).as_cursor() if more else None)
+    return Page(found[:limit], Position(_LIST, found[limit - 1].id, 0).as_cursor() if more else None)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _COLUMNS = ("excluded_columns", "hashed_columns")
 _POINTER = "incremental_pointer_id"
 _SUBSTREAMS = "excluded_substreams"
+# What the cursors of the list say of whose they are.
+_LIST = "available_source_streams"
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,10 @@ def page(context: Context, sync_id: str, *, after: str | None, limit: int) -> Pa
     :raises NotFoundError: there is no such sync.
     :raises BadRequestError: its source cannot be asked; or the cursor is not one.
     """
-    last = None if after is None else Position.parse(after).value
+    last = None if after is None else Position.parse(after, _LIST).value
     left = [one for one in available(context, sync_id) if last is None or _place(one) > last]
     more = len(left) > limit
-    return Page(left[:limit], Position(_place(left[limit - 1]), 0).as_cursor() if more else None)
+    return Page(left[:limit], Position(_LIST, _place(left[limit - 1]), 0).as_cursor() if more else None)
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:
@@ -178,7 +180,7 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
     if not any(named.values()):
         return
     try:
-        columns = {column.lower() for column in readings.columns(context, sync, offer.origin)}
+        columns = {column.name.lower() for column in readings.columns(context, sync, offer.origin)}
     except RunError as error:
         raise _refused(index, next(field for field in named if named[field]), f"{error}") from error
     for column_field, names in named.items():

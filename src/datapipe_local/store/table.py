@@ -40,34 +40,40 @@ class Order:
 
 @dataclass(frozen=True)
 class Position:
-    """A place in a sorted list: after the record with this value that was created as that number."""
+    """
+    A place in a sorted list: after the record with this value that was created as that number.
 
+    :param of: Which list: elsewhere the value would mean something else.
+    """
+
+    of: str
     value: str
     seq: int
 
     def as_cursor(self) -> str:
         """Write it as clients see it. It stays right when the record is deleted."""
-        return base64.urlsafe_b64encode(json.dumps([self.value, self.seq]).encode()).decode().rstrip("=")
+        return base64.urlsafe_b64encode(json.dumps([self.of, self.value, self.seq]).encode()).decode().rstrip("=")
 
     @classmethod
-    def parse(cls, cursor: str) -> Position:
+    def parse(cls, cursor: str, of: str) -> Position:
         """
         Read a cursor.
 
         :param cursor: As received, possibly anything.
-        :raises BadRequestError: this service has not written it.
+        :param of: The list that it has to be of.
+        :raises BadRequestError: this service has not written it, or for another list.
         """
         try:
             text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-            value, seq = json.loads(text)
+            its_list, value, seq = json.loads(text)
         except (binascii.Error, ValueError, TypeError, RecursionError):
-            value = seq = None
-        if not isinstance(value, str) or type(seq) is not int or not 0 <= seq <= _LARGEST_SEQ:
+            its_list = value = seq = None
+        if its_list != of or not isinstance(value, str) or type(seq) is not int or not 0 <= seq <= _LARGEST_SEQ:
             raise BadRequestError(
                 f"starting_after: {cursor[:100]!r} is no cursor of this list: give the nextCursor of its last page.",
                 error_code="invalid_cursor",
             )
-        return cls(value, seq)
+        return cls(of, value, seq)
 
 
 @dataclass(frozen=True)
@@ -143,7 +149,7 @@ class Table(Generic[R]):
         conditions, parameters = list(given), list(given.values())
         column, (compare, direction) = order.column, ("<", "DESC") if order.descending else (">", "ASC")
         if after is not None:
-            position = Position.parse(after)
+            position = Position.parse(after, self._name)
             conditions.append(f"({column}, seq) {compare} (?, ?)")
             parameters += [position.value, position.seq]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -157,7 +163,7 @@ class Table(Generic[R]):
         next_cursor = None
         if len(rows) > limit:
             last = rows[limit - 1]
-            next_cursor = Position(last[column.split()[0]], last["seq"]).as_cursor()
+            next_cursor = Position(self._name, last[column.split()[0]], last["seq"]).as_cursor()
         return Page([self._read(row) for row in rows[:limit]], next_cursor)
 
     def _values(self, record: R) -> tuple[Any, ...]:

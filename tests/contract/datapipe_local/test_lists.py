@@ -141,3 +141,14 @@ def test_runs_can_be_listed_from_the_oldest(api: Api, path: str) -> None:
         page = api.get(path, **query, starting_after=run["id"], limit=1, sort_direction="asc")
         assert page["data"] == [following]
     assert api.get(path, **query, starting_after=oldest_first[-1]["id"], sort_direction="asc")["data"] == []
+
+
+def test_a_list_refuses_the_cursors_of_all_others(api: Api) -> None:
+    addresses = {path: path.replace("{id}", IDS.get(path, "")) for path in ORDERS}
+    cursors = {path: api.get(addresses[path], **query, limit=1)["nextCursor"] for path, (query, _) in ORDERS.items()}
+    for path, (query, _) in ORDERS.items():
+        for other, cursor in cursors.items():
+            if other != path:
+                answer = api.client.get(addresses[path], params={**query, "starting_after": cursor})
+                assert answer.status_code == 400, f"{path} took a cursor of {other}"
+                assert answer.json()["error_code"] == "invalid_cursor"

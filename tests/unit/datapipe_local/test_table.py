@@ -94,7 +94,11 @@ def test_a_record_reads_back_with_its_types(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "cursor",
-    ["", "x", "ü", "null", "W10", "WzFd", "A" * 10_000, "W" * 10_001, Position("a", 2**63).as_cursor(), "WyJhIiwgLTFd"],
+    [
+        *("", "x", "ü", "null", "W10", "WzFd", "A" * 10_000, "W" * 10_001),
+        *(Position("connections", "a", seq).as_cursor() for seq in (2**63, -1)),
+        Position("orchestrations", "a", 1).as_cursor(),
+    ],
 )
 def test_what_is_no_cursor_is_refused(store: Store, cursor: str) -> None:
     with pytest.raises(BadRequestError, match="starting_after"):
@@ -149,7 +153,8 @@ def test_pages_are_flat_in_time_with_100_000_runs(store: Store) -> None:
             assert len(page.records) == 100
         return min(times)
 
-    deep = Position(store.database.value("SELECT due_at FROM orchestration_runs WHERE seq = 1000"), 1000).as_cursor()
+    due_at = store.database.value("SELECT due_at FROM orchestration_runs WHERE seq = 1000")
+    deep = Position("orchestration_runs", due_at, 1000).as_cursor()
     # A scan of the table takes more than 10 ms, a page along the index less than one.
     for after in (None, deep):
         for orchestration_id in (None, "o3"):

@@ -1,75 +1,30 @@
-"""Loading: what a source has becomes a table of the warehouse, as a whole or in slices."""
+"""Loading: what a source has becomes a table of the warehouse, as a whole, in slices, or by what is new."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
-from uuid import uuid4
 
 import duckdb
 
-from datapipe_local.warehouse import Place, Scan, WarehouseError, drop, number, quoted, transaction
+from datapipe_local.loading import history, increment, substreams
+from datapipe_local.loading.manner import Manner, Note, Run
+from datapipe_local.loading.readable import relations
+from datapipe_local.loading.types import described
+from datapipe_local.warehouse import Place, WarehouseError, drop, number, quoted, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
+    from datapipe_local.loading.readable import Readable
     from datapipe_local.warehouse import Warehouse
 
 T = TypeVar("T")
 
 #: What the table is called that holds the rows of a load in slices. Nobody else's name begins so.
 _STAGED = "__staged__"
-#: The table of a :class:`Stored` result.
-RESULT = "__result__"
-
-
-@dataclass(frozen=True)
-class Selection:
-    """
-    Which columns of a source a table gets. Names that the source does not have mean nothing.
-
-    :param excluded: Left out.
-    :param hashed: Replaced by the SHA-256 of their text, in hexadecimal digits; null stays null.
-    """
-
-    excluded: Collection[str] = ()
-    hashed: Collection[str] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Tell whether it is all of the columns as they are."""
-        return not self.excluded and not self.hashed
-
-    def sql(self, relation: str, columns: Collection[str]) -> str:
-        """
-        Give the query of the selected columns.
-
-        :param relation: What is read, as SQL names it.
-        :param columns: The columns that it has.
-        """
-        excluded, hashed = ({name.casefold() for name in names} for names in (self.excluded, self.hashed))
-        shown = [
-            f"sha256(CAST({quoted(name)} AS VARCHAR)) AS {quoted(name)}" if name.casefold() in hashed else quoted(name)
-            for name in columns
-            if name.casefold() not in excluded
-        ]
-        return f"SELECT {', '.join(shown)} FROM {relation}"  # noqa: S608 - quoted
-
-
-EVERYTHING = Selection()
-
-
-@dataclass(frozen=True)
-class Stored:
-    """
-    A result that stands in a DuckDB file of its own, as the table :data:`RESULT`.
-
-    :param path: The file.
-    """
-
-    path: Path
+#: What goes wrong when a value does not fit a type.
+_MISFITS = (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.OutOfRangeException)
 
 
 class Slice(NamedTuple):
@@ -77,6 +32,22 @@ class Slice(NamedTuple):
 
     rows: int
     is_last: bool
+
+
+class Told(NamedTuple):
+    """
+    What is noted with a table about its load.
+
+    :param run: The run.
+    :param size: How many bytes it has read at the source.
+    :param mode: How it loads, as the interface says it.
+    :param trigger: Why it loads everything, if it does.
+    """
+
+    run: Run
+    size: int
+    mode: str
+    trigger: str
 
 
 class Loads:
@@ -89,48 +60,92 @@ class Loads:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
 
-    def whole(self, place: Place, readable: Scan | Stored, selection: Selection = EVERYTHING) -> int:
+    def noted(self, place: Place) -> Note | None:
+        """Give what is known of the last load of a table."""
+        with self._warehouse.cursor() as cursor:
+            return Note.read(cursor, place)
+
+    def whole(self, place: Place, readable: Readable, manner: Manner, told: Told) -> int:
         """
-        Replace a table by what is in a file.
+        Replace a table by what is at its source.
 
         The types of a CSV file's columns are inferred from its beginning; if a later row does not fit them, from
         the whole file.
 
         :param place: The table; it need not exist.
-        :param readable: The file.
-        :param selection: Its columns.
+        :param readable: What is at the source.
+        :param manner: How it is loaded.
+        :param told: What is noted with it.
         :return: The number of rows.
-        :raises WarehouseError: the file cannot be read; the table is as it was.
+        :raises WarehouseError: it cannot be read; the table is as it was.
         """
-        with self._rows_of(place, readable) as (cursor, relations):
-            return _carefully(relations, lambda relation: _create(cursor, place, _query(cursor, relation, selection)))
 
-    def first_slice(self, place: Place, readable: Scan | Stored, size: int, selection: Selection = EVERYTHING) -> Slice:
+        def load(cursor: duckdb.DuckDBPyConnection, relation: str) -> int:
+            before = Note.read(cursor, place)
+            rows = _create(cursor, place, _query(cursor, relation, manner))
+            _finish(cursor, place, manner, told, rows=rows, before=before)
+            return rows
+
+        with self._rows_of(place, readable) as (cursor, found):
+            return _carefully(cursor, found, load)
+
+    def added(self, place: Place, readable: Readable, manner: Manner, told: Told) -> int:
         """
-        Replace a table by the first rows of a file, and put all rows by for :meth:`next_slice`.
+        Add to a table what is new at its source.
+
+        :return: The number of rows that are added or changed.
+        :raises OutdatedError: all has to be loaded; the table is as it was.
+        :raises WarehouseError: it cannot be read; the table is as it was.
+        """
+
+        def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
+            before = Note.read(cursor, place)
+            query = _selected(cursor, relation, manner)
+            increment.check(cursor, place, described(cursor, f"({query})"), manner)
+            rows = increment.add(cursor, place, query, manner, cautious=cautious)
+            _finish(cursor, place, manner, told, rows=rows, before=before)
+            return rows
+
+        with self._rows_of(place, readable) as (cursor, found):
+            try:
+                return _carefully(cursor, found, load)
+            except _MISFITS:
+                # It is no text that was misread: types that are alike do not take one another's values.
+                with transaction(cursor):
+                    return load(cursor, found[-1], cautious=True)
+
+    def first_slice(self, place: Place, readable: Readable, size: int, manner: Manner, told: Told) -> Slice:
+        """
+        Replace a table by the first rows of its source, and put all rows by for :meth:`next_slice`.
 
         :param size: How many rows, at the most.
         :return: If all rows are there, nothing is put by.
-        :raises WarehouseError: the file cannot be read; the table is as it was.
+        :raises WarehouseError: it cannot be read; the table is as it was.
         """
         staged = _staged(place)
-        with self._rows_of(place, readable) as (cursor, relations):
+        with self._rows_of(place, readable) as (cursor, found):
             # Apart from what follows: the rows of a table are numbered for good once it is committed.
-            total = _carefully(relations, lambda relation: _create(cursor, staged, _query(cursor, relation, selection)))
+            total = _carefully(
+                cursor, found, lambda cursor, relation: _create(cursor, staged, _query(cursor, relation, manner))
+            )
             with transaction(cursor):
+                before = Note.read(cursor, place)
                 if total > size:
                     return Slice(_create(cursor, place, _part(staged, 0, size)), is_last=False)
                 drop(cursor, place)
                 cursor.execute(f"ALTER TABLE {staged.sql} RENAME TO {quoted(place.name)}")
+                _finish(cursor, place, manner, told, rows=total, before=before)
                 return Slice(total, is_last=True)
 
-    def next_slice(self, place: Place, start: int, size: int | None) -> Slice:
+    def next_slice(self, place: Place, start: int, size: int | None, manner: Manner, told: Told) -> Slice:
         """
         Add the rows that follow. Done again after the process was killed, it adds nothing twice.
 
         :param place: The table.
         :param start: How many rows it has from the slices before.
         :param size: How many more, at the most; ``None`` for all that are left.
+        :param manner: How it is loaded.
+        :param told: What is noted with it after the last slice.
         :raises WarehouseError: somebody else has changed the table.
         """
         staged = _staged(place)
@@ -147,50 +162,66 @@ class Loads:
                 raise WarehouseError(f"{place} has {there} rows, and not the {start} that were loaded")
             if end == total:
                 drop(cursor, staged)
+                _finish(cursor, place, manner, told, rows=end - start, before=None)
             return Slice(end - start, is_last=end == total)
 
+    def parts(self, place: Place) -> list[Place]:
+        """Give what stands beside a table and belongs to it: its history, its lists of records."""
+        with self._warehouse.cursor() as cursor:
+            past = history.history_of(place)
+            return [*([past] if _exists(cursor, past) else []), *substreams.views(cursor, place)]
+
     def drop(self, place: Place) -> None:
-        """Remove a table, and what was put by for it."""
+        """Remove a table, what was put by for it, and its lists of records."""
         with self._warehouse.cursor() as cursor, transaction(cursor):
+            substreams.hide(cursor, place)
             drop(cursor, place)
             drop(cursor, _staged(place))
 
     @contextmanager
-    def _rows_of(self, place: Place, readable: Scan | Stored) -> Iterator[tuple[duckdb.DuckDBPyConnection, list[str]]]:
+    def _rows_of(self, place: Place, readable: Readable) -> Iterator[tuple[duckdb.DuckDBPyConnection, list[str]]]:
         self._warehouse.create_schema(place.schema)
-        with self._warehouse.cursor() as cursor, _readable(cursor, readable) as relations:
-            yield cursor, relations
+        with self._warehouse.cursor() as cursor, relations(cursor, readable) as found:
+            yield cursor, found
 
 
-def _carefully(relations: list[str], load: Callable[[str], T]) -> T:
-    """Load from the first relation that can be: the later ones take more time."""
-    *hasty, last = relations
+def _carefully(
+    cursor: duckdb.DuckDBPyConnection, found: list[str], load: Callable[[duckdb.DuckDBPyConnection, str], T]
+) -> T:
+    """Load from the first relation that can be, each in a transaction: the later ones take more time."""
+    *hasty, last = found
     for relation in hasty:
-        with suppress(duckdb.ConversionException, duckdb.InvalidInputException):
-            return load(relation)
-    return load(last)
+        try:
+            with transaction(cursor):
+                return load(cursor, relation)
+        except _MISFITS:
+            continue
+    with transaction(cursor):
+        return load(cursor, last)
 
 
-@contextmanager
-def _readable(cursor: duckdb.DuckDBPyConnection, readable: Scan | Stored) -> Iterator[list[str]]:
-    if isinstance(readable, Scan):
-        more_care = readable.reader == "read_csv" and "sample_size" not in readable.options
-        yield [readable.sql(), *([readable.sql(sample_size=-1)] if more_care else [])]
-        return
-    alias = f"__stored__{uuid4().hex}"
-    path = str(readable.path).replace("'", "''")
-    cursor.execute(f"ATTACH '{path}' AS {alias} (READ_ONLY)")
-    try:
-        yield [f"{alias}.main.{RESULT}"]
-    finally:
-        cursor.execute(f"DETACH {alias}")
+def _finish(
+    cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner, told: Told, *, rows: int, before: Note | None
+) -> None:
+    """Do what belongs to every load, in its transaction."""
+    history.hide(cursor, place, manner.signature, before.signature if before else None)
+    if manner.keeps_history:
+        history.keep(cursor, place, told.run)
+    substreams.show(cursor, place, manner.key)
+    Note(told.run.id, rows, told.size, told.mode, told.trigger, manner.signature).write(cursor, place)
 
 
-def _query(cursor: duckdb.DuckDBPyConnection, relation: str, selection: Selection) -> str:
-    if selection.is_whole:
+def _selected(cursor: duckdb.DuckDBPyConnection, relation: str, manner: Manner) -> str:
+    if manner.selection.is_whole:
         return f"SELECT * FROM {relation}"  # noqa: S608 - quoted
-    described = cursor.execute(f"DESCRIBE FROM {relation}").fetchall()
-    return selection.sql(relation, [name for name, *_ in described])
+    return manner.selection.sql(relation, [name for name, _ in described(cursor, relation)])
+
+
+def _query(cursor: duckdb.DuckDBPyConnection, relation: str, manner: Manner) -> str:
+    query = _selected(cursor, relation, manner)
+    if not manner.key or manner.pointer is None:
+        return query
+    return increment.newest_of_each(query, described(cursor, f"({query})"), manner)
 
 
 def _create(cursor: duckdb.DuckDBPyConnection, place: Place, query: str) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from datapipe_local import query_rules
-from datapipe_local.loads import RESULT, Selection
+from datapipe_local.loading.readable import RESULT, Selection
+from datapipe_local.loading.types import Typed
 from datapipe_local.warehouse import WarehouseError, literal, one_line, quoted
 
 if TYPE_CHECKING:
@@ -71,19 +72,19 @@ def _tables(node: Any) -> Iterator[str]:
             yield from _tables(entry)
 
 
-def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]) -> list[str]:
+def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]) -> list[Typed]:
     """
     Tell the columns of a query.
 
     :raises WarehouseError: DuckDB refuses it.
     """
     with _opened(warehouse, query, tables) as connection:
-        return [name for name, *_ in connection.execute(f"DESCRIBE {_one(query)}").fetchall()]
+        return [Typed(name, kind) for name, kind, *_ in connection.execute(f"DESCRIBE {_one(query)}").fetchall()]
 
 
 def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], file: Path) -> None:
     """
-    Put the result of a query into a file, for :class:`datapipe_local.loads.Stored`.
+    Put the result of a query into a file, for :class:`datapipe_local.loading.readable.Stored`.
 
     :param warehouse: Its interruption interrupts this, too.
     :param query: The query.

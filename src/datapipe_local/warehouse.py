@@ -33,6 +33,7 @@ __all__ = [
     "number",
     "one_line",
     "quoted",
+    "stands",
     "transaction",
     "with_nested",
 ]
@@ -295,6 +296,11 @@ def drop(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
     found = _what_stands_at(cursor, place)
     if found is not None:
         cursor.execute(f"DROP {'VIEW' if found == 'VIEW' else 'TABLE'} {place.sql}")
+
+
+def stands(cursor: duckdb.DuckDBPyConnection, place: Place) -> bool:
+    """Tell whether there is a table or view."""
+    return _what_stands_at(cursor, place) is not None
 
 
 def _what_stands_at(cursor: duckdb.DuckDBPyConnection, place: Place) -> str | None:

@@ -8,13 +8,16 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import FullSyncTrigger, OperationMode
 from datapipe_local.clock import later
 from datapipe_local.errors import RunError
-from datapipe_local.loads import Loads, Slice, Stored
-from datapipe_local.service import elt_streams, elt_syncs, elt_tables, jobs, readings
+from datapipe_local.loading.increment import OutdatedError
+from datapipe_local.loading.manner import Run
+from datapipe_local.loads import Loads, Slice, Told
+from datapipe_local.service import elt_plan, elt_streams, elt_syncs, elt_tables, jobs, readings
 from datapipe_local.store.records import EltStreamRun
-from datapipe_local.warehouse import Place, WarehouseError
+from datapipe_local.warehouse import Place, Scan, WarehouseError
 
 if TYPE_CHECKING:
     from datapipe_local.engine.stop import Stop
+    from datapipe_local.loading.manner import Note
     from datapipe_local.service.context import Context
     from datapipe_local.service.readings import Reading
     from datapipe_local.store.records import EltStream, Job
@@ -29,19 +32,23 @@ class Loaded(NamedTuple):
 
     :param rows: How many rows.
     :param size: How many bytes were read at the source.
+    :param mode: How, if not as it was to be.
+    :param trigger: Why it has loaded everything, if not as it was to be.
     :param is_slice: Another run follows, which goes on.
     :param rows_so_far: How many rows of a first load in slices the table has then.
     """
 
     rows: int
     size: int
+    mode: str | None = None
+    trigger: str | None = None
     is_slice: bool = False
     rows_so_far: int = 0
 
 
 class StreamLoader:
     """
-    Loads streams, each as a whole; a first load in slices, if it has more rows than one of them.
+    Loads streams: as a whole; a first load in slices, if it has more rows than one of them; or by what is new.
 
     What a run does to the table is one transaction: a process that is killed leaves the table as it was, or has done
     all of it, and the next process carries on the same run.
@@ -60,6 +67,7 @@ class StreamLoader:
                 return
             stream = elt_streams.get(self._context, job.subject_id)
             run_id = elt_streams.runs(self._context).next_id(stream.id, clock.now())
+            plan = elt_plan.plan(self._context, stream)
             store.elt_stream_runs.insert(
                 EltStreamRun(
                     id=str(run_id),
@@ -67,8 +75,8 @@ class StreamLoader:
                     elt_stream_id=stream.id,
                     started_at=run_id.started_at,
                     status=EltStreamRunStatus.RUNNING,
-                    full_sync_trigger=self._trigger(stream),
-                    operation_mode=OperationMode.FULL,
+                    full_sync_trigger=plan.trigger,
+                    operation_mode=plan.mode,
                 )
             )
             # A slice that follows belongs to the load that has begun before the refresh was asked for.
@@ -87,7 +95,10 @@ class StreamLoader:
         """
         stop.check()
         with self._context.warehouse.working_on(job.seq):
-            return self._work(job)
+            result = self._work(job)
+            if result is not None and not result.is_slice:
+                self._note_parts(job)
+            return result
 
     def finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
         """Note what was loaded, or why not."""
@@ -110,12 +121,17 @@ class StreamLoader:
             sync = elt_syncs.get(self._context, stream.elt_sync_id)
         if outcome.is_slice:
             return Loaded(0, 0, is_slice=True, rows_so_far=stream.rows_so_far)
+        run = elt_streams.runs(self._context).get(str(job.run_id))
         place = Place(sync.destination_schema_name, stream.name)
         if stream.rows_so_far:
-            return self._go_on(job, stream, place)
+            return self._go_on(job, stream, run, place)
+        noted = self._noted(place)
+        if noted is not None and noted.run == run.id:
+            # It was loaded, and the process killed before that was noted here.
+            return Loaded(noted.rows, noted.size, noted.mode, noted.trigger)
         with readings.opened(self._context, sync, stream.origin) as reading:
             try:
-                return self._load(job, stream, place, reading)
+                return self._load(job, stream, run, place, reading)
             except WarehouseError as error:
                 raise RunError(_reason(reading, place, error)) from error
 
@@ -131,6 +147,7 @@ class StreamLoader:
             rows_synced=0 if result is None else result.rows,
             bytes_synced=0 if result is None else result.size,
             error_message=error,
+            **_corrections(result),
         )
         stream = elt_streams.get(self._context, run.elt_stream_id)
         rows_so_far = 0 if result is None else result.rows_so_far
@@ -143,44 +160,73 @@ class StreamLoader:
         if run.full_sync_trigger == FullSyncTrigger.USER and not is_loaded:
             # What was asked for has not happened: it is the next run's.
             store.elt_streams.update(run.elt_stream_id, full_refresh_requested=True)
+        elif result is not None and not is_slice and not stream.full_refresh_requested:
+            store.elt_streams.update(run.elt_stream_id, history_reset_requested=False)
         if is_slice:
             jobs.go_on(self._context, job)
         else:
             jobs.end(self._context, job, failed=result is None)
 
-    def _load(self, job: Job, stream: EltStream, place: Place, reading: Reading) -> Loaded | None:
+    def _load(self, job: Job, stream: EltStream, run: EltStreamRun, place: Place, reading: Reading) -> Loaded | None:
         slice_rows: int | None = self._context.store.setting(SLICE_SETTING, None)
-        loads, selection = Loads(self._context.warehouse), readings.selection_of(stream)
+        loads, manner = Loads(self._context.warehouse), readings.manner_of(stream)
+        mode, trigger = run.operation_mode, run.full_sync_trigger
         with elt_tables.held(self._context, place):
             if not self._claim(job, stream, place):
                 return None
+            if mode != OperationMode.FULL:
+                try:
+                    told = _told(stream, run, reading.size, mode, trigger)
+                    return Loaded(loads.added(place, reading.readable, manner, told), reading.size, mode, trigger)
+                except OutdatedError as error:
+                    if stream.protected_from_full_sync:
+                        raise RunError(
+                            f"{place} is protected from being loaded anew, which is needed: {error}."
+                            " Have `protected_from_full_sync` false for one run."
+                        ) from error
+                    mode, trigger = OperationMode.FULL, FullSyncTrigger.SCHEMA_CHANGE
+            told = _told(stream, run, reading.size, mode, trigger)
             if slice_rows is None or stream.loaded:
-                return Loaded(loads.whole(place, reading.readable, selection), reading.size)
-            return _loaded(loads.first_slice(place, reading.readable, slice_rows, selection), 0, reading.size)
+                return Loaded(loads.whole(place, reading.readable, manner, told), reading.size, mode, trigger)
+            return _loaded(loads.first_slice(place, reading.readable, slice_rows, manner, told), 0, reading.size)
 
-    def _go_on(self, job: Job, stream: EltStream, place: Place) -> Loaded | None:
+    def _go_on(self, job: Job, stream: EltStream, run: EltStreamRun, place: Place) -> Loaded | None:
         with elt_tables.held(self._context, place):
             if not self._claim(job, stream, place):
                 return None
             # Without a bound by now, all that is left is one slice.
             size: int | None = self._context.store.setting(SLICE_SETTING, None)
+            told = _told(stream, run, 0, run.operation_mode, run.full_sync_trigger)
             try:
-                added = Loads(self._context.warehouse).next_slice(place, stream.rows_so_far, size)
+                added = Loads(self._context.warehouse).next_slice(
+                    place, stream.rows_so_far, size, readings.manner_of(stream), told
+                )
             except WarehouseError as error:
                 raise RunError(
                     f"Cannot go on loading {place}: {error}. Ask for another run: it begins again."
                 ) from error
         return _loaded(added, stream.rows_so_far, 0)
 
-    def _trigger(self, stream: EltStream) -> FullSyncTrigger:
-        last = elt_streams.runs(self._context).last(stream.id) if stream.rows_so_far else None
-        if last is not None:
-            return FullSyncTrigger(last.full_sync_trigger)
-        if stream.full_refresh_requested:
-            return FullSyncTrigger.USER
-        if not stream.loaded:
-            return FullSyncTrigger.INITIAL_SYNC
-        return FullSyncTrigger.ALWAYS_FULL if stream.full_sync_always else FullSyncTrigger.NONE
+    def _noted(self, place: Place) -> Note | None:
+        try:
+            return Loads(self._context.warehouse).noted(place)
+        except WarehouseError as error:
+            raise RunError(f"Cannot load {place}: {error}.") from error
+
+    def _note_parts(self, job: Job) -> None:
+        """Note what stands beside the table, so that it can be named, and goes with the table."""
+        with self._context.store.transaction():
+            if not jobs.is_owed(self._context, job):
+                return
+            stream = elt_streams.get(self._context, job.subject_id)
+            sync = elt_syncs.get(self._context, stream.elt_sync_id)
+        try:
+            parts = Loads(self._context.warehouse).parts(Place(sync.destination_schema_name, stream.name))
+        except WarehouseError as error:
+            raise RunError(f"What stands beside the table cannot be told: {error}.") from error
+        with self._context.store.transaction():
+            if jobs.is_owed(self._context, job):
+                elt_tables.note_parts(self._context, sync.id, stream.id, parts)
 
     def _claim(self, job: Job, stream: EltStream, place: Place) -> bool:
         """Note that the table is going to be there, unless the stream is not any more."""
@@ -191,13 +237,28 @@ class StreamLoader:
         return is_owed
 
 
+def _told(stream: EltStream, run: EltStreamRun, size: int, mode: str, trigger: str) -> Told:
+    resets = stream.history_reset_requested and trigger == FullSyncTrigger.USER
+    return Told(Run(run.id, run.started_at.removesuffix("Z"), resets), size, str(mode), str(trigger))
+
+
+def _corrections(result: Loaded | None) -> dict[str, str]:
+    """Give what a run turned out to be, where that is another thing than it was to be."""
+    if result is None:
+        return {}
+    changes = {"operation_mode": result.mode, "full_sync_trigger": result.trigger}
+    return {name: value for name, value in changes.items() if value is not None}
+
+
 def _loaded(added: Slice, before: int, size: int) -> Loaded:
     return Loaded(added.rows, size, is_slice=not added.is_last, rows_so_far=0 if added.is_last else before + added.rows)
 
 
 def _reason(reading: Reading, place: Place, error: WarehouseError) -> str:
-    if isinstance(reading.readable, Stored):
+    if not isinstance(reading.readable, Scan):
         return f"Cannot load {reading.name} into {place}: {error}."
-    # The reader sees an unpacked copy; a person looks for the file that was declared.
-    said = str(error).replace(str(reading.readable.path), reading.name)
+    said = str(error)
+    if isinstance(reading.readable, Scan):
+        # The reader sees an unpacked copy; a person looks for the file that was declared.
+        said = said.replace(str(reading.readable.path), reading.name)
     return f"Cannot load {reading.name} into {place}: {said}. Correct the file, or the stream's `options`."

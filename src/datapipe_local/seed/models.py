@@ -56,6 +56,7 @@ class SourceStream(Strict):
     name: str
     sync_interval: str | None = None
     incremental_pointer_id: str | None = None
+    incremental_primary_key_name: list[str] | None = Field(default=None, min_length=1)
     excluded_columns: list[str] = Field(default_factory=list)
     hashed_columns: list[str] = Field(default_factory=list)
     full_sync_always: bool = False

@@ -86,16 +86,31 @@ def request_run(context: Context, stream_id: str) -> str:
     return status_url
 
 
-def request_full_refresh(context: Context, stream_id: str) -> None:
+def request_full_refresh(context: Context, stream_id: str, *, reset_history_table: bool = False) -> None:
     """
     Have the next run load everything. It starts none.
 
+    :param context: The service.
+    :param stream_id: Which.
+    :param reset_history_table: It begins the history table anew, too.
     :raises NotFoundError: there is no such stream.
-    :raises BadRequestError: its sync is disabled.
+    :raises BadRequestError: its sync is disabled, or it is protected.
     """
     with context.store.transaction():
-        _refuse_if_disabled(context, get(context, stream_id))
-        context.store.elt_streams.update(stream_id, full_refresh_requested=True, updated_at=context.clock.now())
+        stream = get(context, stream_id)
+        _refuse_if_disabled(context, stream)
+        if stream.protected_from_full_sync:
+            raise BadRequestError(
+                f"The ELT stream {stream_id!r} is protected from full refreshes: have `protected_from_full_sync`"
+                " false first.",
+                error_code="protected_from_full_sync",
+            )
+        context.store.elt_streams.update(
+            stream_id,
+            full_refresh_requested=True,
+            history_reset_requested=stream.history_reset_requested or reset_history_table,
+            updated_at=context.clock.now(),
+        )
 
 
 def cancel_full_refresh(context: Context, stream_id: str) -> None:
@@ -106,7 +121,9 @@ def cancel_full_refresh(context: Context, stream_id: str) -> None:
     """
     with context.store.transaction():
         get(context, stream_id)
-        context.store.elt_streams.update(stream_id, full_refresh_requested=False, updated_at=context.clock.now())
+        context.store.elt_streams.update(
+            stream_id, full_refresh_requested=False, history_reset_requested=False, updated_at=context.clock.now()
+        )
 
 
 def set_sync_interval(context: Context, stream_id: str, sync_interval: str | None) -> EltStream:

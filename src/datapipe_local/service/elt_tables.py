@@ -10,6 +10,7 @@ from datapipe_local.service import references
 from datapipe_local.warehouse import Place, WarehouseError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
     from datapipe_local.service.context import Context
@@ -29,6 +30,19 @@ def note(context: Context, sync_id: str, place: Place) -> None:
     context.store.database.run(
         "INSERT OR IGNORE INTO elt_tables (elt_sync_id, schema_name, name) VALUES (?, ?, ?)", sync_id, *place
     )
+
+
+def note_parts(context: Context, sync_id: str, stream_id: str, parts: Iterable[Place]) -> None:
+    """Note what stands beside the table of a stream now, and nothing else does."""
+    context.store.database.run("UPDATE elt_tables SET beside = NULL WHERE beside = ?", stream_id)
+    for place in parts:
+        context.store.database.run(
+            "INSERT INTO elt_tables (elt_sync_id, schema_name, name, beside) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET beside = excluded.beside",
+            sync_id,
+            *place,
+            stream_id,
+        )
 
 
 def doom(context: Context, sync_id: str) -> None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from datapipe_local import sandbox, sources
 from datapipe_local.errors import RunError
-from datapipe_local.loads import Selection, Stored
+from datapipe_local.loading.manner import Manner
+from datapipe_local.loading.readable import Selection, Stored, relations
+from datapipe_local.loading.types import described
 from datapipe_local.sandbox import SandboxTable
 from datapipe_local.service import connections
 from datapipe_local.store.records import Json
@@ -19,10 +21,11 @@ from datapipe_local.warehouse import WarehouseError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from datapipe_local.loading.readable import Readable
+    from datapipe_local.loading.types import Typed
     from datapipe_local.service.context import Context
     from datapipe_local.sources.base import Source
     from datapipe_local.store.records import CustomReport, EltStream, EltSync
-    from datapipe_local.warehouse import Scan
 
 #: In the origin of a stream that is a custom report: its id.
 _REPORT = "custom_report_id"
@@ -39,7 +42,7 @@ class Reading:
     """
 
     name: str
-    readable: Scan | Stored
+    readable: Readable
     size: int
 
 
@@ -63,7 +66,17 @@ def source_of(context: Context, sync: EltSync) -> Source:
 
 def selection_of(stream: EltStream) -> Selection:
     """Give the columns that the table of a stream gets."""
-    return Selection(stream.excluded_columns, stream.hashed_columns)
+    return Selection((*stream.excluded_columns, *stream.excluded_substreams), stream.hashed_columns)
+
+
+def manner_of(stream: EltStream) -> Manner:
+    """Give how a stream is loaded."""
+    return Manner(
+        selection_of(stream),
+        stream.incremental_pointer_id,
+        tuple(stream.incremental_primary_key_name or ()),
+        stream.enabled_history_table,
+    )
 
 
 def report_origin(report_id: str) -> Json:
@@ -103,7 +116,7 @@ def opened(context: Context, sync: EltSync, origin: Json) -> Iterator[Reading]:
         yield Reading(f"the custom report {report.name!r}", Stored(file), size)
 
 
-def columns(context: Context, sync: EltSync, origin: Json) -> list[str]:
+def columns(context: Context, sync: EltSync, origin: Json) -> list[Typed]:
     """
     Tell the columns of what a stream reads.
 
@@ -113,14 +126,17 @@ def columns(context: Context, sync: EltSync, origin: Json) -> list[str]:
     try:
         if report is not None:
             return query_columns(context, sync, report.query)
-        with opened(context, sync, origin) as reading:
-            assert not isinstance(reading.readable, Stored)  # noqa: S101 - only a report's result is stored
-            return [column.name for column in context.warehouse.columns(f"FROM {reading.readable.sql()}")]
+        with (
+            opened(context, sync, origin) as reading,
+            context.warehouse.cursor() as cursor,
+            relations(cursor, reading.readable) as found,
+        ):
+            return described(cursor, found[0])
     except WarehouseError as error:
         raise RunError(f"Its columns cannot be read: {error}.") from error
 
 
-def query_columns(context: Context, sync: EltSync, query: str) -> list[str]:
+def query_columns(context: Context, sync: EltSync, query: str) -> list[Typed]:
     """
     Tell the columns of a query over the streams of a sync and of its source.
 

@@ -143,6 +143,12 @@ class Catalogue:
         ):
             place = Place(row["destination_schema_name"], row["name"])
             yield Reference(f"{_RAW}{place}", ReferenceType.RAW_VIEW, place, row["id"])
+        for row in self._context.store.database.rows(
+            "SELECT t.beside, t.schema_name, t.name FROM elt_tables t JOIN elt_streams s ON s.id = t.beside"
+            " WHERE s.loaded"
+        ):
+            place = Place(row["schema_name"], row["name"])
+            yield Reference(f"{_RAW}{place}", ReferenceType.RAW_VIEW, place, row["beside"])
         for transform in self._context.store.transforms.all("WHERE object_tag IS NOT NULL"):
             kind = (
                 ReferenceType.MATERIALIZED_TABLE

@@ -121,6 +121,7 @@ class EltStream:
     excluded_substreams: list[str] = field(default_factory=list)
     enabled_history_table: bool = False
     full_refresh_requested: bool = False
+    history_reset_requested: bool = False
     loaded: bool = False
     rows_so_far: int = 0
     created_at: Timestamp

@@ -1,0 +1,117 @@
+"""Adding to a table what is new at its source: rows are merged by their key, or appended where there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datapipe_local.loading.manner import Note
+from datapipe_local.loading.types import Typed, described, evolve, kind_of
+from datapipe_local.warehouse import WarehouseError, number, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    from datapipe_local.loading.manner import Manner
+    from datapipe_local.warehouse import Place
+
+# Of this cursor alone, as all that is temporary.
+_FRESH, _NEW = "temp.main.__fresh__", "temp.main.__new__"
+_NUMBER = "__number__"
+
+
+class OutdatedError(Exception):
+    """What is new cannot be added to what is there: everything has to be loaded. The message says why."""
+
+
+def newest_of_each(query: str, columns: Sequence[Typed], manner: Manner) -> str:
+    """Give a query with one row for each key, the one whose pointer is greatest."""
+    if not manner.key or manner.pointer is None:
+        return query
+    keys = ", ".join(quoted(found(columns, name).name) for name in manner.key)
+    pointer = found(columns, manner.pointer)
+    # Of rows with the same pointer, too, always the same.
+    others = "".join(f", {quoted(column.name)}" for column in columns if column != pointer)
+    order = f"{quoted(pointer.name)} DESC NULLS LAST{others}"
+    return f"FROM ({query}) QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"
+
+
+def check(cursor: duckdb.DuckDBPyConnection, place: Place, columns: Sequence[Typed], manner: Manner) -> None:
+    """
+    See to it that what is new can be told.
+
+    :param columns: What the table would get now.
+    :raises OutdatedError: it cannot, until everything is loaded.
+    :raises WarehouseError: it cannot at all.
+    """
+    note = Note.read(cursor, place)
+    for name in (*manner.key, *([manner.pointer] if manner.pointer else [])):
+        found(columns, name)
+    if note is None or note.signature != manner.signature:
+        raise OutdatedError("it is to be loaded in another manner than it was")
+    assert manner.pointer is not None  # noqa: S101 - else everything is loaded
+    before, now = (found(each, manner.pointer).type for each in (described(cursor, place.sql), columns))
+    if kind_of(before) != kind_of(now):
+        raise OutdatedError(f"the pointer {manner.pointer!r} was {before}, and is {now}")
+
+
+def add(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Manner, *, cautious: bool = False) -> int:
+    """
+    Add what is new.
+
+    New is what has a greater pointer than all rows of the table; what has the same, or none, and is not there yet.
+
+    :param cursor: In a transaction.
+    :param place: The table, to which :func:`check` has no objection.
+    :param query: All rows of the source.
+    :param manner: How.
+    :param cautious: See :func:`datapipe_local.loading.types.evolve`.
+    :return: How many rows are added or changed.
+    """
+    assert manner.pointer is not None  # noqa: S101 - as above
+    pointer = quoted(manner.pointer)
+    last = f"(SELECT max({pointer}) FROM {place.sql})"  # noqa: S608 - quoted, as below
+    is_known = f"{pointer} = {last} OR {pointer} IS NULL"
+    cursor.execute(
+        f"CREATE OR REPLACE TEMP TABLE __fresh__ AS FROM ({query})"
+        f" WHERE {pointer} >= {last} OR {pointer} IS NULL OR {last} IS NULL"
+    )
+    common, values = evolve(cursor, place, _FRESH, cautious=cautious)
+    taken = f"SELECT {', '.join(values)} FROM {_FRESH}"  # noqa: S608
+    cursor.execute(f"CREATE OR REPLACE TEMP TABLE __new__ AS {_without_known(place, taken, common, is_known)}")
+    columns = described(cursor, _NEW)
+    new = newest_of_each(f"FROM {_NEW}", columns, manner)
+    if manner.key:
+        same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM n.{name}" for name in map(quoted, manner.key))
+        cursor.execute(f"DELETE FROM {place.sql} AS t USING {_NEW} AS n WHERE {same}")  # noqa: S608
+    added = number(cursor.execute(f"INSERT INTO {place.sql} BY NAME {new}"))
+    cursor.execute(f"DROP TABLE {_FRESH}")
+    cursor.execute(f"DROP TABLE {_NEW}")
+    return added
+
+
+def _without_known(place: Place, taken: str, common: Sequence[Typed], is_known: str) -> str:
+    """Give the rows without those that the table has, each as often as it has it."""
+    names = ", ".join(quoted(column.name) for column in common)
+    numbered = f"row_number() OVER (PARTITION BY {names}) AS {_NUMBER}"
+    same = " AND ".join(
+        f"f.{name} IS NOT DISTINCT FROM k.{name}" for name in (*(quoted(column.name) for column in common), _NUMBER)
+    )
+    return (
+        f"FROM ({taken}) WHERE NOT coalesce({is_known}, false) UNION ALL BY NAME"  # noqa: S608 - quoted
+        f" SELECT f.* EXCLUDE ({_NUMBER}) FROM (SELECT *, {numbered} FROM ({taken}) WHERE {is_known}) AS f"
+        f" ANTI JOIN (SELECT {names}, {numbered} FROM {place.sql} WHERE {is_known}) AS k ON {same}"
+    )
+
+
+def found(columns: Sequence[Typed], name: str) -> Typed:
+    """
+    Give the column with a name, in whatever case.
+
+    :raises WarehouseError: there is none.
+    """
+    for column in columns:
+        if column.name.lower() == name.lower():
+            return column
+    raise WarehouseError(f"There is no column {name[:100]!r} to tell by what is new")

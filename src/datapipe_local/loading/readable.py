@@ -1,0 +1,109 @@
+"""What can be loaded: files for one of DuckDB's readers, a stored result, a query."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+from uuid import uuid4
+
+from datapipe_local.warehouse import Scan, literal, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import duckdb
+
+#: The table of a :class:`Stored` result.
+RESULT = "__result__"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """
+    Which columns of a source a table gets. Names that the source does not have mean nothing.
+
+    :param excluded: Left out.
+    :param hashed: Replaced by the SHA-256 of their text, in hexadecimal digits; null stays null.
+    """
+
+    excluded: Collection[str] = ()
+    hashed: Collection[str] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether it is all of the columns as they are."""
+        return not self.excluded and not self.hashed
+
+    def sql(self, relation: str, columns: Collection[str]) -> str:
+        """
+        Give the query of the selected columns.
+
+        :param relation: What is read, as SQL names it.
+        :param columns: The columns that it has.
+        """
+        excluded, hashed = ({name.casefold() for name in names} for names in (self.excluded, self.hashed))
+        shown = [
+            f"{hash_of(name)} AS {quoted(name)}" if name.casefold() in hashed else quoted(name)
+            for name in columns
+            if name.casefold() not in excluded
+        ]
+        return f"SELECT {', '.join(shown)} FROM {relation}"  # noqa: S608 - quoted
+
+
+def hash_of(column: str) -> str:
+    """Give the expression of what a hashed column holds."""
+    return f"sha256(CAST({quoted(column)} AS VARCHAR))"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """
+    A result that stands in a DuckDB file of its own, as the table :data:`RESULT`.
+
+    :param path: The file.
+    """
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Query:
+    """
+    A query of our own, in DuckDB's words.
+
+    :param sql: The query.
+    :param instead: What is tried if a value does not fit the types of it.
+    """
+
+    sql: str
+    instead: str | None = None
+
+
+Readable: TypeAlias = Scan | Stored | Query
+
+
+@contextmanager
+def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable) -> Iterator[list[str]]:
+    """
+    Give what SQL can read, for the time of a ``with`` block.
+
+    :param cursor: By which it is read.
+    :param readable: What is to be read.
+    :return: One relation or more: if a value does not fit the types of one, the next takes more time and more care.
+    """
+    if isinstance(readable, Query):
+        yield [f"({query})" for query in (readable.sql, readable.instead) if query is not None]
+        return
+    if isinstance(readable, Scan):
+        more_care = readable.reader == "read_csv" and "sample_size" not in readable.options
+        yield [readable.sql(), *([readable.sql(sample_size=-1)] if more_care else [])]
+        return
+    alias = f"__stored__{uuid4().hex}"
+    cursor.execute(f"ATTACH {literal(str(readable.path))} AS {alias} (READ_ONLY)")
+    try:
+        yield [f"{alias}.main.{RESULT}"]
+    finally:
+        cursor.execute(f"DETACH {alias}")

@@ -112,8 +112,8 @@ def running_app(home: Home, *, with_control: bool = False, with_schedules: bool 
     # What a killed process has left there is of no use to anybody.
     shutil.rmtree(home.scratch, ignore_errors=True)
     home.scratch.mkdir()
-    store, clock = Store(home.state), Clock()
-    script = _script(store, clock) if with_control else Script()
+    store = Store(home.state)
+    clock, script = _controlled(store) if with_control else (Clock(), Script())
     context = Context(store, Warehouse(home.warehouse, home.scratch), clock, script)
     context.warehouse.discard_all_unfinished()
     elt_tables.drop_doomed(context)
@@ -128,7 +128,7 @@ def running_app(home: Home, *, with_control: bool = False, with_schedules: bool 
         },
         schedules=with_schedules,
     )
-    control = _control(context, engine, home) if with_control else None
+    control = _control(context, engine, home, with_schedules=with_schedules) if with_control else None
     engine.start()
     try:
         yield make_app(context, home.read_key(), control)
@@ -141,21 +141,25 @@ def running_app(home: Home, *, with_control: bool = False, with_schedules: bool 
             log.warning("Some work could not be broken off in time; it is carried on at the next start")
 
 
-def _script(store: Store, clock: Clock) -> Script:
+def _controlled(store: Store) -> tuple[Clock, Script]:
     # Loaded by those alone who want it, here as below.
+    from datapipe_local.control.clock import StoredClock
     from datapipe_local.control.script import StoredScript
     from datapipe_local.control.tables import prepare
 
+    clock = StoredClock(store)
     prepare(store.database, clock)
-    return StoredScript(store)
+    return clock, StoredScript(store)
 
 
-def _control(context: Context, engine: Engine, home: Home) -> Control:
+def _control(context: Context, engine: Engine, home: Home, *, with_schedules: bool) -> Control:
     from datapipe_local.control.control import Control
     from datapipe_local.control.paths import Interface
+    from datapipe_local.control.time import Time
 
     log.warning("The control plane is on: whoever has the API key can make this service fail, and empty it")
-    return Control(context, engine, Interface(interface_routes()), home.folder)
+    time = Time(context, engine, with_schedules=with_schedules)
+    return Control(context, engine, Interface(interface_routes()), home.folder, time)
 
 
 def _add_control(app: FastAPI, control: Control) -> None:

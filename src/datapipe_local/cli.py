@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from datapipe_local import logs
 from datapipe_local.errors import SetupError
 from datapipe_local.home import KEY_VARIABLE, Home
 
@@ -32,13 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command == "init":
             _init(Home(options.home), options.seed, options.api_key)
         else:
-            _serve(
-                Home(options.home),
-                options.host,
-                options.port,
-                with_control=options.control or _is_on(_CONTROL_VARIABLE, default=False),
-                with_schedules=not options.no_schedules and _is_on(_SCHEDULES_VARIABLE, default=True),
-            )
+            _serve(options)
     except SetupError as error:
         print(f"datapipe-local: {error}", file=sys.stderr)
         return 1
@@ -71,6 +66,18 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help=f"have a control plane under /_local/, for tests: journal, faults, reset (or {_CONTROL_VARIABLE}=1)",
     )
+    serve.add_argument("--init", action="store_true", help="create the home where there is none")
+    serve.add_argument(
+        "--stop-with-stdin",
+        action="store_true",
+        help="stop when the standard input ends: whoever holds the other end is not outlived",
+    )
+    serve.add_argument(
+        "--log-format",
+        choices=logs.FORMATS,
+        default=logs.FORMATS[0],
+        help="of the standard error (default: %(default)s)",
+    )
     serve.add_argument(
         "--no-schedules",
         action="store_true",
@@ -96,29 +103,49 @@ def _is_on(variable: str, *, default: bool) -> bool:
     return wanted == "1" if wanted else default
 
 
-def _init(home: Home, seed_file: Path | None, api_key: str | None) -> None:
-    wanted_key = api_key or os.environ.get(KEY_VARIABLE) or None
-    if wanted_key is not None and not (wanted_key.isascii() and wanted_key.isprintable() and " " not in wanted_key):
+def _wanted_key(option: str | None) -> str | None:
+    wanted = option or os.environ.get(KEY_VARIABLE) or None
+    if wanted is not None and not (wanted.isascii() and wanted.isprintable() and " " not in wanted):
         raise SetupError("The API key must consist of printable ASCII characters without spaces.")
+    return wanted
+
+
+def _not_initialised(home: Home) -> SetupError:
+    return SetupError(f"{home.folder} is not initialised: run `datapipe-local init --home {home.folder}` first.")
+
+
+def _init(home: Home, seed_file: Path | None, api_key: str | None) -> None:
+    wanted_key = _wanted_key(api_key)
     from datapipe_local.setup import initialise
 
     for line in initialise(home, seed_file, wanted_key):
         print(line)
 
 
-def _serve(home: Home, host: str, port: int, *, with_control: bool, with_schedules: bool) -> None:
-    if not home.is_initialised:
-        raise SetupError(f"{home.folder} is not initialised: run `datapipe-local init --home {home.folder}` first.")
+def _serve(options: argparse.Namespace) -> None:
+    home = Home(options.home)
+    with_control = options.control or _is_on(_CONTROL_VARIABLE, default=False)
+    with_schedules = not options.no_schedules and _is_on(_SCHEDULES_VARIABLE, default=True)
+    if options.stop_with_stdin:
+        from datapipe_local import leash
+
+        leash.stop_with_stdin()
+    if options.init:
+        home.create()
+    elif not home.is_initialised:
+        raise _not_initialised(home)
     # What is imported stays: to look for garbage among it is a twentieth of the time until the service is ready.
     gc.disable()
     with home.locked():
-        from datapipe_local.server import configure_logging, listen, serve
+        from datapipe_local.server import listen, serve
 
         # The port first: whoever finds it taken should hear so at once.
-        with listen(host, port) as listener:
+        with listen(options.host, options.port) as listener:
             from datapipe_local.app import running_app
 
-            configure_logging()
+            logs.configure(options.log_format)
+            if options.init:
+                home.keep_key(_wanted_key(None))
             with running_app(home, with_control=with_control, with_schedules=with_schedules) as app:
                 gc.enable()
-                serve(app, listener, with_control=with_control)
+                serve(app, listener, ready=home.note_address, with_control=with_control)

@@ -58,6 +58,7 @@ class NotFoundError(ServiceError):
 
     def __init__(self, kind: str, resource_id: str) -> None:
         super().__init__(f"There is no {kind} with the id {resource_id[:100]!r}.")
+        self.resource_id = resource_id
 
 
 class ConflictError(ServiceError):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import time
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from datapipe_local.errors import SetupError
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY_VARIABLE = "DATAPIPE_LOCAL_API_KEY"
+_TRIES = 5
+_SECONDS_BETWEEN_TRIES = 0.02
+
+
+class Holder(NamedTuple):
+    """The process that holds a home, and where it answers, once it does."""
+
+    pid: int | None
+    address: str | None
 
 
 class Home:
@@ -56,18 +66,35 @@ class Home:
         :raises SetupError: another process holds it.
         """
         with self._lock_file.open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
+            if not _is_taken(lock):
                 lock.seek(0)
-                holder = lock.read().strip() or "unknown"
+                holder = lock.readline().strip() or "unknown"
                 raise SetupError(
                     f"The home {self.folder} is in use by process {holder}: stop it, or choose another --home."
-                ) from error
+                )
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
             yield
+
+    def note_address(self, address: str) -> None:
+        """Note where the process that holds the folder answers, for :meth:`holder`. It calls this itself."""
+        self._lock_file.write_text(f"{os.getpid()}\n{address}\n", encoding="utf-8")
+
+    def holder(self) -> Holder | None:
+        """Tell which process holds the folder, if one does."""
+        try:
+            lock = self._lock_file.open(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        with lock:
+            try:
+                # Shared: two who ask at once do not take each other for a service.
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pid, _, address = lock.read().partition("\n")
+                return Holder(int(pid) if pid.isdecimal() else None, address.strip() or None)
+        return None
 
     def read_key(self) -> str:
         """
@@ -100,3 +127,14 @@ class Home:
             file.write((wanted or secrets.token_urlsafe(32)) + "\n")
         fresh.replace(self.key_file)
         return True
+
+
+def _is_taken(lock: IO[str]) -> bool:
+    """Take the lock, if no other process has it."""
+    for _ in range(_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        # It may be somebody who asks who has it.
+        time.sleep(_SECONDS_BETWEEN_TRIES)
+    return False

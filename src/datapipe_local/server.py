@@ -6,8 +6,6 @@ import errno
 import logging
 import signal
 import socket
-import sys
-import time
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -16,6 +14,7 @@ from datapipe_local.errors import SetupError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from fastapi import FastAPI
 
@@ -41,12 +40,13 @@ def listen(host: str, port: int) -> socket.socket:
         raise SetupError(f"Cannot listen on {host} port {port}: {error.strerror or error}.") from error
 
 
-def serve(app: FastAPI, listener: socket.socket, *, with_control: bool = False) -> None:
+def serve(app: FastAPI, listener: socket.socket, *, ready: Callable[[str], None], with_control: bool = False) -> None:
     """
     Answer requests until SIGTERM or SIGINT.
 
     :param app: What answers.
     :param listener: Where, as :func:`listen` gave it.
+    :param ready: Is told the address, once requests are answered.
     :param with_control: Let the app's control plane break connections.
     """
     config = uvicorn.Config(
@@ -61,17 +61,23 @@ def serve(app: FastAPI, listener: socket.socket, *, with_control: bool = False) 
     # stop is no failure, so that there is nothing more to do then.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    _Server(config).run(sockets=[listener])
+    _Server(config, ready).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
     """Says when it is ready."""
 
+    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
             host, port = sockets[0].getsockname()[:2]
-            print(f"datapipe-local is ready at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+            address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            self._ready(address)
+            print(f"datapipe-local is ready at {address}", flush=True)
             log.info("Ready on %s port %s", host, port)
 
 
@@ -83,14 +89,3 @@ def _exposed_connection() -> type[asyncio.Protocol]:
 
 def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
-
-
-def configure_logging() -> None:
-    """Log to the standard error: one line per event, with the time in UTC."""
-    handler = logging.StreamHandler(sys.stderr)
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # Its lines repeat, per request, what is to be sent to destinations.
-    logging.getLogger("httpx").setLevel(logging.WARNING)

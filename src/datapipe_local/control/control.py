@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from datapipe_local import emptying
 from datapipe_local.control.faults import Faults
 from datapipe_local.control.journal import Journal
+from datapipe_local.control.polls import Polls
+from datapipe_local.control.query import rows
 from datapipe_local.control.script import StoredScript
-from datapipe_local.control.tables import tables
 from datapipe_local.control.traffic import Delays
 from datapipe_local.errors import BadRequestError, ServiceError, SetupError
-from datapipe_local.seed.apply import Seeding, stored_seeds
-from datapipe_local.seed.document import GivenDocument
+from datapipe_local.seed.apply import Seeding
+from datapipe_local.seed.document import GivenDocument, GivenError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from datapipe_local.control.faults import Acting
+    from datapipe_local.control.models import RunBehaviour
     from datapipe_local.control.paths import Interface, Target
+    from datapipe_local.control.time import Time
     from datapipe_local.engine.engine import Engine
     from datapipe_local.service.context import Context
 
@@ -28,6 +32,27 @@ class BusyError(ServiceError):
 
     status = 503
     default_code = "busy"
+
+
+class InvalidSeedError(BadRequestError):
+    """
+    400: something in a seed is wrong, and where.
+
+    :param error: What.
+    """
+
+    default_code = "invalid_seed"
+
+    def __init__(self, error: SetupError) -> None:
+        super().__init__(str(error))
+        self._error = error
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the body of the answer; who has the lines of the seed finds them by the location."""
+        body = super().as_json()
+        if isinstance(self._error, GivenError):
+            body |= {"location": list(self._error.location), "reason": self._error.reason}
+        return body
 
 
 class Arrival(NamedTuple):
@@ -44,15 +69,18 @@ class Control:
     :param context: The service.
     :param engine: What works for it.
     :param interface: Its routes.
-    :param folder: What paths in a seed that is given to it are relative to.
+    :param folder: What paths in a seed that is given to it are relative to, unless it says otherwise.
+    :param time: Its clock.
     """
 
-    def __init__(self, context: Context, engine: Engine, interface: Interface, folder: Path) -> None:
+    def __init__(self, context: Context, engine: Engine, interface: Interface, folder: Path, time: Time) -> None:
         self._context = context
         self._engine = engine
         self._folder = folder
         self.interface = interface
+        self.time = time
         self.script = StoredScript(context.store)
+        self.polls = Polls(context, self.script)
         self.journal = Journal(context)
         self.faults = Faults(context)
         self.delays = Delays()
@@ -64,6 +92,8 @@ class Control:
             acting = self.faults.meet(method, path, resource_id)
             if acting is not None:
                 self.journal.fault(seq, acting.as_json())
+        if method == "GET" and resource_id is not None:
+            self.polls.look(resource_id)
         return Arrival(seq, acting)
 
     def nothing_to_do(self, arrival: Arrival) -> None:
@@ -73,19 +103,30 @@ class Control:
                 self.faults.give_back(arrival.acting)
                 self.journal.fault(arrival.seq, None)
 
-    def seed(self, content: Mapping[str, Any]) -> dict[str, int]:
+    def behave(self, behaviour: RunBehaviour) -> None:
+        """Have runs behave so, instead of all that was said before. What waits for looks goes on."""
+        with self._context.store.transaction():
+            self.script.replace(behaviour)
+            self.polls.let_all_go()
+
+    def rows(self, sql: str) -> list[dict[str, Any]]:
+        """Ask the warehouse."""
+        return rows(self._context.warehouse, sql)
+
+    def seed(self, content: Mapping[str, Any], folder: Path | None = None) -> dict[str, int]:
         """
         Apply a seed while the service is running.
 
         :param content: What would stand in the seed's file.
+        :param folder: What paths in it are relative to.
         :return: How many entries of each kind were created or changed.
         :raises BadRequestError: something in it is wrong; then nothing of it is applied.
         """
-        seeding = self._seeding(GivenDocument(content, self._folder))
         try:
+            seeding = Seeding(self._context, GivenDocument(content, folder or self._folder))
             seeding.apply()
         except SetupError as error:
-            raise BadRequestError(str(error), error_code="invalid_seed") from error
+            raise InvalidSeedError(error) from error
         self._context.wake.set()
         return dict(seeding.applied)
 
@@ -105,26 +146,9 @@ class Control:
             if not stopped:
                 raise BusyError("Some work could not be broken off in time: try again in some seconds.")
             with self._context.publishing, self._context.store.transaction():
-                seeds = stored_seeds(self._context.store) if keep_seed else []
-                self._clear()
-                for seed in seeds:
-                    Seeding(self._context, seed).apply()
+                emptying.empty(self._context, keep_seed=keep_seed)
                 self.journal.clear()
         finally:
+            self.time.reload()
             self._engine.start()
             self._context.wake.set()
-
-    def _seeding(self, document: GivenDocument) -> Seeding:
-        try:
-            return Seeding(self._context, document)
-        except SetupError as error:
-            raise BadRequestError(str(error), error_code="invalid_seed") from error
-
-    def _clear(self) -> None:
-        database = self._context.store.database
-        # The order in which tables are emptied does not matter then.
-        database.run("PRAGMA defer_foreign_keys = ON")
-        for table in tables(database):
-            if not table.startswith("sqlite_"):
-                database.run(f"DELETE FROM {table}")  # noqa: S608 - the schema's own names
-        self._context.warehouse.clear()

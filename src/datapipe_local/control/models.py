@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from datapipe_local.clock import Timestamp, as_timestamp
 from datapipe_local.seed.models import Seconds
 from datapipe_local.strict import Strict
 
@@ -15,6 +17,21 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 _OUR_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
 _LONGEST_DELAY = 600
 
+
+def _as_moment(value: object) -> Timestamp:
+    try:
+        moment = dt.datetime.fromisoformat(value if isinstance(value, str) else "")
+        # Without a zone it would be taken for one of the machine's.
+        return as_timestamp(moment) if moment.tzinfo else _refuse_moment()
+    except (ValueError, OverflowError):
+        return _refuse_moment()
+
+
+def _refuse_moment() -> Timestamp:
+    raise ValueError("give a time with its zone, such as 2026-01-31T08:00:00Z")
+
+
+Moment = Annotated[str, BeforeValidator(_as_moment)]
 When = Literal["before", "after"]
 
 
@@ -106,8 +123,18 @@ class ResourceRuns(Strict):
 
     scheduling_delay: Seconds | None = Field(default=None, ge=0, le=3600)
     minimum_duration: Seconds | None = Field(default=None, ge=0, le=3600)
+    scheduling_polls: int | None = Field(default=None, ge=1, le=10_000)
+    running_polls: int | None = Field(default=None, ge=1, le=10_000)
     outcomes: list[ForcedOutcome] = Field(default_factory=list)
     vanish: bool = False
+
+    @model_validator(mode="after")
+    def _check_phases(self) -> Self:
+        if self.scheduling_polls is not None and self.scheduling_delay is not None:
+            raise ValueError("give scheduling_delay or scheduling_polls")
+        if self.running_polls is not None and self.minimum_duration is not None:
+            raise ValueError("give minimum_duration or running_polls")
+        return self
 
 
 class RunBehaviour(Strict):
@@ -116,6 +143,24 @@ class RunBehaviour(Strict):
     scheduling_delay: Seconds | None = Field(default=None, ge=0, le=3600)
     minimum_duration: Seconds | None = Field(default=None, ge=0, le=3600)
     resources: dict[str, ResourceRuns] = Field(default_factory=dict)
+
+
+class SetClock(Strict):
+    """What time it is to be."""
+
+    now: Moment
+
+
+class Advance(Strict):
+    """How much time is to pass: a century at the most."""
+
+    seconds: Seconds = Field(ge=0, le=3_155_760_000)
+
+
+class Query(Strict):
+    """What the warehouse is asked."""
+
+    sql: str = Field(min_length=1)
 
 
 class Reset(Strict):

@@ -1,5 +1,6 @@
 """The control plane over HTTP."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -7,7 +8,9 @@ from fastapi.concurrency import run_in_threadpool
 
 from datapipe_local.control.control import Control
 from datapipe_local.control.journal import Kind
-from datapipe_local.control.models import Fault, Reset, RunBehaviour
+from datapipe_local.control.models import Advance, Fault, Reset, RunBehaviour, SetClock
+from datapipe_local.control.models import Query as WarehouseQuery
+from datapipe_local.errors import BadRequestError
 from datapipe_local.routes.common import NO_CONTENT, no_content
 
 router = APIRouter(prefix="/_local", tags=["control plane"])
@@ -73,14 +76,14 @@ def get_runs(control: CurrentControl) -> dict[str, Any]:
 @router.put("/runs")
 def put_runs(control: CurrentControl, behaviour: RunBehaviour) -> dict[str, Any]:
     """Have runs behave so."""
-    control.script.replace(behaviour)
+    control.behave(behaviour)
     return get_runs(control)
 
 
 @router.delete("/runs", status_code=NO_CONTENT)
 def delete_runs(control: CurrentControl) -> Response:
     """Have runs behave as the seed says."""
-    control.script.replace(RunBehaviour())
+    control.behave(RunBehaviour())
     return no_content()
 
 
@@ -94,6 +97,41 @@ async def reset(control: CurrentControl, body: Reset | None = None) -> Response:
 
 
 @router.post("/seed")
-def seed(control: CurrentControl, document: dict[str, Any]) -> dict[str, Any]:
+def seed(control: CurrentControl, document: dict[str, Any], folder: Path | None = None) -> dict[str, Any]:
     """Apply a seed."""
-    return {"applied": control.seed(document)}
+    if folder is not None and not folder.is_absolute():
+        raise BadRequestError("folder: give an absolute path.")
+    return {"applied": control.seed(document, folder)}
+
+
+@router.get("/clock")
+def get_clock(control: CurrentControl) -> dict[str, Any]:
+    """Tell the service's time, and whether it was set."""
+    return control.time.as_json()
+
+
+@router.put("/clock")
+def set_clock(control: CurrentControl, body: SetClock) -> dict[str, Any]:
+    """Have the clock stand still at a time."""
+    control.time.set(body.now)
+    return get_clock(control)
+
+
+@router.delete("/clock", status_code=NO_CONTENT)
+def reset_clock(control: CurrentControl) -> Response:
+    """Have the clock tell the machine's time."""
+    control.time.set(None)
+    return no_content()
+
+
+@router.post("/clock/advance")
+def advance_clock(control: CurrentControl, body: Advance) -> dict[str, Any]:
+    """Let time pass, and have done what is due meanwhile."""
+    control.time.advance(body.seconds)
+    return get_clock(control)
+
+
+@router.post("/query")
+def query(control: CurrentControl, body: WarehouseQuery) -> dict[str, Any]:
+    """Ask the warehouse."""
+    return {"data": control.rows(body.sql)}

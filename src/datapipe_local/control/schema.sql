@@ -53,4 +53,12 @@ CREATE TABLE IF NOT EXISTS control_outcomes (
 );
 CREATE INDEX IF NOT EXISTS control_outcomes_of_resource ON control_outcomes (resource_id, taken_by);
 
+-- How often something was looked at that waits for looks.
+CREATE TABLE IF NOT EXISTS control_polls (
+    phase TEXT NOT NULL,
+    run TEXT NOT NULL,
+    seen INTEGER NOT NULL,
+    PRIMARY KEY (phase, run)
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS control_vanished (run_id TEXT PRIMARY KEY) WITHOUT ROWID;

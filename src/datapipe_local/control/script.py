@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from datapipe_local.control.models import RunBehaviour
 from datapipe_local.errors import BadRequestError
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from datapipe_local.store.records import Json
     from datapipe_local.store.store import Store
 
+Phase = Literal["scheduling", "running"]
+
+#: For how long something is held that waits for looks: longer than anybody does, and found again by that.
+SECONDS_HELD = 100 * 365 * 86_400.0
 _SETTING = "control.runs"
 #: Where resources are, and where their runs.
 _RESOURCES = ("elt_streams", "transforms", "orchestrations", "reverse_etl_syncs")
@@ -39,8 +43,40 @@ class StoredScript(Script):
     def seconds(self, name: str, subject_id: str) -> float | None:
         """Tell a time: of the resource, or of all."""
         behaviour: Json = self._store.setting(_SETTING, {})
-        own = behaviour.get("resources", {}).get(subject_id, {}).get(name)
+        said: Json = behaviour.get("resources", {}).get(subject_id, {})
+        phase: Phase = "scheduling" if name == "scheduling_delay" else "running"
+        if polls := said.get(f"{phase}_polls"):
+            return SECONDS_HELD if self._is_held(phase, subject_id, polls) else 0.0
+        own = said.get(name)
         return behaviour.get(name) if own is None else own
+
+    def polls(self, phase: Phase, subject_id: str) -> int:
+        """Tell for how many looks a run of a resource stays in a phase."""
+        behaviour: Json = self._store.setting(_SETTING, {})
+        return int(behaviour.get("resources", {}).get(subject_id, {}).get(f"{phase}_polls") or 0)
+
+    def see(self, phase: Phase, run: str) -> int:
+        """Count a look at a run in a phase; give the number of them."""
+        return int(
+            self._database.value(
+                "INSERT INTO control_polls (phase, run, seen) VALUES (?, ?, 1)"
+                " ON CONFLICT DO UPDATE SET seen = seen + 1 RETURNING seen",
+                phase,
+                run,
+            )
+        )
+
+    def _is_held(self, phase: Phase, subject_id: str, polls: int) -> bool:
+        """Tell whether a run waits for looks. That of an orchestration asks until it may end, others once."""
+        if phase == "scheduling":
+            return True
+        seen = self._database.value(
+            "SELECT coalesce((SELECT seen FROM control_polls WHERE phase = ? AND run = r.id), 0)"
+            " FROM orchestration_runs r WHERE orchestration_id = ? AND finished_at IS NULL AND started_at IS NOT NULL",
+            phase,
+            subject_id,
+        )
+        return seen is None or seen <= polls
 
     def outcome(self, subject_id: str, run: str) -> Outcome:
         """Tell how a run ends; asked again, also after a restart, it tells the same."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from datapipe_local.clock import later
 from datapipe_local.engine import orchestration
+from datapipe_local.engine.looks import Looks
 from datapipe_local.engine.schedule import Schedule
 from datapipe_local.engine.stop import Stop, StoppedError
 from datapipe_local.errors import RunError
@@ -65,11 +66,19 @@ class Engine:
     def __init__(self, context: Context, executors: Mapping[str, Executor], *, schedules: bool = True) -> None:
         self._context = context
         self._executors = executors
-        self._schedule = Schedule(context) if schedules else None
+        self._schedule: Schedule | None = None
+        self.have_schedules(wanted=schedules)
+        self._looks = Looks(context.wake)
+        #: Waits until there is nothing to do, and tells when there is more.
+        self.settle = self._looks.settle
         self._stop = Stop()
         self._guard = threading.Lock()
         self._going: dict[int, threading.Thread] = {}
         self._dispatcher = threading.Thread()
+
+    def have_schedules(self, *, wanted: bool) -> None:
+        """Have what has a schedule run by itself from now on, or not."""
+        self._schedule = Schedule(self._context) if wanted else None
 
     def start(self) -> None:
         """Begin, with what the last process has left; or again, after :meth:`stop`, with what that has left."""
@@ -132,14 +141,18 @@ class Engine:
                 previews += is_preview
                 self._start(job, stop)
         next_due = self._context.store.database.value("SELECT min(due_at) FROM jobs WHERE due_at > ?", now)
-        waits = [clock.seconds_until(moment) for moment in (next_fire, until, next_due) if moment is not None]
-        return max(0.0, min([*waits, _LONGEST_SLEEP]))
+        next_moment = min((moment for moment in (next_fire, until, next_due) if moment is not None), default=None)
+        sleep = _LONGEST_SLEEP if next_moment is None else min(clock.seconds_until(next_moment), _LONGEST_SLEEP)
+        self._looks.note(has_work=bool(going or due) or sleep <= 0, next_moment=next_moment)
+        return max(0.0, sleep)
 
     def _fire(self) -> Timestamp | None:
-        if self._schedule is None:
+        # It may be taken away meanwhile.
+        schedule = self._schedule
+        if schedule is None:
             return None
         try:
-            return self._schedule.fire()
+            return schedule.fire()
         except Exception:  # what is wrong with a schedule must not keep what was asked for from being done
             log.exception("What is due by its schedule could not begin")
             return later(self._context.clock.now(), _SECONDS_AFTER_A_DEFECT)

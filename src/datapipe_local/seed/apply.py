@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.destinations import DESTINATIONS
-from datapipe_local.errors import ServiceError
+from datapipe_local.errors import NotFoundError, ServiceError
 from datapipe_local.ids import derived_id
 from datapipe_local.names import snake_case
 from datapipe_local.seed.document import GivenDocument
@@ -245,6 +245,9 @@ class Seeding:
         except ServiceError as error:
             # The service's messages begin with the field, if a field is wrong.
             field, colon, message = error.message.partition(": ")
+            if isinstance(error, NotFoundError):
+                named = [name for name, value in fields.items() if value == error.resource_id]
+                field, colon, message = next(iter(named), ""), ": ", error.message
             if colon and self._document.has((*location, field)):
                 raise self._document.error((*location, field), message) from error
             raise self._document.error(location, error.message) from error
@@ -253,5 +256,7 @@ class Seeding:
         try:
             return model.model_validate(content)
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
+            wrong = error.errors(include_url=False)
+            # A misspelt field is the reason for which another is missing.
+            first = next((one for one in wrong if one["type"] == "extra_forbidden"), wrong[0])
             raise self._document.error((*location, *first["loc"]), first["msg"]) from error

@@ -53,18 +53,15 @@ class Document:
     done after parsing, so that no value can change the file's structure.
 
     :param path: The file.
+    :param text: What would stand in it; left out, it is read.
     :raises SetupError: it cannot be read or is no YAML mapping, a key stands twice, or a variable is not set.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self._lines: dict[Location, int] = {}
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SetupError(f"Cannot read the seed {path}: {getattr(error, 'strerror', None) or error}.") from error
-        try:
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            root = yaml.compose(_read(path) if text is None else text, Loader=yaml.SafeLoader)
         except yaml.YAMLError as error:
             raise SetupError(f"{path}{_line_of(error)}: this is no YAML: {_problem(error)}.") from error
         self.content: dict[str, Any] = {}
@@ -92,15 +89,24 @@ class Document:
         :param location: Where the value stands, or would stand; the line is that of the nearest value around it.
         :param message: What is wrong.
         """
-        known = tuple(location)
+        place = self._found(tuple(location))
+        known = place
         while known and known not in self._lines:
             known = known[:-1]
         line = self._lines.get(known, 1)
-        return SetupError(f"{self.path}, line {line}: {_where(location)}{message}")
+        return SetupError(f"{self.path}, line {line}: {_where(place)}{message}")
 
     def has(self, location: Location) -> bool:
         """Tell whether there is a value."""
         return location in self._lines
+
+    def _found(self, location: Location) -> Location:
+        """Give the place of a value of which all but the field around it is known, such as the options of a file."""
+        if location in self._lines or not location:
+            return location
+        around, name = location[:-1], location[-1]
+        near = [place for place in self._lines if place[:-2] == around and place[-1:] == (name,)]
+        return near[0] if len(near) == 1 else location
 
     def _read(self, node: yaml.Node, location: Location) -> Any:
         self._lines[location] = node.start_mark.line + 1
@@ -144,6 +150,20 @@ class Document:
         return _VARIABLE.sub(value, text)
 
 
+class GivenError(SetupError):
+    """
+    A value of a seed that has no lines is wrong.
+
+    :param location: Where the value stands.
+    :param reason: What is wrong.
+    """
+
+    def __init__(self, location: Sequence[str | int], reason: str) -> None:
+        super().__init__(f"{_where(location)}{reason}")
+        self.location = tuple(location)
+        self.reason = reason
+
+
 class GivenDocument:
     """
     A seed that comes as JSON, or from the store. Variables in it were expanded before, or are none.
@@ -160,7 +180,7 @@ class GivenDocument:
 
     def error(self, location: Sequence[str | int], message: str) -> SetupError:
         """Give the error of a value."""
-        return SetupError(f"{_where(location)}{message}")
+        return GivenError(location, message)
 
     def has(self, location: Location) -> bool:
         """Tell whether there is a value."""
@@ -171,6 +191,13 @@ class GivenDocument:
             except (LookupError, TypeError):
                 return False
         return True
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"Cannot read the seed {path}: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def _where(location: Sequence[str | int]) -> str:

@@ -1,0 +1,50 @@
+"""The log, on the standard error: an event per line, with the time in UTC."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import sys
+import time
+
+from datapipe_local.clock import as_timestamp
+
+#: How a line can be written, first the usual way.
+FORMATS = ("text", "json")
+
+
+def configure(form: str = "text") -> None:
+    """
+    Log to the standard error.
+
+    :param form: One of :data:`FORMATS`.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else _text())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    # Its lines repeat, per request, what is to be sent to destinations.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes an event as a JSON object in one line, its traceback as one text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write an event."""
+        event = {
+            "at": as_timestamp(dt.datetime.fromtimestamp(record.created, dt.UTC)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "thread": record.threadName,
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event)
+
+
+def _text() -> logging.Formatter:
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    return formatter

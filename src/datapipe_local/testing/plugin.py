@@ -1,0 +1,52 @@
+"""The pytest plugin. It is loaded by projects that never use it: it imports nothing that pytest has not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from datapipe_local.testing.process import ServiceProcess
+    from datapipe_local.testing.service import DatapipeLocal
+
+_MARKER = "datapipe_local"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line(
+        "markers",
+        f"{_MARKER}(seed, ...): what the fixture of this name is seeded with: mappings, YAML texts or pathlib.Paths of"
+        " files; those of the module and the class come first",
+    )
+
+
+@pytest.fixture(scope="session")
+def _datapipe_local_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """One service for all tests of this process; with pytest-xdist each worker has its own."""
+    from datapipe_local.testing.process import ServiceProcess
+
+    with ServiceProcess(tmp_path_factory.mktemp("datapipe-local")) as process:
+        yield process
+
+
+@pytest.fixture
+def datapipe_local(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, _datapipe_local_process: ServiceProcess
+) -> Iterator[DatapipeLocal]:
+    """
+    Give a real service that has what the test's markers say and nothing else; ``datapipe_default`` leads to it.
+
+    It runs on this machine, with a DuckDB warehouse; nothing runs by its schedule unless the test sets the clock.
+    """
+    from datapipe_local.testing.service import DatapipeLocal
+
+    with DatapipeLocal(_datapipe_local_process, folder=request.path.parent, setenv=monkeypatch.setenv) as service:
+        # The nearest comes first, and may refer to what those further out declare.
+        for marker in reversed(list(request.node.iter_markers(_MARKER))):
+            for seed in marker.args:
+                service.seed(seed)
+        yield service

@@ -1,0 +1,120 @@
+"""A clock that is set: what has a schedule runs by it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datapipe_local.clock import as_datetime
+from datapipe_local.testing import DatapipeLocal
+from datapipe_local.testing.client import RefusedError
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.controlled import seed
+from tests.support.local_service import LocalService
+
+NEW_YEAR = "2030-01-01T00:00:00.000Z"
+
+
+@pytest.fixture
+def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
+    """A service whose streams are loaded by an orchestration at two, each night, and one each hour."""
+    wanted = seed(data)
+    hourly = {
+        "id": "hourly",
+        "connection_id": "data",
+        "destination_schema_name": "hourly",
+        "sync_interval": "0 * * * *",
+    }
+    wanted["elt_syncs"].append({**hourly, "source_streams": [{"id": "hours", "name": "hours", "file": "people.csv"}]})
+    datapipe_local.seed(wanted)
+    return datapipe_local
+
+
+def by_schedule(service: DatapipeLocal, resource_id: str) -> list[dict[str, Any]]:
+    return service.journal.runs(resource_id, trigger="schedule")
+
+
+def test_it_stands_still_where_it_is_put(shop: DatapipeLocal) -> None:
+    assert shop.control.ask("GET", "clock")["set"] is False
+    assert shop.clock.set(NEW_YEAR) == shop.clock.now() == as_datetime(NEW_YEAR)
+    assert shop.control.ask("GET", "clock") == {"now": NEW_YEAR, "set": True}
+    moment = dt.datetime(2031, 5, 1, 14, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+    assert shop.clock.set(moment) == moment
+    shop.api.post("/elt_streams/orders/request_run").raise_for_status()
+    (run,) = shop.journal.wait_for_runs("orders")
+    assert run["requested_at"] == run["started_at"] == run["finished_at"] == "2031-05-01T12:00:00.000Z"
+    with pytest.raises(ValueError, match="no time zone"):
+        shop.clock.set(dt.datetime(2031, 5, 1))  # noqa: DTZ001 - what is refused
+
+
+def test_what_is_due_while_time_passes_runs_at_its_time(shop: DatapipeLocal) -> None:
+    shop.clock.set(NEW_YEAR)
+    assert shop.clock.advance(hours=26, minutes=30) == as_datetime("2030-01-02T02:30:00.000Z")
+    hours = by_schedule(shop, "hours")
+    first = as_datetime(NEW_YEAR)
+    assert [as_datetime(run["requested_at"]) for run in hours] == [first + dt.timedelta(hours=n) for n in range(1, 27)]
+    assert {run["status"] for run in hours} == {"COMPLETED"}
+    nights = by_schedule(shop, "nightly")
+    assert [run["finished_at"] for run in nights] == ["2030-01-01T02:00:00.000Z", "2030-01-02T02:00:00.000Z"]
+    assert [run["trigger"] for run in shop.journal.runs("orders")] == ["orchestration"] * 2
+
+
+def test_what_takes_time_takes_it_of_this_clock(shop: DatapipeLocal) -> None:
+    shop.clock.set(NEW_YEAR)
+    shop.runs("hours", minimum_duration=3600)
+    shop.clock.advance(minutes=119)
+    (run,) = by_schedule(shop, "hours")
+    assert (run["started_at"], run["finished_at"]) == ("2030-01-01T01:00:00.000Z", None)
+    shop.clock.advance(minutes=1)
+    # At two the first ends; whether another begins at that very moment is nobody's promise.
+    assert by_schedule(shop, "hours")[0]["finished_at"] == "2030-01-01T02:00:00.000Z"
+
+
+def test_what_is_jumped_over_is_missed(shop: DatapipeLocal) -> None:
+    shop.clock.set(NEW_YEAR)
+    shop.clock.advance(seconds=0)
+    shop.clock.set("2030-01-05T00:30:00Z")
+    shop.clock.advance(minutes=20)
+    assert by_schedule(shop, "hours") == []
+    # Back again it is as if that had never been.
+    shop.clock.set(NEW_YEAR)
+    shop.clock.advance(hours=1)
+    assert len(by_schedule(shop, "hours")) == 1
+
+
+def test_nothing_runs_by_the_machines_clock(shop: DatapipeLocal) -> None:
+    shop.clock.set(NEW_YEAR)
+    shop.clock.reset()
+    assert shop.control.ask("GET", "clock")["set"] is False
+    assert abs(shop.clock.now() - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=5)
+    assert shop.control.ask("GET", "journal", kind="runs", resource_id="hours")["total"] == 0
+
+
+def test_a_reset_resets_it(shop: DatapipeLocal) -> None:
+    shop.clock.set(NEW_YEAR)
+    shop.reset()
+    assert shop.control.ask("GET", "clock")["set"] is False
+
+
+def test_what_takes_too_long_is_told(shop: DatapipeLocal, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.clock.set(NEW_YEAR)
+    for wrong in ("tomorrow", "2030-01-01T00:00:00", "2201-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", 5):
+        with pytest.raises(RefusedError, match="400"):
+            shop.control.ask("PUT", "clock", {"now": wrong})
+    for seconds in (-1, 1e12, "1"):
+        with pytest.raises(RefusedError, match=r"400: .*seconds"):
+            shop.control.ask("POST", "clock/advance", {"seconds": seconds})
+    assert shop.clock.now() == as_datetime(NEW_YEAR)
+
+
+def test_a_restart_does_not_move_it(data: Path) -> None:
+    with LocalService(seed(data), control=True) as service:
+        api = Api(service)
+        api.client.put("/_local/clock", json={"now": NEW_YEAR}).raise_for_status()
+        service.restart()
+        assert api.get("/_local/clock") == {"now": NEW_YEAR, "set": True}
+        api.post("/_local/clock/advance", {"seconds": 2 * 3600})
+        assert [run["trigger"] for run in service.journal_runs("nightly")] == ["schedule"]

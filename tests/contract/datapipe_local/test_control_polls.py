@@ -1,0 +1,84 @@
+"""Runs whose phases last as many looks as a test says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datapipe_local.testing import DatapipeLocal
+from datapipe_local.testing.client import RefusedError
+from tests.contract.datapipe_local.controlled import seed
+
+
+@pytest.fixture
+def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
+    datapipe_local.seed(seed(data))
+    return datapipe_local
+
+
+def looks(service: DatapipeLocal, url: str, number: int, field: str = "status") -> list[Any]:
+    """Look so many times, one right after the other."""
+    seen = []
+    for _ in range(number):
+        answer = service.api.get(url).raise_for_status().json()
+        runs = answer.get("data", [answer])
+        seen.append(runs[0].get(field) if runs else None)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("resource", "request_path", "list_path"),
+    [
+        ("orders", "/elt_streams/orders/request_run", "/elt_stream_runs?elt_stream_id=orders"),
+        ("export", "/reverse_etl_syncs/export/request_run", "/reverse_etl_sync_runs?reverse_etl_sync_id=export"),
+    ],
+)
+def test_a_run_goes_on_when_it_was_looked_at(
+    shop: DatapipeLocal, resource: str, request_path: str, list_path: str
+) -> None:
+    shop.runs(resource, scheduling_polls=2, running_polls=3)
+    for _ in range(2):
+        shop.api.post(request_path).raise_for_status()
+        url = f"{list_path}&limit=1"
+        before = looks(shop, url, 2)
+        assert before[0] == before[1] != "RUNNING"
+        assert looks(shop, url, 5) == ["RUNNING"] * 4 + ["COMPLETED"]
+    assert {run["status"] for run in shop.journal.runs(resource)} == {"COMPLETED"}
+
+
+def test_a_run_of_an_orchestration(shop: DatapipeLocal) -> None:
+    shop.runs("nightly", scheduling_polls=1, running_polls=2)
+    run = shop.api.post("/orchestrations/nightly/request_run").raise_for_status().json()
+    seen = looks(shop, f"/orchestration_runs/{run['id']}", 5)
+    assert seen == ["NOT_STARTED", "RUNNING", "RUNNING", "RUNNING", "COMPLETED"]
+
+
+def test_a_table_that_is_built(shop: DatapipeLocal) -> None:
+    shop.runs("table", running_polls=2)
+    shop.api.post("/transforms/table/publish", json={"name": "t", "materialization": "table"}).raise_for_status()
+    seen = looks(shop, "/transforms/table", 3, "materialization_status")
+    assert seen == ["running", "running", "completed"]
+
+
+def test_what_waits_goes_on_once_nothing_is_said_any_more(shop: DatapipeLocal) -> None:
+    shop.runs("orders", scheduling_polls=100)
+    shop.runs("nightly", scheduling_polls=100)
+    shop.api.post("/elt_streams/orders/request_run").raise_for_status()
+    shop.api.post("/orchestrations/nightly/request_run").raise_for_status()
+    assert looks(shop, "/elt_stream_runs?elt_stream_id=orders", 3) == [None] * 3
+    shop.control.ask("DELETE", "runs")
+    shop.journal.wait_for_runs("orders")
+    shop.journal.wait_for_runs("nightly")
+
+
+def test_a_phase_lasts_time_or_looks(shop: DatapipeLocal) -> None:
+    for wrong in (
+        {"scheduling_polls": 1, "scheduling_delay": 1},
+        {"running_polls": 1, "minimum_duration": 1},
+        {"running_polls": 0},
+        {"scheduling_polls": 1.5},
+    ):
+        with pytest.raises(RefusedError, match="400"):
+            shop.runs("orders", **wrong)

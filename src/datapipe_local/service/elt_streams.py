@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.clock import later
 from datapipe_local.errors import BadRequestError, NotFoundError
-from datapipe_local.service import elt_syncs, jobs, references
+from datapipe_local.service import elt_syncs, jobs, references, stream_options
 from datapipe_local.service.checks import check_cron, check_id, check_name
 from datapipe_local.service.runs import Runs
 from datapipe_local.store.records import EltStream, EltStreamRun, JobKind, Json
@@ -184,6 +185,7 @@ def put(
         raise BadRequestError(f"name: {place} is the place of the transform {owner.name!r}.")
     now = context.clock.now()
     known = context.store.elt_streams.get(stream_id)
+    stream_options.check(context, elt_sync_id, place, {**(asdict(known) if known else {}), **(options or {})})
     if known is None:
         twin = context.store.elt_streams.first("WHERE elt_sync_id = ? AND name = ?", elt_sync_id, name)
         if twin is not None:

@@ -12,6 +12,7 @@ from datapipe_local import sandbox, sources
 from datapipe_local.errors import RunError
 from datapipe_local.loading.manner import Manner
 from datapipe_local.loading.readable import Selection, Stored, relations
+from datapipe_local.loading.substreams import names as substream_names
 from datapipe_local.loading.types import described
 from datapipe_local.sandbox import SandboxTable
 from datapipe_local.service import connections
@@ -92,6 +93,22 @@ def report_of(context: Context, origin: Json) -> CustomReport | None:
 def is_there(context: Context, source: Source, stream: EltStream) -> bool:
     """Tell whether what a stream reads is there now."""
     return report_of(context, stream.origin) is not None or (_REPORT not in stream.origin and source.has(stream.origin))
+
+
+def substreams(context: Context, source: Source, origin: Json) -> tuple[str, ...]:
+    """Tell the lists of records of what a stream reads, as far as they show at a look."""
+    if _REPORT in origin or not source.may_nest(origin):
+        return ()
+    try:
+        with (
+            source.fetch(origin, context.warehouse.scratch) as fetched,
+            context.warehouse.cursor() as cursor,
+            relations(cursor, fetched.scan) as found,
+        ):
+            return tuple(substream_names(described(cursor, found[0])))
+    except (RunError, WarehouseError):
+        # What is wrong with it, its run tells.
+        return ()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from datapipe_local.errors import BadRequestError, RunError
 from datapipe_local.ids import new_id
+from datapipe_local.loading.substreams import names as substream_names
 from datapipe_local.names import numbered
 from datapipe_local.service import elt_streams, elt_syncs, readings
 from datapipe_local.sources.base import SourceError
@@ -38,6 +39,8 @@ class Available:
     :param is_selectable: It can be added.
     :param preselect: It is one that most want.
     :param retired: Its sync has it, and its source has it no more.
+    :param key: The columns that tell its rows apart, as far as the source knows.
+    :param substreams: Its lists of records.
     """
 
     name: str
@@ -45,6 +48,8 @@ class Available:
     is_selectable: bool = True
     preselect: bool = True
     retired: bool = False
+    key: tuple[str, ...] = ()
+    substreams: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,10 +80,11 @@ def available(context: Context, sync_id: str) -> list[Available]:
         raise BadRequestError(f"The source cannot be asked: {error}", error_code="source_unavailable") from error
     streams = elt_syncs.streams(context, sync_id)
     reports = context.store.custom_reports.all("WHERE elt_sync_id = ?", sync_id)
-    found = [
-        Available(stream.name, stream.origin, retired=not readings.is_there(context, source, stream))
-        for stream in streams
-    ]
+    found = []
+    for stream in streams:
+        is_there = readings.is_there(context, source, stream)
+        substreams = readings.substreams(context, source, stream.origin) if is_there else ()
+        found.append(Available(stream.name, stream.origin, retired=not is_there, substreams=substreams))
     taken = {stream.name.lower() for stream in streams}
     for report in reports:
         if report.source_stream_name.lower() not in taken:
@@ -88,7 +94,14 @@ def available(context: Context, sync_id: str) -> list[Available]:
         if not any(readings.is_part_of(offer.origin, stream.origin) for stream in streams):
             name = free_name(offer.name, taken)
             found.append(
-                Available(name, offer.origin, is_selectable=offer.is_selectable, preselect=offer.is_selectable)
+                Available(
+                    name,
+                    offer.origin,
+                    is_selectable=offer.is_selectable,
+                    preselect=offer.is_selectable,
+                    key=offer.key,
+                    substreams=readings.substreams(context, source, offer.origin) if offer.is_selectable else (),
+                )
             )
             taken.add(name.lower())
     return sorted(found, key=_place)
@@ -159,30 +172,34 @@ def _stream(context: Context, sync_id: str, one: Wanted, offer: Available, index
     """Add a stream and give it, or change the one that is there."""
     options = dict(one.options)
     known = context.store.elt_streams.first("WHERE elt_sync_id = ? AND name = ?", sync_id, one.name)
-    if known is not None:
-        context.store.elt_streams.update(known.id, **options, updated_at=context.clock.now())
-        return None
-    stream_id = new_id()
+    stream_id = new_id() if known is None else known.id
+    origin = offer.origin if known is None else known.origin
+    if known is None and offer.key:
+        options["incremental_primary_key_name"] = list(offer.key)
     try:
-        elt_streams.put(context, stream_id, elt_sync_id=sync_id, name=offer.name, origin=offer.origin, options=options)
+        elt_streams.put(context, stream_id, elt_sync_id=sync_id, name=offer.name, origin=origin, options=options)
     except BadRequestError as error:
         raise BadRequestError(f"source_streams.{index}.{error.message}", error_code=error.error_code) from error
-    return elt_streams.get(context, stream_id)
+    return elt_streams.get(context, stream_id) if known is None else None
 
 
 def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Available) -> None:
     """See to it that all that is said of a stream can be done."""
-    for substream in one.options.get(_SUBSTREAMS, ()):
-        raise _refused(index, _SUBSTREAMS, f"the stream has no substream {substream[:100]!r}: leave it out.")
+    substreams = one.options.get(_SUBSTREAMS, ())
     named = {field: list(one.options.get(field, ())) for field in _COLUMNS}
     if _POINTER in one.options:
         named[_POINTER] = [one.options[_POINTER]]
-    if not any(named.values()):
+    if not any(named.values()) and not substreams:
         return
     try:
-        columns = {column.name.lower() for column in readings.columns(context, sync, offer.origin)}
+        typed = readings.columns(context, sync, offer.origin)
     except RunError as error:
-        raise _refused(index, next(field for field in named if named[field]), f"{error}") from error
+        raise _refused(index, next((field for field in named if named[field]), _SUBSTREAMS), f"{error}") from error
+    columns = {column.name.lower() for column in typed}
+    lists = {name.lower() for name in substream_names(typed)}
+    for substream in substreams:
+        if substream.lower() not in lists:
+            raise _refused(index, _SUBSTREAMS, f"the stream has no substream {substream[:100]!r}: leave it out.")
     for column_field, names in named.items():
         for name in names:
             if name.lower() not in columns:

@@ -36,11 +36,13 @@ class Offer:
     :param name: Its name, which is another for each of them.
     :param origin: Where it is in the source, as the definition of a stream says it.
     :param is_selectable: It can become a stream of a sync.
+    :param key: The columns that tell its rows apart, as far as the source knows.
     """
 
     name: str
     origin: dict[str, Any]
     is_selectable: bool = True
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,13 @@ class Source(Protocol):
         Tell whether what a stream reads is there now.
 
         :param origin: Where it is in the source, as the stream's definition says.
+        """
+
+    def may_nest(self, origin: dict[str, Any]) -> bool:
+        """
+        Tell whether rows of a stream can hold lists of records, so that it is worth to look.
+
+        :param origin: Where it is in the source.
         """
 
     def fetch(self, origin: dict[str, Any], scratch: Path) -> AbstractContextManager[Fetched]:

@@ -105,6 +105,11 @@ class FilesSource:
                 offers[offer] = Offer(offer, {"file": file}, is_selectable=bool(name))
         return list(offers.values())
 
+    def may_nest(self, origin: dict[str, Any]) -> bool:
+        """Tell whether a file is one of JSON Lines that need not be unpacked to be looked at."""
+        wanted = FileOrigin.model_validate(origin)
+        return wanted.known_format == "jsonl" and not wanted.file.lower().endswith(".zip")
+
     def has(self, origin: dict[str, Any]) -> bool:
         """Tell whether a stream's file is there."""
         return (self._folder / FileOrigin.model_validate(origin).file).is_file()

@@ -152,6 +152,10 @@ class WebhookSource:
         """Give the tables."""
         return [Offer(table.name, {"table": table.name}) for table in self._settings.tables]
 
+    def may_nest(self, origin: dict[str, Any]) -> bool:
+        """Say no: all that was pushed would have to be looked at."""
+        return False
+
     def has(self, origin: dict[str, Any]) -> bool:
         """Tell whether a stream's table is one of the connection."""
         return self._settings.table(WebhookOrigin.model_validate(origin).table) is not None

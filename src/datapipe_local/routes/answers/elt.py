@@ -73,7 +73,7 @@ def available_stream(one: Available) -> Json:
             "name": one.name,
             "is_selectable": one.is_selectable,
             "preselect": one.preselect,
-            "sub_streams": [],
+            "sub_streams": list(one.substreams),
             "retired": one.retired,
             "retirement_details": details,
         }
@@ -101,7 +101,7 @@ def stream_snapshots(state: StreamState) -> Json:
     if state.active is not None:
         active = _snapshot(state.active)
     elif state.job is not None:
-        active = {"bytes_synced": 0, "status": SnapshotStatus.SCHEDULED, "operation_mode": OperationMode.FULL}
+        active = {"bytes_synced": 0, "status": SnapshotStatus.SCHEDULED}
     return present(
         {
             "name": state.name,

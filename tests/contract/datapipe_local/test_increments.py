@@ -1,0 +1,311 @@
+"""Streams that load what is new: merged, appended, or all of it anew; no row is lost when the source changes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.transform_calls import rows
+from tests.support.local_service import LocalService
+
+Json = dict[str, Any]
+POINTER = {"incremental_pointer_id": "at"}
+MERGED = {**POINTER, "incremental_primary_key_name": ["id"]}
+
+
+class Home:
+    """A service with one sync of files, and what its tests do with it."""
+
+    def __init__(self, service: LocalService, folder: Path) -> None:
+        self.service = service
+        self.api = Api(service)
+        self.folder = folder
+
+    def seed(self, *streams: Json, **runs: Any) -> None:
+        """Have these streams, each of a file that is called after it."""
+        connection = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(self.folder)}}
+        sync = {
+            "id": "shop",
+            "connection_id": "data",
+            "destination_schema_name": "shop",
+            "source_streams": [{"id": each["name"], "file": f"{each['name']}.jsonl", **each} for each in streams],
+        }
+        self.api.post("/_local/seed", {"runs": runs, "connections": [connection], "elt_syncs": [sync]})
+
+    def write(self, name: str, *rows: Json) -> None:
+        (self.folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    def run(self, stream: str) -> tuple[int, str, str]:
+        """Run a stream and give its rows, how it has loaded and why."""
+        run = self.api.run_stream(stream)
+        latest = self.latest(stream)
+        assert run.status == "COMPLETED", latest["error_message"]
+        assert latest["records_synced"] == run.rows_synced
+        return int(run.rows_synced or 0), latest["operation_mode"], latest["full_sync_trigger"]
+
+    def latest(self, stream: str) -> Json:
+        snapshots = self.api.get("/elt_syncs/shop/status")["source_streams"]
+        found: Json = next(each["latest_sync"] for each in snapshots if each["name"] == stream)
+        return found
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Read the warehouse."""
+        return sorted((tuple(row.values()) for row in rows(self.api, query)), key=str)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[LocalService]:
+    with LocalService({}, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def home(running: LocalService, tmp_path: Path) -> Home:
+    httpx.post(
+        f"{running.base_url}/_local/reset", json={"seed": "drop"}, headers=running.headers, timeout=30
+    ).raise_for_status()
+    return Home(running, tmp_path)
+
+
+def test_what_is_new_is_merged_by_its_key(home: Home) -> None:
+    home.seed({"name": "people", **MERGED})
+    home.write("people", {"id": 1, "n": "a", "at": 1}, {"id": 2, "n": "b", "at": 2}, {"id": 1, "n": "a0", "at": 0})
+    assert home.run("people") == (2, "FULL", "INITIAL_SYNC")
+    # Of what is older nothing is read, of what is as old what is not there yet.
+    home.write(
+        "people",
+        {"id": 1, "n": "never", "at": 1},
+        {"id": 2, "n": "b", "at": 2},
+        {"id": 3, "n": "tie", "at": 2},
+        {"id": 1, "n": "a2", "at": 5},
+        {"id": 1, "n": "a1", "at": 4},
+        {"id": 4, "n": "none", "at": None},
+    )
+    assert home.run("people") == (3, "INCREMENTAL", "NONE")
+    expected = [(1, "a2", 5), (2, "b", 2), (3, "tie", 2), (4, "none", None)]
+    assert home.run("people") == (0, "INCREMENTAL", "NONE")
+    assert home.rows("FROM {{raw.shop.people}}") == expected
+
+
+def test_what_is_new_is_appended_where_there_is_no_key(home: Home) -> None:
+    home.seed({"name": "events", **POINTER})
+    home.write("events", *[{"n": "a", "at": 1}] * 2, {"n": "b", "at": 2}, {"n": "?", "at": None})
+    assert home.run("events") == (4, "FULL", "INITIAL_SYNC")
+    # What is gone at the source stays; what is as old as the newest counts as often as it is there.
+    home.write(
+        "events", *[{"n": "b", "at": 2}] * 3, {"n": "c", "at": 2}, {"n": "d", "at": 3}, *[{"n": "?", "at": None}] * 2
+    )
+    assert home.run("events") == (5, "APPEND", "NONE")
+    assert home.run("events") == (0, "APPEND", "NONE")
+    found = [("a", 1)] * 2 + [("b", 2)] * 3 + [("c", 2), ("d", 3)] + [("?", None)] * 2
+    assert home.rows("FROM {{raw.shop.events}}") == sorted(found, key=str)
+
+
+def test_columns_come_go_and_change_and_no_row_is_lost(home: Home) -> None:
+    home.seed({"name": "people", **MERGED})
+    big = 2**60 + 1
+    home.write(
+        "people", {"id": 1, "at": 1, "gone": "x", "i": 7, "big": big, "s": {"a": 1}, "t": "2026-01-02", "n": None}
+    )
+    home.run("people")
+    home.write("people", {"id": 2, "at": 2, "new": True, "i": 1.5, "big": 0.5, "s": {"b": "y"}, "t": "soon", "n": 3})
+    assert home.run("people") == (1, "INCREMENTAL", "NONE")
+    home.write("people", {"id": 3, "at": 3, "i": "many", "s": "flat", "n": 3_000_000_000_000})
+    home.run("people")
+    home.write("people", {"id": 4, "at": 4, "i": [1], "s": [2], "n": 4})
+    home.run("people")
+    columns = "id, gone, i, big, s, CAST(t AS VARCHAR) AS t, n, new"
+    found = home.rows(f"SELECT {columns} FROM {{{{raw.shop.people}}}}")  # noqa: S608 - the test's own
+    assert found == [
+        (1, "x", "7.0", str(big), '{"a":1,"b":null}', "2026-01-02", None, None),
+        (2, None, "1.5", "0.5", '{"a":null,"b":"y"}', "soon", 3, True),
+        (3, None, "many", None, "flat", None, 3_000_000_000_000, None),
+        (4, None, "[1]", None, "[2]", None, 4, None),
+    ]
+
+
+def test_a_full_refresh_makes_the_table_anew(home: Home) -> None:
+    home.seed({"name": "people", **MERGED})
+    home.write("people", {"id": 1, "at": 1, "x": 1}, {"id": 2, "at": 2, "x": 1})
+    home.run("people")
+    home.write("people", {"id": 2, "at": 2, "y": 1})
+    home.api.post("/elt_streams/people/request_full_refresh", status=204)
+    assert home.run("people") == (1, "FULL", "USER")
+    assert home.run("people") == (0, "INCREMENTAL", "NONE")
+    assert home.rows("FROM {{raw.shop.people}}") == [(2, 2, 1)]
+
+
+def test_everything_is_loaded_when_it_is_said(home: Home) -> None:
+    home.seed(
+        {"name": "always", **MERGED, "full_sync_always": True},
+        {"name": "daily", **MERGED, "full_sync_at_midnight": True},
+        {"name": "never", **MERGED, "full_sync_always": True, "protected_from_full_sync": True},
+    )
+    names = ("always", "daily", "never")
+    for name in names:
+        home.write(name, {"id": 1, "at": 1})
+        assert home.run(name) == (1, "FULL", "INITIAL_SYNC")
+        home.write(name, {"id": 2, "at": 1})
+    assert home.run("always") == (1, "FULL", "ALWAYS_FULL")
+    assert home.run("never") == (1, "INCREMENTAL", "NONE")
+    refused = home.api.refused("POST", "/elt_streams/never/request_full_refresh", 400)
+    assert refused["error_code"] == "protected_from_full_sync"
+    assert home.run("daily") == (1, "INCREMENTAL", "NONE")
+    home.service.stop()
+    with sqlite3.connect(home.service.home / "state.sqlite") as state:
+        # As if all that were of the day before.
+        state.execute("UPDATE elt_stream_runs SET started_at = strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-1 day')")
+    home.service.start()
+    assert home.run("daily") == (1, "FULL", "MIDNIGHT")
+    assert home.run("daily") == (0, "INCREMENTAL", "NONE")
+    assert home.rows("FROM {{raw.shop.never}}") == [(1, 1), (2, 1)]
+    assert home.rows("FROM {{raw.shop.daily}}") == home.rows("FROM {{raw.shop.always}}") == [(2, 1)]
+
+
+def test_a_pointer_of_another_kind_loads_everything_unless_that_is_forbidden(home: Home) -> None:
+    home.seed({"name": "open", **MERGED}, {"name": "closed", **MERGED, "protected_from_full_sync": True})
+    for name in ("open", "closed"):
+        home.write(name, {"id": 1, "at": 10})
+        home.run(name)
+        home.write(name, {"id": 2, "at": "9 o'clock"})
+    assert home.run("open") == (1, "FULL", "SCHEMA_CHANGE")
+    assert home.api.run_stream("closed").status == "FAILED"
+    message = home.latest("closed")["error_message"]
+    assert message.startswith("shop.closed is protected from being loaded anew, which is needed: the pointer 'at' was ")
+    assert home.rows("FROM {{raw.shop.closed}}") == [(1, 10)]
+
+
+def test_columns_that_are_chosen_anew_are_so_in_every_row(home: Home) -> None:
+    home.seed({"name": "people", **MERGED})
+    home.write("people", {"id": 1, "at": 1, "a": "x", "b": "y"})
+    home.run("people")
+    change = {"name": "people", "hashed_columns": ["a"], "excluded_columns": ["b"]}
+    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
+    assert home.run("people") == (1, "FULL", "SCHEMA_CHANGE")
+    assert home.run("people") == (0, "INCREMENTAL", "NONE")
+    ((_, _, hashed),) = home.rows("FROM {{raw.shop.people}}")
+    assert len(hashed) == 64
+
+
+def test_what_cannot_be_told_fails_the_run_in_one_line(home: Home) -> None:
+    home.seed({"name": "people", **POINTER})
+    home.write("people", {"id": 1, "at": 1})
+    home.run("people")
+    home.write("people", {"id": 2})
+    assert home.api.run_stream("people").status == "FAILED"
+    assert "There is no column 'at' to tell by what is new" in home.latest("people")["error_message"]
+    assert home.rows("FROM {{raw.shop.people}}") == [(1, 1)]
+
+
+def test_a_first_load_in_slices_is_followed_by_what_is_new(home: Home) -> None:
+    home.seed({"name": "people", **MERGED, "enabled_history_table": True}, first_load_slice_rows=2)
+    home.write("people", *({"id": number, "at": number} for number in range(5)))
+    home.api.post("/elt_streams/people/request_run")
+    url = "/elt_stream_runs?elt_stream_id=people&limit=1"
+    assert home.api.until(url, lambda run: run["status"] == "COMPLETED")["rows_synced"] == 1
+    home.write("people", {"id": 4, "at": 4}, {"id": 5, "at": 5})
+    assert home.run("people") == (1, "INCREMENTAL", "NONE")
+    assert home.rows("FROM {{raw.shop.people}}") == [(number, number) for number in range(6)]
+    assert len(home.rows("FROM {{raw.shop.people_history}}")) == 6
+
+
+def test_a_history_has_every_version_of_a_row(home: Home) -> None:
+    home.seed(
+        {"name": "people", **MERGED, "enabled_history_table": True}, {"name": "whole", "enabled_history_table": True}
+    )
+    versions = "SELECT * EXCLUDE (valid_from, valid_to), valid_to IS NULL AS now FROM {{raw.shop.%s_history}}"
+    for name in ("people", "whole"):
+        home.write(name, {"id": 1, "n": "a", "at": 1}, {"id": 2, "n": "b", "at": 1})
+        home.run(name)
+        home.write(name, {"id": 1, "n": "a2", "at": 2})
+        home.run(name)
+        home.run(name)
+    # What is gone at the source is gone from what is loaded as a whole alone.
+    assert home.rows(versions % "people") == [(1, "a", 1, False), (1, "a2", 2, True), (2, "b", 1, True)]
+    assert home.rows(versions % "whole") == [(1, "a", 1, False), (1, "a2", 2, True), (2, "b", 1, False)]
+    (before, after) = home.rows("SELECT valid_from, valid_to FROM {{raw.shop.people_history}} WHERE id = 1")
+    assert before[0] < before[1] == after[0]
+    assert after[1] is None
+    started = [run["started_at"] for run in home.api.all_pages("/elt_stream_runs", elt_stream_id="people")]
+    assert f"{after[0][:23]}Z" in started
+    # A full refresh is no reason to forget, unless that is asked for.
+    for reset, expected in ((False, 3), (True, 1)):
+        home.api.post("/elt_streams/people/request_full_refresh", {"reset_history_table": reset}, status=204)
+        assert home.run("people")[1:] == ("FULL", "USER")
+        assert len(home.rows("FROM {{raw.shop.people_history}}")) == expected
+    home.write("people", {"id": 1, "n": "a3", "at": 3, "new": {"x": 1}})
+    home.run("people")
+    assert home.rows("SELECT n, CAST(new AS VARCHAR) AS new FROM {{raw.shop.people_history}}") == [
+        ("a2", None),
+        ("a3", "{'x': 1}"),
+    ]
+
+
+def test_a_history_forgets_what_is_to_be_hidden(home: Home) -> None:
+    home.seed({"name": "people", **MERGED, "enabled_history_table": True})
+    home.write("people", {"id": 1, "at": 1, "a": "x", "b": "y"})
+    home.run("people")
+    change = {"name": "people", "hashed_columns": ["a"], "excluded_columns": ["b"], "enabled_history_table": True}
+    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
+    for _ in range(2):
+        home.api.post("/elt_streams/people/request_full_refresh", status=204)
+        home.run("people")
+        ((_, _, hashed, _, until),) = home.rows("FROM {{raw.shop.people_history}}")
+        assert (len(hashed), until) == (64, None)
+
+
+def test_lists_of_records_are_views_of_their_own(home: Home) -> None:
+    home.seed({"name": "orders", **MERGED})
+    items = [{"sku": "a", "n": 1}, {"sku": "b", "n": 2}]
+    home.write("orders", {"id": 1, "at": 1, "items": items, "tags": ["t"]}, {"id": 2, "at": 1, "items": []})
+    home.run("orders")
+    assert home.rows("FROM {{raw.shop.orders__items}}") == [(1, "a", 1), (1, "b", 2)]
+    (offer,) = [
+        one for one in home.api.all_pages("/elt_syncs/shop/available_source_streams") if one["name"] == "orders"
+    ]
+    assert offer["sub_streams"] == ["items"]
+    change = {"name": "orders", "excluded_substreams": ["items"]}
+    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
+    assert home.run("orders")[1:] == ("FULL", "SCHEMA_CHANGE")
+    assert home.rows("FROM {{raw.shop.orders}}") == [(1, 1, ["t"]), (2, 1, None)]
+    home.api.refused(
+        "POST", "/transforms/query_previews", 400, json={"sql_template": "FROM {{raw.shop.orders__items}}"}
+    )
+    refused = home.api.refused(
+        "POST",
+        "/elt_syncs/shop/source_streams",
+        400,
+        json={"source_streams": [{"name": "orders", "excluded_substreams": ["tags"]}]},
+    )
+    assert refused["message"].startswith("source_streams.0.excluded_substreams: the stream has no substream 'tags'")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hashed_columns": ["at"]}, "hashed_columns: 'at' tells what is new"),
+        ({"excluded_columns": ["AT"]}, "excluded_columns: 'at' tells what is new"),
+    ],
+)
+def test_what_tells_rows_apart_is_not_hidden(home: Home, options: Json, message: str) -> None:
+    home.seed({"name": "people", **MERGED})
+    home.write("people", {"id": 1, "at": 1})
+    body = {"source_streams": [{"name": "people", **options}]}
+    refused = home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
+    assert refused["message"].startswith(f"source_streams.0.{message}")
+
+
+def test_the_place_of_a_history_is_taken(home: Home) -> None:
+    home.seed({"name": "people", **MERGED}, {"name": "people_history"})
+    home.write("people", {"id": 1, "at": 1})
+    body = {"source_streams": [{"name": "people", "enabled_history_table": True}]}
+    refused = home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
+    assert refused["message"].startswith("source_streams.0.enabled_history_table: shop.people_history is the place of")

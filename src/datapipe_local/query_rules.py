@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import duckdb
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,6 +25,8 @@ _FUNCTIONS = frozenset(
 #: Of how many words the name of a column may consist: the time that DuckDB takes grows with their square.
 _MOST_WORDS = 50
 _NOT_IN_A_TABLE = frozenset(".:/\\*?[]")
+#: The sum of the depths of all brackets: so much takes DuckDB's parser a part of a second.
+_MOST_NESTING = 200_000
 
 
 class NamedTable(NamedTuple):
@@ -43,6 +47,28 @@ class Reading(NamedTuple):
 
     obstacle: str | None
     tables: frozenset[NamedTable] = frozenset()
+
+
+def is_too_nested(query: str) -> bool:
+    """
+    Tell whether a query is nested so deeply that it must not even be parsed.
+
+    DuckDB's parser takes time and memory for every bracket, as much as it stands deep: a few thousand that are open
+    take gigabytes. It holds up all threads of this process meanwhile, and cannot be broken off.
+
+    :param query: Any text; what is no SQL may be told by the parser.
+    """
+    written, depth, nesting = query.encode(), 0, 0
+    # Its tokens, of which texts and comments are one each. They are counted in bytes.
+    for start, _ in duckdb.tokenize(query):
+        mark = written[start : start + 1]
+        if mark in (b"(", b"[", b"{"):
+            depth += 1
+            nesting += depth
+        elif mark in (b")", b"]", b"}"):
+            # One too many closes nothing.
+            depth = max(0, depth - 1)
+    return nesting > _MOST_NESTING
 
 
 def reading(tree: Any) -> Reading:

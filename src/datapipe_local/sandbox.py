@@ -42,6 +42,8 @@ def tables_named(query: str) -> set[str]:
         raise WarehouseError(f"The query must be text of {_LONGEST_QUERY} characters at the most")
     connection = duckdb.connect(":memory:", config={"python_enable_replacements": False})
     try:
+        if query_rules.is_too_nested(query):
+            raise WarehouseError("The query is nested too deeply")
         statements = connection.extract_statements(query)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise WarehouseError("The query must be a single SELECT")

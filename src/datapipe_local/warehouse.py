@@ -204,6 +204,8 @@ class Warehouse(Statements):
         :raises WarehouseError: it is not.
         """
         with self.cursor() as cursor:
+            if query_rules.is_too_nested(query):
+                raise WarehouseError("The SQL is nested too deeply.")
             statements = cursor.extract_statements(query)
             if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
                 raise WarehouseError("The SQL must be a single SELECT.")

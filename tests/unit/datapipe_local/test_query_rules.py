@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from datapipe_local import sandbox
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError
 
 READING = [
@@ -75,6 +76,22 @@ OTHER = [
     "FROM " + "(FROM " * 5_000 + "shop.people" + ")" * 5_000,
 ]
 
+#: DuckDB's parser would hold up this whole process with these: for seconds and gigabytes, and longer ones for ever.
+NESTED = [
+    "SELECT " + "(" * 1_000,
+    "FROM " + "(" * 1_000,
+    "SELECT " + "map(" * 1_000,
+    "SELECT '(' " + ", ".join(["(" * 100 + "1" + ")" * 100] * 60) + " (",
+    "SELECT " + "([{" * 400,
+    "SELECT 1" + ")" * 1_000 + "; SELECT " + "(" * 1_000,
+]
+NOT_NESTED = [
+    "SELECT " + "(" * 300 + "1" + ")" * 300,
+    "SELECT " + ", ".join(["(1)"] * 9_000),
+    f"SELECT '{'(' * 50_000}' -- {'(' * 40_000}",
+    f"SELECT $a${'(' * 1_000}$a$, 'é' AS \"{'(' * 1_000}\" /* {'(' * 1_000} */",
+]
+
 
 @pytest.fixture
 def ours(warehouse: Warehouse) -> Warehouse:
@@ -116,3 +133,17 @@ def test_variables_of_this_program_are_no_tables(ours: Warehouse, name: str) -> 
     # These are names that are known where the query is executed.
     with pytest.raises(WarehouseError, match=f"{name} does not exist"):
         ours.columns(f"FROM {name}")
+
+
+@pytest.mark.parametrize("query", NESTED)
+def test_what_is_nested_too_deeply_is_not_even_parsed(ours: Warehouse, query: str) -> None:
+    with pytest.raises(WarehouseError, match="nested too deeply"):
+        ours.check_query(query)
+    with pytest.raises(WarehouseError, match="nested too deeply"):
+        sandbox.tables_named(query)
+
+
+@pytest.mark.parametrize("query", NOT_NESTED)
+def test_brackets_side_by_side_or_in_texts_are_not_nested(ours: Warehouse, query: str) -> None:
+    ours.check_query(query)
+    assert sandbox.tables_named(query) == set()

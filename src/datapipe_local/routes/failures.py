@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
 log = logging.getLogger(__name__)
+
+_OBJECT = "it has the wrong type: give an object"
+_ARRAY = "it has the wrong type: give an array"
+#: What pydantic says in words of Python, by its name for it.
+_PLAIN_WORDS = {
+    "missing": "it is missing: give it",
+    "extra_forbidden": "there is no such field: leave it out",
+    "model_type": _OBJECT,
+    "model_attributes_type": _OBJECT,
+    "dict_type": _OBJECT,
+    "list_type": _ARRAY,
+    "tuple_type": _ARRAY,
+    "string_type": "it has the wrong type: give a text",
+    "bool_type": "it has the wrong type: give true or false",
+}
 
 
 def install(app: FastAPI) -> None:
@@ -42,12 +57,20 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
-    said = []
-    for entry in error.errors():
-        # The first part says whether it is the path, the query or the body.
-        field = ".".join(str(part) for part in entry["loc"][1:]) or "body"
-        said.append(f"{field[:100]}: {entry['msg']}")
-    return _answer(BadRequestError("; ".join(said) + ".", error_code="invalid_request"))
+    said = "; ".join(_told(entry) for entry in error.errors())
+    return _answer(BadRequestError(f"{said}.", error_code="invalid_request"))
+
+
+def _told(entry: dict[str, Any]) -> str:
+    # The first part says whether it is the path, the query or the body.
+    where = entry["loc"][1:]
+    if entry["type"] == "json_invalid":
+        return f"body: it is no JSON, from character {where[0]} on: send JSON"
+    if not where and isinstance(entry["input"], bytes):
+        # It was not even tried.
+        return "Content-Type: the body is not said to be JSON: send it as application/json"
+    field = ".".join(str(part) for part in where) or "body"
+    return f"{field[:100]}: {_PLAIN_WORDS.get(entry['type'], entry['msg'].removeprefix('Value error, '))}"
 
 
 async def _not_unicode(_: Request, __: Exception) -> JSONResponse:
@@ -60,6 +83,9 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(sorted(_methods_at(request)))
+    if error.status_code == HTTPStatus.BAD_REQUEST:
+        # FastAPI says so of bytes that are no text, and of what is nested too deep.
+        return _answer(BadRequestError("body: it cannot be read: send JSON in UTF-8.", error_code="invalid_request"))
     name = HTTPStatus(error.status_code).name.lower()
     message = {
         HTTPStatus.NOT_FOUND: "There is nothing at this path.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from datapipe_local.destinations.settings import DestinationSettings, HttpSettings, JsonLinesSettings
+from datapipe_local.destinations.settings import DestinationSettings, HttpSettings, JsonLinesSettings, SqlSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from datapipe_local.store.records import Connection
 
 #: What connections are told, by integration id.
-DESTINATIONS: dict[str, type[DestinationSettings]] = {"http": HttpSettings, "jsonl": JsonLinesSettings}
+DESTINATIONS: dict[str, type[DestinationSettings]] = {
+    "http": HttpSettings,
+    "jsonl": JsonLinesSettings,
+    "sql_tables": SqlSettings,
+}
 
 
 def offer(connection: Connection) -> Offer:
@@ -24,6 +28,10 @@ def offer(connection: Connection) -> Offer:
         from datapipe_local.destinations.http_offer import HttpOffer
 
         return HttpOffer()
+    if connection.integration_id == "sql_tables":
+        from datapipe_local.destinations.sql_offer import SqlOffer
+
+        return SqlOffer(connection.settings)
     from datapipe_local.destinations.jsonl_offer import JsonLinesOffer
 
     return JsonLinesOffer(connection.settings)
@@ -45,6 +53,10 @@ def connect(
         from datapipe_local.destinations.http import HttpDestination
 
         return HttpDestination(connection.settings, target, pause)
+    if connection.integration_id == "sql_tables":
+        from datapipe_local.destinations.sql import SqlTable
+
+        return SqlTable(connection.settings, target, checkpoint)
     from datapipe_local.destinations.jsonl import JsonLinesLog
     from datapipe_local.destinations.jsonl_offer import file_of
     from datapipe_local.destinations.jsonl_table import JsonLinesTable

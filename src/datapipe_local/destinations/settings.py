@@ -1,13 +1,18 @@
 """What connections to destinations are told. Apart from what writes to them, which is loaded when it is needed."""
 
+import re
 from typing import Literal
 
 from pydantic import AnyHttpUrl, Field, field_validator
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from datapipe_local.strict import Strict
+from datapipe_local.strict import Secret, Strict
 
 Mode = Literal["insert", "update", "upsert", "mirror"]
+_DATABASE = re.compile(
+    r"sqlite:///(/|[A-Za-z]:).+"
+    r"|postgresql(\+psycopg)?://([^/?#@]*@)?([^/?#@:\[\]]+|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?/[^/?#]+"
+)
 PropertyType = Literal["string", "integer", "number", "boolean", "date", "datetime", "array", "object"]
 
 
@@ -68,3 +73,29 @@ class JsonLinesSettings(DestinationSettings, title="JSON Lines files"):
     """Settings of a connection to a folder of JSON Lines files."""
 
     path: str = Field(min_length=1, description="The folder that the files are written to.")
+
+
+class CsvSettings(DestinationSettings, title="CSV files"):
+    """Settings of a connection to a folder of CSV files."""
+
+    path: str = Field(min_length=1, description="The folder that the files are written to.")
+
+
+class SqlSettings(DestinationSettings, title="SQL tables"):
+    """Settings of a connection to the tables of a SQL database."""
+
+    # It may hold a password.
+    url: Secret = Field(
+        description="The database: sqlite:////folder/file.db, or postgresql://user:password@host:port/database."
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_database(cls, url: str) -> str:
+        if not re.match(
+            r"(sqlite:///(/|[A-Za-z]:).+|postgresql(\+psycopg)?://([^/?#@]*@)?[^/?#@:]+(:[0-9]{1,5})?/[^?#]+$)", url
+        ):
+            raise ValueError(
+                "give sqlite:///<absolute path> or postgresql://<user>:<password>@<host>:<port>/<database>"
+            )
+        return url

@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "jsonl": {"path": "/nowhere/out"},
     "http": {"url": "http://127.0.0.1:9/x"},
+    "sql_tables": {"url": f"postgresql://ann:{SECRET}@127.0.0.1:9/x"},
 }
 SEED = {
     "connections": [
@@ -73,7 +74,7 @@ def test_integrations_are_those_that_are_implemented(api: Api) -> None:
     assert {one.id for one in sources.data} == set(SOURCES) == {"files", "webhook"}
     assert api.get("/integrations", ability="EltSource") == api.get("/integrations")
     destinations = Page[Integration].model_validate(api.get("/integrations", ability="ReverseEtlDestination"))
-    assert {one.id for one in destinations.data} == set(DESTINATIONS) == {"http", "jsonl"}
+    assert {one.id for one in destinations.data} == set(DESTINATIONS) == {"http", "jsonl", "sql_tables"}
     for one in (*sources.data, *destinations.data):
         assert one.abilities == (("EltSource",) if one.id in SOURCES else ("ReverseEtlDestination",))
         assert one.name not in ("", one.id)
@@ -82,7 +83,7 @@ def test_integrations_are_those_that_are_implemented(api: Api) -> None:
 
 def test_integrations_have_pages(api: Api) -> None:
     found = api.all_pages("/integrations", ability="ReverseEtlDestination", limit=1)
-    assert [one["id"] for one in found] == ["http", "jsonl"]
+    assert [one["id"] for one in found] == ["http", "jsonl", "sql_tables"]
     for query in ("ability=", "ability=eltSource", "ability=x", "limit=0", "starting_after=x", "id=files"):
         name = query.partition("=")[0]
         assert api.refused("GET", f"/integrations?{query}", 400)["message"].startswith(f"{name}: ")
@@ -130,7 +131,7 @@ def test_a_connection_that_is_used_is_not(api: Api) -> None:
     assert "the ELT sync 'shop0', " in said["message"]
     assert said["message"].count("shop") == 5
     assert "and 2 more" in said["message"]
-    assert len(api.all_pages("/connections")) == 4
+    assert len(api.all_pages("/connections")) == len(SETTINGS)
 
 
 def test_what_was_deleted_stays_deleted_when_the_seed_is_applied_again(api: Api, controlled: LocalService) -> None:
@@ -141,7 +142,7 @@ def test_what_was_deleted_stays_deleted_when_the_seed_is_applied_again(api: Api,
     controlled.stop()
     controlled.init()
     controlled.start()
-    assert [one["id"] for one in api.all_pages("/connections")] == ["webhook", "jsonl"]
+    assert [one["id"] for one in api.all_pages("/connections")] == ["webhook", "jsonl", "sql_tables"]
     assert api.all_pages("/elt_syncs") == []
 
 

@@ -1,0 +1,220 @@
+"""Tables of SQL databases."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from datapipe_local.destinations.base import ABSENT
+from datapipe_local.destinations.sql_engine import open_engine, place_of, reason
+from datapipe_local.destinations.sql_receipts import Receipts
+from datapipe_local.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from datapipe_local.destinations.base import Outcome, Record, Target
+
+
+class SqlTable:
+    """
+    A table that is there, of SQLite or PostgreSQL.
+
+    A batch is one transaction. If something in it is refused, it is done again record by record, each with a
+    savepoint, so that the others are written, and each that was refused has the database's own reason.
+
+    What is written again after a kill is the same as before: rows are told by their key. Rows of ``insert`` have
+    none that could be relied on, so that the transaction that writes them also writes a receipt
+    (:class:`~datapipe_local.destinations.sql_receipts.Receipts`), and none is written twice.
+
+    :param settings: As :class:`~datapipe_local.destinations.settings.SqlSettings` describes.
+    :param target: What is written, and how.
+    :param checkpoint: The checkpoint of the process that began the run.
+    :raises RunError: the database cannot be reached, or the table is not there.
+    """
+
+    batch_size = 1_000
+
+    def __init__(self, settings: dict[str, Any], target: Target, checkpoint: str | None) -> None:
+        self._engine = open_engine(settings)
+        self._mode = target.mode
+        self._name = target.object_type_id
+        self._url = self._engine.url.render_as_string(hide_password=True)
+        schema, name = place_of(target.object_type_id)
+        self._table = _quoted(name) if schema is None else f"{_quoted(schema)}.{_quoted(name)}"
+        self._receipts: Receipts | None = None
+        self._statements: dict[str, sa.TextClause] = {}
+        try:
+            self._connection = self._engine.connect()
+        except sa.exc.SQLAlchemyError as error:
+            raise RunError(f"The destination {self._url} cannot be reached: {reason(error)}.") from error
+        try:
+            self._look(name, schema)
+            if self._mode == OperationName.INSERT:
+                self._receipts = Receipts(self._connection, target.sync_id, checkpoint)
+        except sa.exc.SQLAlchemyError as error:
+            self.close()
+            raise self._unwritable(error) from error
+        except RunError:
+            self.close()
+            raise
+
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Write records.
+
+        :raises RunError: the table takes nothing more.
+        """
+        self._check_columns(records)
+        there = [self._receipts is not None and self._receipts.has(record) for record in records]
+        left = [record for record, is_there in zip(records, there, strict=True) if not is_there]
+        written = iter(self._in_batches(left, self._write) if left else [])
+        return [None if is_there else next(written) for is_there in there]
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Delete rows.
+
+        :raises RunError: the table takes nothing more.
+        """
+        self._check_columns(records)
+        return self._in_batches(records, self._delete)
+
+    def checkpoint(self) -> str | None:
+        """Give the number of the last receipt, if there are any."""
+        return None if self._receipts is None else self._receipts.number
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+        self._engine.dispose()
+
+    def _look(self, name: str, schema: str | None) -> None:
+        found = sa.inspect(self._connection)
+        if not found.has_table(name, schema):
+            raise RunError(f"The destination {self._url} has no table {self._name}: create it there.")
+        self._columns = {column["name"] for column in found.get_columns(name, schema)}
+        self._unique = [
+            set(found.get_pk_constraint(name, schema)["constrained_columns"]),
+            *(set(one["column_names"]) for one in found.get_unique_constraints(name, schema)),
+            *(set(one["column_names"]) for one in found.get_indexes(name, schema) if one["unique"]),
+        ]
+        # Looking has begun a transaction.
+        self._connection.rollback()
+
+    def _in_batches(self, records: Sequence[Record], do: Callable[[Record], Outcome]) -> list[Outcome]:
+        try:
+            with self._connection.begin():
+                outcomes = [do(record) for record in records]
+                self._receive(records, outcomes)
+        except (sa.exc.DBAPIError, OverflowError) as error:
+            if _is_lost(error):
+                raise self._unwritable(error) from error
+        else:
+            self._committed()
+            return outcomes
+        try:
+            with self._connection.begin():
+                outcomes = [self._alone(record, do) for record in records]
+                self._receive(records, outcomes)
+        except sa.exc.SQLAlchemyError as error:
+            raise self._unwritable(error) from error
+        self._committed()
+        return outcomes
+
+    def _committed(self) -> None:
+        if self._receipts is not None:
+            self._receipts.committed()
+
+    def _alone(self, record: Record, do: Callable[[Record], Outcome]) -> Outcome:
+        try:
+            with self._connection.begin_nested():
+                return do(record)
+        except (sa.exc.DBAPIError, OverflowError) as error:
+            if _is_lost(error):
+                raise
+            return reason(error) if isinstance(error, sa.exc.DBAPIError) else str(error)
+
+    def _receive(self, records: Sequence[Record], outcomes: Sequence[Outcome]) -> None:
+        if self._receipts is not None:
+            self._receipts.write([record for record, said in zip(records, outcomes, strict=True) if said is None])
+
+    def _write(self, record: Record) -> Outcome:
+        names = list(record.properties)
+        key = list(record.identity)
+        others = [name for name in names if name not in record.identity]
+        if self._mode == OperationName.UPDATE:
+            # Nothing but its key is still a question: is it there?
+            sets = ", ".join(self._set(name) for name in others or key)
+            done = self._run(f"UPDATE {self._table} SET {sets} WHERE {self._where(key)}", record.properties)  # noqa: S608 - quoted
+            return None if done else ABSENT
+        sql = (
+            f"INSERT INTO {self._table} ({', '.join(_quoted(name) for name in names)})"  # noqa: S608 - quoted
+            f" VALUES ({', '.join(f':{_mark(name)}' for name in names)})"
+        )
+        if self._mode != OperationName.INSERT:
+            if set(key) not in self._unique:
+                raise RunError(
+                    f"The table {self._name} of {self._url} has no primary key, and no unique index, of"
+                    f" {', '.join(key)}: create one, or change the key of the mappings."
+                )
+            columns = ", ".join(_quoted(name) for name in key)
+            changes = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in others)
+            sql += f" ON CONFLICT ({columns}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+        self._run(sql, record.properties)
+        return None
+
+    def _delete(self, record: Record) -> Outcome:
+        self._run(f"DELETE FROM {self._table} WHERE {self._where(list(record.identity))}", record.identity)  # noqa: S608 - quoted
+        return None
+
+    def _run(self, sql: str, values: dict[str, Any]) -> int:
+        statement = self._statements.get(sql)
+        if statement is None:
+            statement = self._statements[sql] = sa.text(sql)
+        return self._connection.execute(
+            statement, {_mark(name): _value(value) for name, value in values.items()}
+        ).rowcount
+
+    def _check_columns(self, records: Sequence[Record]) -> None:
+        # The records of a run have all the same.
+        for name in [*records[0].properties, *records[0].identity] if records else ():
+            if name not in self._columns:
+                raise RunError(
+                    f"The table {self._name} of {self._url} has no column {name!r}: it has"
+                    f" {', '.join(sorted(self._columns))}. Correct the mapping."
+                )
+
+    def _set(self, name: str) -> str:
+        return f"{_quoted(name)} = :{_mark(name)}"
+
+    def _where(self, key: Sequence[str]) -> str:
+        return " AND ".join(self._set(name) for name in key)
+
+    def _unwritable(self, error: Exception) -> RunError:
+        said = reason(error) if isinstance(error, sa.exc.SQLAlchemyError) else str(error)
+        return RunError(f"The table {self._name} of {self._url} cannot be written: {said}.")
+
+
+def _quoted(name: str) -> str:
+    # As both databases have it. A colon would begin a mark.
+    return '"' + name.replace('"', '""').replace(":", "\\:") + '"'
+
+
+def _mark(name: str) -> str:
+    """Give the mark of a property's value in a statement: letters and digits, whatever the property is called."""
+    return f"v{name.encode().hex()}"
+
+
+def _value(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def _is_lost(error: Exception) -> bool:
+    """Tell whether it is the connection or the database that failed, and not a record."""
+    return isinstance(error, sa.exc.DBAPIError) and (
+        error.connection_invalidated or isinstance(error, sa.exc.OperationalError)
+    )

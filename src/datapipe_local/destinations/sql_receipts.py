@@ -1,0 +1,91 @@
+"""What a database has taken, in the database itself: so that no row is inserted twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from datapipe_local.destinations.base import Record
+
+#: The table beside those that are written.
+TABLE = "datapipe_local_receipts"
+_CREATE = (
+    f"CREATE TABLE IF NOT EXISTS {TABLE} (sync_id VARCHAR(100) PRIMARY KEY, number INTEGER NOT NULL,"
+    " last_batch TEXT NOT NULL, before TEXT NOT NULL)"
+)
+
+
+class Receipts:
+    """
+    The receipt of one sync: the records of the last batch that was committed, written in its transaction.
+
+    The service notes the number of the receipt with what became of the records. A process that is killed between the
+    two finds, when it carries on, that the receipt has a higher number than was noted: so the records in it were
+    taken. A record that is not asked for again at once stays in the receipt, until it is.
+
+    :param connection: A connection that is in no transaction.
+    :param sync_id: The sync.
+    :param checkpoint: The number that was noted; ``None`` for a new run.
+    """
+
+    def __init__(self, connection: sa.Connection, sync_id: str, checkpoint: str | None) -> None:
+        self._connection = connection
+        self._sync_id = sync_id
+        with connection.begin():
+            connection.execute(sa.text(_CREATE))
+            row = connection.execute(
+                sa.text(f"SELECT number, last_batch, before FROM {TABLE} WHERE sync_id = :id"),  # noqa: S608 - our own
+                {"id": sync_id},
+            ).one_or_none()
+        self._number = 0 if row is None else int(row[0])
+        self._taken: set[str] = set()
+        if row is not None and checkpoint is not None:
+            self._taken.update(json.loads(row[2]))
+            if self._number > int(checkpoint):
+                self._taken.update(json.loads(row[1]))
+        # Not the number of a receipt that was not noted, before what it is for is.
+        self._noted = self._number if checkpoint is None else int(checkpoint)
+
+    @property
+    def number(self) -> str:
+        """What is to be noted with the records that were sent last."""
+        return str(self._noted)
+
+    def has(self, record: Record) -> bool:
+        """Tell whether a record was taken, and not noted."""
+        return _digest(record) in self._taken
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Write the receipt for records, in the transaction that is going on."""
+        batch = [_digest(record) for record in records]
+        self._taken.difference_update(batch)
+        values = {
+            "id": self._sync_id,
+            "number": self._number + 1,
+            "last": json.dumps(batch),
+            "before": json.dumps(sorted(self._taken)),
+        }
+        self._connection.execute(
+            sa.text(
+                f"INSERT INTO {TABLE} (sync_id, number, last_batch, before) VALUES (:id, :number, :last, :before)"  # noqa: S608 - our own
+                " ON CONFLICT (sync_id) DO UPDATE SET number = excluded.number, last_batch = excluded.last_batch,"
+                " before = excluded.before"
+            ),
+            values,
+        )
+
+    def committed(self) -> None:
+        """Know that the transaction of the last receipt is over."""
+        self._number += 1
+        self._noted = self._number
+
+
+def _digest(record: Record) -> str:
+    text = json.dumps([record.record_id, record.properties], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -302,6 +302,8 @@ def test_what_there_is(browser: Chrome, service: LocalService, api: Api) -> None
     for path, (caption, names) in rows.items():
         browser.get(f"{service.base_url}/#{path}")
         until(browser, lambda: sorted(row[0] for row in table(browser, caption)) == names)  # noqa: B023 - at once
+    browser.get(f"{service.base_url}/#/connections")
+    until(browser, lambda: [row[4] for row in table(browser, "Connections")] == ["ELT syncs", "Reverse ETL"])
     browser.get(f"{service.base_url}/#/streams")
     people = until(browser, lambda: [row for row in table(browser, "Streams") if row[0] == "people" and row[3] == "3"])
     assert people[0][1:4] == ["shop", "Completed", "3"]
@@ -509,17 +511,17 @@ def test_the_journal(browser: Chrome, service: LocalService, api: Api) -> None:
     api.run_stream("people")
     go(browser, service, "/journal")
     until(browser, lambda: table(browser, "Runs"))
-    assert [row[1:4] for row in table(browser, "Runs")] == [["elt stream", "people", "Completed"]]
+    assert [row[:3] for row in table(browser, "Runs")] == [["people", "elt stream", "Completed"]]
     go(browser, service, "/journal?kind=requests")
     rows = until(browser, lambda: table(browser, "Requests"))
-    assert [row[1:4] for row in rows] == [
+    assert [row[:3] for row in rows] == [
         ["POST /elt_streams/people/request_run", "200", "Yes"],
         ["POST /elt_streams/orders/request_run", "503", "No"],
     ]
     browser.find_element(By.CSS_SELECTOR, "input[type=checkbox]").click()
     until(browser, lambda: len(table(browser, "Requests")) > 2)
     # It changes nothing: to look at it is not in it.
-    assert {row[1].split()[0] for row in table(browser, "Requests")} == {"GET", "POST"}
+    assert {row[0].split()[0] for row in table(browser, "Requests")} == {"GET", "POST"}
 
 
 def test_what_is_not_there(browser: Chrome, service: LocalService) -> None:

@@ -93,13 +93,13 @@ function runTable(rows) {
   return table({
     caption: "Runs", rows, key: (one) => one.seq, empty: empty("No runs are in the journal."),
     columns: [
-      { label: "No.", class: "number", cell: (one) => one.seq },
-      { label: "Kind", cell: (one) => String(one.kind).replaceAll("_", " ") },
       { label: "Of", class: "name", cell: resource },
+      { label: "Kind", cell: (one) => String(one.kind).replaceAll("_", " ") },
       { label: "Status", cell: (one) => badge(one.status) },
       { label: "Because of", cell: (one) => `${one.trigger}${one.request ? ` ${one.request}` : ""}` },
       { label: "Requested", cell: (one) => time(one.requested_at) },
       { label: "Duration", class: "number", cell: (one) => duration(seconds(one)) },
+      { label: "No.", class: "number", cell: (one) => one.seq },
     ],
   });
 }
@@ -108,12 +108,12 @@ function requestTable(rows) {
   return table({
     caption: "Requests", rows, key: (one) => one.seq, empty: empty("No such requests are in the journal."),
     columns: [
-      { label: "No.", class: "number", cell: (one) => one.seq },
       { label: "Request", class: "name long", cell: (one) => h("code", null, `${one.method} ${one.path}${one.query ? `?${one.query}` : ""}`) },
       { label: "Answer", cell: (one) => (one.status === null ? badge("None", "bad") : badge(String(one.status), one.status < 400 ? "good" : "bad")) },
       { label: "Changed something", cell: (one) => (one.committed ? "Yes" : "No") },
       { label: "Fault", cell: (one) => (one.fault ? h("code", null, JSON.stringify(one.fault)) : h("span", { class: "none" }, "–")) },
       { label: "At", cell: (one) => time(one.at) },
+      { label: "No.", class: "number", cell: (one) => one.seq },
     ],
   });
 }

@@ -7,20 +7,19 @@ import { Listing } from "../lists.js";
 import { badge, Browser, cron, empty, facts, heading, link, loading, section, table, time } from "../widgets.js";
 import { States, streamTable } from "./streams.js";
 
-// Abilities of integrations.
-const ELT = "EltSource";
-const REVERSE = "ReverseEtlDestination";
-
 export function connections(app, _, query) {
   const list = new Listing(app.client, "/connections");
-  const kinds = new Listing(app.client, "/integrations");
-  const can = (one, ability) => kinds.items.some((kind) => kind.id === one.integration_id && (kind.abilities || []).includes(ability));
+  const sources = new Listing(app.client, "/integrations", { ability: "EltSource" });
+  const destinations = new Listing(app.client, "/integrations", { ability: "ReverseEtlDestination" });
+  const among = (kinds, one) => kinds.items.some((kind) => kind.id === one.integration_id);
   const browser = new Browser(app, { filter: query.filter, text: (one) => `${one.label} ${one.id} ${one.integration_id}` });
   return {
     title: "Connections",
     query: () => ({ filter: browser.filter }),
     isGoing: () => false,
-    load: (signal) => Promise.all([list.load(signal, app.show), kinds.loaded ? null : kinds.load(signal)]),
+    load: (signal) => Promise.all([
+      list.load(signal, app.show), ...[sources, destinations].filter((kinds) => !kinds.loaded).map((kinds) => kinds.load(signal)),
+    ]),
     render() {
       if (!list.loaded && !list.items.length) return [heading("Connections"), loading()];
       return [
@@ -39,8 +38,8 @@ export function connections(app, _, query) {
             {
               label: "Used by", unseen: true, class: "end",
               cell: (one) => [
-                can(one, ELT) ? link(`/syncs?connection=${part(one.id)}`, "ELT syncs", { "aria-label": `ELT syncs of ${one.label}` }) : null,
-                can(one, REVERSE) ? link(`/reverse?connection=${part(one.id)}`, "Reverse ETL", { "aria-label": `Reverse ETL syncs of ${one.label}` }) : null,
+                among(sources, one) ? link(`/syncs?connection=${part(one.id)}`, "ELT syncs", { "aria-label": `ELT syncs of ${one.label}` }) : null,
+                among(destinations, one) ? link(`/reverse?connection=${part(one.id)}`, "Reverse ETL", { "aria-label": `Reverse ETL syncs of ${one.label}` }) : null,
               ],
             },
           ],

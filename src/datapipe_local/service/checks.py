@@ -14,6 +14,8 @@ _ID = re.compile(r"[A-Za-z0-9._~-]{1,100}")
 _NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}")
 _DEEPEST = 50
 _SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
+# What DuckDB calls the databases that it has open here.
+_DATABASES = frozenset({"system", "temp", "warehouse"})
 
 
 def check_id(field: str, value: str) -> str:
@@ -35,8 +37,20 @@ def check_name(field: str, value: str) -> str:
     """
     if not _NAME.fullmatch(value) or value.lower() in _SYSTEM_SCHEMAS:
         raise BadRequestError(
-            f"{field}: {value[:100]!r} is no name: use letters, digits and single underscores, first a letter."
+            f"{field}: {value[:100]!r} is no name: use letters, digits and underscores, first a letter or one"
+            " underscore."
         )
+    return value
+
+
+def check_schema_name(field: str, value: str) -> str:
+    """
+    See to it that a name can be that of a schema.
+
+    :raises BadRequestError: it cannot, such as one that DuckDB would take for a database.
+    """
+    if check_name(field, value).lower() in _DATABASES:
+        raise BadRequestError(f"{field}: {value!r} is what a database of DuckDB's is called: choose another name.")
     return value
 
 

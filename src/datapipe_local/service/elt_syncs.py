@@ -9,7 +9,7 @@ from airflow_provider_datapipe.api.models.elt_syncs import EltSyncState
 from datapipe_local.errors import BadRequestError, ConflictError, NotFoundError
 from datapipe_local.ids import new_id
 from datapipe_local.service import connections, elt_tables, jobs, orchestrations
-from datapipe_local.service.checks import check_cron, check_id, check_json, check_name
+from datapipe_local.service.checks import check_cron, check_id, check_json, check_schema_name
 from datapipe_local.sources import SOURCES
 from datapipe_local.store.records import EltStream, EltStreamRun, EltSync, Job, JobKind, Json
 from datapipe_local.store.table import Order, Page
@@ -264,7 +264,7 @@ def put(
     :raises NotFoundError: the connection or the orchestration does not exist.
     """
     check_id("id", sync_id)
-    check_name("destination_schema_name", destination_schema_name)
+    check_schema_name("destination_schema_name", destination_schema_name)
     if sync_interval is not None:
         check_cron("sync_interval", sync_interval)
     if orchestration_workflow_id is not None:

@@ -332,3 +332,13 @@ def test_tables_that_were_promised_to_go_go_at_the_next_start(service: LocalServ
     assert api.run_stream("staff").status == "COMPLETED"
     service.restart()
     assert tables_of(service) == {"shop.deep": 1, "shop.staff": 2}
+
+
+@pytest.mark.parametrize("name", ["warehouse", "temp", "SYSTEM"])
+def test_a_schema_is_not_called_as_a_database_of_the_warehouse(api: Api, name: str) -> None:
+    # DuckDB could not tell the two: no stream would ever be loaded there.
+    body = {"connection_id": "data", "destination_schema_name": name, "sync_interval": CRON}
+    answer = api.client.post("/elt_syncs", json=body)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["message"].startswith(f"destination_schema_name: {name!r} is ")
+    assert name not in {sync["destination_schema_name"] for sync in api.all_pages("/elt_syncs")}

@@ -68,7 +68,8 @@ class Destination(Protocol):
         """
         Send records, as the mode says.
 
-        :return: What became of each.
+        :return: What became of the first of them, of at least one: that is to be noted before the others are sent
+            again.
         :raises RunError: the destination takes nothing more.
         """
 

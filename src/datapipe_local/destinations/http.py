@@ -1,4 +1,4 @@
-"""HTTP endpoints: a request per record."""
+"""HTTP endpoints: a request per record, or per batch of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import httpx
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.destinations.base import ABSENT
+from datapipe_local.destinations.http_batch import LONGEST_REASON, refused
 from datapipe_local.destinations.settings import HttpSettings
 from datapipe_local.errors import RunError
 
@@ -23,8 +24,16 @@ _TRIES = 5
 _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 30.0
 _SECONDS_FOR_AN_ANSWER = 30.0
-_LONGEST_REASON = 300
 _NO_ADDRESS = "A record with this key can have no address of its own."
+#: What is wrong is wrong with the records; what else a batch is refused with is not.
+_OF_RECORDS = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+    }
+)
 _GONE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 
@@ -37,14 +46,16 @@ class HttpDestination:
 
     2xx takes the record. 4xx refuses it, for good, but for 408 and 429, which ask to try again, as does 5xx; so
     does a connection that fails. ``Retry-After`` is honoured up to half a minute. One request at a time, on one
-    connection. A process that is killed sends at most the record again whose answer it had not noted.
+    connection. A process that is killed sends at most the record, or the batch, again whose answer it had not noted.
+
+    A batch is an array. Its answer can refuse some of it: :func:`~datapipe_local.destinations.http_batch.refused`. A
+    batch that is refused as a whole, with 400, 409, 413 or 422, was not taken: it is sent again without those that
+    the answer names, or if it names none, by halves.
 
     :param settings: As :class:`~datapipe_local.destinations.settings.HttpSettings` describes.
     :param target: What is written, and how.
     :param pause: Waits before another try.
     """
-
-    batch_size = 1
 
     def __init__(self, settings: dict[str, Any], target: Target, pause: Callable[[float], None]) -> None:
         url = HttpSettings.model_validate(settings).url.rstrip("/")
@@ -52,6 +63,8 @@ class HttpDestination:
         self._pause = pause
         self._updates = target.mode == OperationName.UPDATE
         self._by_key = target.settings.get("address", "record" if self._updates else "collection") == "record"
+        self.batch_size = int(target.settings.get("batch_size", 1))
+        self._is_array = "batch_size" in target.settings
         self._method = target.settings.get("method", "PATCH" if self._by_key else "POST")
         # A proxy of the environment cannot reach this machine's own addresses.
         self._client = httpx.Client(timeout=_SECONDS_FOR_AN_ANSWER, trust_env=not _is_local(url))
@@ -62,7 +75,7 @@ class HttpDestination:
 
         :raises RunError: the endpoint cannot be reached, or answers what no endpoint should.
         """
-        return [self._sent(record) for record in records]
+        return self._sent_together(records) if self._is_array else [self._sent(record) for record in records]
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
         """
@@ -83,16 +96,42 @@ class HttpDestination:
         url = self._address(record) if self._by_key else self._url
         if url is None:
             return _NO_ADDRESS
-        answer = self._answered(self._method, url, record, record.properties)
+        answer = self._answered(self._method, url, f"record {record.record_id!r}", record.properties)
         if self._updates and self._by_key and answer.status_code in _GONE:
             return ABSENT
         return None if answer.is_success else _reason(answer)
+
+    def _sent_together(self, records: Sequence[Record]) -> list[Outcome]:
+        outcomes: list[Outcome] = [None] * len(records)
+        left = list(range(len(records)))
+        while left:
+            part = [records[index] for index in left]
+            what = f"{len(part)} records from {part[0].record_id!r} on"
+            answer = self._answered(self._method, self._url, what, [record.properties for record in part])
+            named = refused(answer, part)
+            if not answer.is_success and answer.status_code not in _OF_RECORDS:
+                raise self._failed(f"answered {_phrase(answer.status_code)}", what)
+            if answer.is_success and named is None:
+                raise self._failed("answered with errors that name no record", what)
+            if not named and not answer.is_success:
+                if len(left) > 1:
+                    # What became of the first half is noted before the other is sent.
+                    del left[(len(left) + 1) // 2 :]
+                    del outcomes[left[-1] + 1 :]
+                    continue
+                named = {0: _reason(answer)}
+            for place, reason in (named or {}).items():
+                outcomes[left[place]] = reason
+            if answer.is_success:
+                break
+            left = [index for place, index in enumerate(left) if place not in (named or {})]
+        return outcomes
 
     def _deleted(self, record: Record) -> Outcome:
         url = self._address(record)
         if url is None:
             return _NO_ADDRESS
-        answer = self._answered("DELETE", url, record, None)
+        answer = self._answered("DELETE", url, f"record {record.record_id!r}", None)
         return None if answer.is_success or answer.status_code in _GONE else _reason(answer)
 
     def _address(self, record: Record) -> str | None:
@@ -100,15 +139,15 @@ class HttpDestination:
         key = record.record_id
         return None if key in ("", ".", "..") else f"{self._url}/{quote(key, safe='')}"
 
-    def _answered(self, method: str, url: str, record: Record, properties: dict[str, Any] | None) -> httpx.Response:
-        """Give an answer that takes or refuses a record."""
+    def _answered(self, method: str, url: str, what: str, body: Any) -> httpx.Response:
+        """Give an answer that takes or refuses what is sent."""
         said, wait = "", 0.0
         for number in range(_TRIES):
             if number:
                 self._pause(min(wait, _LONGEST_WAIT))
             wait = _FIRST_WAIT * 2**number
             try:
-                answer = self._client.request(method, url, json=properties)
+                answer = self._client.request(method, url, json=body)
             except httpx.TransportError as error:
                 said = f"could not be reached ({str(error) or type(error).__name__})"
                 continue
@@ -121,9 +160,10 @@ class HttpDestination:
                 return answer
             # Neither taken nor refused: to follow a redirect would send the data elsewhere.
             break
-        raise RunError(
-            f"The destination {self._url} {said} for record {record.record_id!r}: see to it, then run the sync again."
-        )
+        raise self._failed(said, what)
+
+    def _failed(self, said: str, what: str) -> RunError:
+        return RunError(f"The destination {self._url} {said} for {what}: see to it, then run the sync again.")
 
 
 def _retry_after(answer: httpx.Response) -> float | None:
@@ -143,7 +183,7 @@ def _reason(answer: httpx.Response) -> str:
             if isinstance(said, dict):
                 said = said.get("message")
             if isinstance(said, str) and said.strip():
-                return " ".join(said.split())[:_LONGEST_REASON]
+                return " ".join(said.split())[:LONGEST_REASON]
     return _phrase(answer.status_code)
 
 

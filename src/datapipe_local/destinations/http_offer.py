@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datapipe_local.destinations.offers import Json
     from datapipe_local.destinations.settings import Property
 
+LARGEST_BATCH = 1_000
 _ADDRESSES = {
     "collection": "That of all objects: <url>/<object type>",
     "record": "One for each: <url>/<object type>/<key>",
@@ -48,8 +49,20 @@ class HttpOffer:
             ),
             "oneOf": one_of(_ADDRESSES),
         }
+        batch_size = {
+            "type": "integer",
+            "title": "Batch size",
+            "description": (
+                "Send up to so many records in one request, as an array, to the address of all objects. Left out,"
+                " each record is a request."
+            ),
+            "minimum": 1,
+            "maximum": LARGEST_BATCH,
+        }
         return schema_of_settings(
-            "How records are sent", {"address": address, "method": method}, {"method": ["address"]}
+            "How records are sent",
+            {"address": address, "method": method, "batch_size": batch_size},
+            {"method": ["address"]},
         )
 
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
@@ -57,7 +70,9 @@ class HttpOffer:
         return settings.get("address") == "record"
 
     def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
-        """Tell that only an address of its own says whether a record is there."""
+        """Tell that only an address of its own says whether a record is there, and what is sent to one is no batch."""
         if mode == OperationName.UPDATE and settings.get("address") == "collection":
             return "address: to update, each record needs an address of its own: give 'record', or leave it out."
+        if "batch_size" in settings and (mode == OperationName.UPDATE or settings.get("address") == "record"):
+            return "batch_size: records with an address of their own are sent one by one: leave it out."
         return None

@@ -160,9 +160,12 @@ class RecordSender:
             ledger.sent(refused, [each.obstacle for each in refused], None)
             sendable = [each for each in due if each.obstacle is None]
             for part in _parts(sendable, destination.batch_size):
-                stop.check()
-                outcomes = destination.send([each.record for each in part])
-                ledger.sent(part, outcomes, destination.checkpoint())
+                left = part
+                while left:
+                    stop.check()
+                    outcomes = destination.send([each.record for each in left])
+                    ledger.sent(left[: len(outcomes)], outcomes, destination.checkpoint())
+                    left = left[len(outcomes) :]
             self._note(run_id, distinct_rows=distinct_rows, **ledger.counts())
         self._note(run_id, distinct_rows=distinct_rows)
         if is_mirror:

@@ -122,6 +122,96 @@ def test_a_key_that_leads_elsewhere_is_not_followed(key: str) -> None:
         assert server.seen == []
 
 
+MANY = [Record(str(number), {"n": number}, {"n": number}) for number in range(8)]
+
+
+def send_batches(
+    script: Sequence[Reply], records: Sequence[Record], batch_size: int = 100
+) -> tuple[list[Outcome], list[list[int]]]:
+    """Send, as the engine does, and give what became of the records and which were in each request."""
+    outcomes: list[Outcome] = []
+    with ScriptedServer(script) as server:
+        target = Target("sync", "contacts", INSERT, {"batch_size": batch_size})
+        destination = HttpDestination({"url": server.url}, target, lambda _: None)
+        assert destination.batch_size == batch_size
+        try:
+            while len(outcomes) < len(records):
+                outcomes += destination.send(records[len(outcomes) :])
+        finally:
+            destination.close()
+    assert {(seen.method, seen.path) for seen in server.seen} == {("POST", "/contacts")}
+    return outcomes, [[entry["n"] for entry in json.loads(seen.body)] for seen in server.seen]
+
+
+def error(message: str | None = None, **where: object) -> dict[str, object]:
+    return {**where, **({} if message is None else {"message": message})}
+
+
+def test_a_batch_is_one_array() -> None:
+    assert send_batches([Reply(200)], MANY) == ([None] * 8, [list(range(8))])
+    assert send_batches([Reply(204, b"")], MANY[:1], 1) == ([None], [[0]])
+
+
+def test_an_answer_names_those_that_are_refused() -> None:
+    errors = [error("no\n name", index=1), error(record_id="3"), error("of two", record_id="5", index=4)]
+    outcomes, requests = send_batches([Reply(207, {"errors": errors})], MANY)
+    assert outcomes == [None, "no name", None, "The endpoint gave no reason.", "of two", None, None, None]
+    assert len(requests) == 1
+
+
+def test_those_that_a_refusal_names_are_left_out_and_the_rest_is_sent_again() -> None:
+    script = [Reply(422, {"errors": [error("bad", index=1)]}), Reply(400, {"errors": [error("bad too", index=1)]})]
+    outcomes, requests = send_batches([*script, Reply(201)], MANY[:4])
+    assert outcomes == [None, "bad", "bad too", None]
+    assert requests == [[0, 1, 2, 3], [0, 2, 3], [0, 3]]
+    assert send_batches([Reply(422, {"errors": [error("x", index=0)]})], MANY[:1]) == (["x"], [[0]])
+
+
+@pytest.mark.parametrize("body", [{"message": "bad"}, {"message": "bad", "errors": ["?"]}, {"error": "bad"}])
+def test_a_refusal_that_names_none_is_found_out_by_halves(body: dict[str, object]) -> None:
+    no, yes = Reply(422, body), Reply(200)
+    # The third of them is bad.
+    outcomes, requests = send_batches([no, no, yes, no, no, no, no, yes], MANY)
+    assert requests[:3] == [list(range(8)), [0, 1, 2, 3], [0, 1]]
+    # What was taken is not sent again.
+    assert requests[3:] == [[2, 3, 4, 5, 6, 7], [2, 3, 4], [2, 3], [2], [3, 4, 5, 6, 7]]
+    assert outcomes == [None, None, "bad", *[None] * 5]
+    outcomes, requests = send_batches([no, no, no, yes], MANY[:4])
+    assert requests == [[0, 1, 2, 3], [0, 1], [0], [1, 2, 3]]
+    assert outcomes == ["bad", None, None, None]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 302])
+def test_an_endpoint_that_takes_no_batch_fails_the_run_at_once(status: int) -> None:
+    with ScriptedServer([Reply(status)]) as server:
+        destination = HttpDestination(
+            {"url": server.url}, Target("sync", "x", INSERT, {"batch_size": 10}), lambda _: None
+        )
+        with pytest.raises(RunError, match=f"answered {status} .* for 8 records from '0' on"):
+            destination.send(MANY)
+        destination.close()
+        assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "errors", [["?"], {"0": "bad"}, [error("x", index=8)], [error("x", index=-1)], [error("x", record_id="9")], [{}]]
+)
+def test_errors_that_name_no_record_are_no_success(errors: object) -> None:
+    with pytest.raises(RunError, match="errors that name no record"):
+        send_batches([Reply(200, {"errors": errors})], MANY)
+
+
+def test_a_batch_waits_as_long_as_it_is_told() -> None:
+    pauses: list[float] = []
+    with ScriptedServer([Reply(429, headers={"retry-after": "3"}), Reply(503), Reply(200)]) as server:
+        target = Target("sync", "x", UPSERT, {"batch_size": 10})
+        destination = HttpDestination({"url": server.url}, target, pauses.append)
+        assert destination.send(MANY) == [None] * 8
+        destination.close()
+    assert pauses == [3.0, 0.4]
+    assert len({seen.body for seen in server.seen}) == 1
+
+
 def opened(folder: Path, mode: OperationName, checkpoint: str | None = None, sync_id: str = "sync") -> Destination:
     connection = Connection(id="c", integration_id="jsonl", label="c", settings={"path": str(folder)}, created_at="")
     return connect(connection, Target(sync_id, "things", mode), checkpoint=checkpoint, pause=lambda _: None)

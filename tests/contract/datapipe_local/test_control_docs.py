@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "local_control.md"
 
 def test_the_examples_do_as_they_say(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 9
+    assert len(blocks) == 12
     with LocalService(seed(data), control=True) as service:
         monkeypatch.setenv("DATAPIPE_LOCAL_URL", service.base_url)
         monkeypatch.setenv("DATAPIPE_LOCAL_API_KEY", service.api_key)

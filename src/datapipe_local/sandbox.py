@@ -122,7 +122,7 @@ def _opened(
     with warehouse.watched(fresh) as connection:
         if file is not None:
             connection.execute(f"ATTACH {literal(str(file))} AS {_OUT}")
-        paths = [str(table.scan.path) for table in tables.values()]
+        paths = [str(path) for table in tables.values() for path in table.scan.paths]
         connection.execute(f"SET allowed_paths = {literal(paths)}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")

@@ -70,21 +70,27 @@ class Column(NamedTuple):
 @dataclass(frozen=True)
 class Scan:
     """
-    A file for one of DuckDB's readers.
+    A file for one of DuckDB's readers, or several that are read as one.
 
     :param reader: The reader, such as ``read_csv``.
-    :param path: The file.
+    :param path: The file, or the files.
     :param options: The reader's options.
     """
 
     reader: str
-    path: Path
+    path: Path | tuple[Path, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files."""
+        return self.path if isinstance(self.path, tuple) else (self.path,)
 
     def sql(self, **more: Any) -> str:
         """Give the call of the reader."""
         options = {**self.options, **more}
-        arguments = [literal(str(self.path)), *(f"{name} = {literal(value)}" for name, value in options.items())]
+        where = [str(path) for path in self.paths] if isinstance(self.path, tuple) else str(self.path)
+        arguments = [literal(where), *(f"{name} = {literal(value)}" for name, value in options.items())]
         return f"{self.reader}({', '.join(arguments)})"
 
 

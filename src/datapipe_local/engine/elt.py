@@ -260,5 +260,6 @@ def _reason(reading: Reading, place: Place, error: WarehouseError) -> str:
     said = str(error)
     if isinstance(reading.readable, Scan):
         # The reader sees an unpacked copy; a person looks for the file that was declared.
-        said = said.replace(str(reading.readable.path), reading.name)
+        for path in reading.readable.paths:
+            said = said.replace(str(path), reading.name)
     return f"Cannot load {reading.name} into {place}: {said}. Correct the file, or the stream's `options`."

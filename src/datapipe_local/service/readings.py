@@ -17,7 +17,7 @@ from datapipe_local.loading.types import described
 from datapipe_local.sandbox import SandboxTable
 from datapipe_local.service import connections
 from datapipe_local.store.records import Json
-from datapipe_local.warehouse import WarehouseError
+from datapipe_local.warehouse import Scan, WarehouseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ class Part:
 
 def source_of(context: Context, sync: EltSync) -> Source:
     """Give what a sync reads."""
-    return sources.connect(connections.get(context, sync.connection_id), context.store)
+    return sources.connect(connections.get(context, sync.connection_id), context.store, context.clock)
 
 
 def selection_of(stream: EltStream) -> Selection:
@@ -200,6 +200,7 @@ def _tables(context: Context, sync: EltSync, query: str) -> Iterator[tuple[Mappi
             part = there.get(name)
             if part is not None:
                 fetched = stack.enter_context(source.fetch(part.origin, context.warehouse.scratch))
+                assert isinstance(fetched.scan, Scan)  # noqa: S101 - only sources of files have reports
                 tables[name] = SandboxTable(fetched.scan, part.selection)
                 size += fetched.size
         yield tables, size

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from datapipe_local.warehouse import Scan
+    from datapipe_local.loading.readable import Readable
 
 
 class SourceError(RunError):
@@ -56,7 +56,7 @@ class Fetched:
     """
 
     name: str
-    scan: Scan
+    scan: Readable
     size: int
 
 

@@ -30,30 +30,34 @@ class FilesSettings(Strict, title="Files in a folder"):
 
 
 class FileOrigin(Strict):
-    """Which file of the folder a stream reads, and how."""
+    """Which file of the folder a stream reads, or which files as one, and how."""
 
-    file: str = Field(min_length=1)
+    file: str | None = Field(default=None, min_length=1)
+    files: str | None = Field(default=None, min_length=1)
     format: Literal["csv", "jsonl", "parquet"] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
 
-    @field_validator("file")
+    @field_validator("file", "files")
     @classmethod
-    def _stays_in_the_folder(cls, file: str) -> str:
-        if PurePath(file).is_absolute() or ".." in PurePath(file).parts:
+    def _stays_in_the_folder(cls, file: str | None) -> str | None:
+        if file is not None and (PurePath(file).is_absolute() or ".." in PurePath(file).parts):
             raise ValueError("give the file's place within the connection's path, without '..'")
         return file
 
     @model_validator(mode="after")
     def _can_be_read(self) -> Self:
+        if (self.file is None) == (self.files is None):
+            raise ValueError("give `file`, or else `files`, a pattern such as sales/*.csv")
         self.reader_options()
         return self
 
     @property
     def known_format(self) -> str:
         """The format: as given, else by the file's name."""
-        name = self.format or format_of(self.file)
+        declared = str(self.file or self.files)
+        name = self.format or format_of(declared)
         if name is None:
-            raise ValueError(f"the format of {self.file!r} is not known by its name: give `format`")
+            raise ValueError(f"the format of {declared!r} is not known by its name: give `format`")
         return name
 
     def reader_options(self) -> dict[str, Any]:
@@ -78,11 +82,19 @@ class FilesSource:
         A stream is called after its file. Where another file has that name, the format, or else a number, stands behind
         it. A file whose name leaves nothing for a name can't be selected.
 
+        A folder within it whose files are all of one format is a stream, too.
+
         :raises SourceError: the folder cannot be read.
         """
+        folders: dict[str, str] = {}
         try:
             with os.scandir(self._folder) as entries:
-                files = sorted(entry.name for entry in entries if _is_offered(entry))
+                present = [entry for entry in entries if _is_offered(entry)]
+                files = sorted(entry.name for entry in present if entry.is_file())
+                for entry in present:
+                    pattern = _pattern(entry) if entry.is_dir() else None
+                    if pattern is not None:
+                        folders[entry.name] = pattern
         except PermissionError as error:
             raise SourceError(
                 f"The folder {self._folder} may not be read: give this user the right to.", lost_access=True
@@ -103,16 +115,25 @@ class FilesSource:
                 ]
                 offer = next(each for each in wanted if each not in offers) if name else file
                 offers[offer] = Offer(offer, {"file": file}, is_selectable=bool(name))
+        for folder, pattern in sorted(folders.items()):
+            name = snake_case(folder)
+            if name:
+                wanted = [name, *(numbered(name, number) for number in range(2, 3 + len(offers)))]
+                offer = next(each for each in wanted if each not in offers)
+                offers[offer] = Offer(offer, {"files": pattern})
         return list(offers.values())
 
     def may_nest(self, origin: dict[str, Any]) -> bool:
         """Tell whether a file is one of JSON Lines that need not be unpacked to be looked at."""
         wanted = FileOrigin.model_validate(origin)
-        return wanted.known_format == "jsonl" and not wanted.file.lower().endswith(".zip")
+        return wanted.known_format == "jsonl" and not str(wanted.file or wanted.files).lower().endswith(".zip")
 
     def has(self, origin: dict[str, Any]) -> bool:
-        """Tell whether a stream's file is there."""
-        return (self._folder / FileOrigin.model_validate(origin).file).is_file()
+        """Tell whether a stream's file is there, or one of its files."""
+        wanted = FileOrigin.model_validate(origin)
+        if wanted.file is not None:
+            return (self._folder / wanted.file).is_file()
+        return bool(self._matching(str(wanted.files)))
 
     @contextmanager
     def fetch(self, origin: dict[str, Any], scratch: Path) -> Iterator[Fetched]:
@@ -124,47 +145,101 @@ class FilesSource:
         :raises RunError: it is not there, or cannot be unpacked.
         """
         wanted = FileOrigin.model_validate(origin)
-        path = self._folder / wanted.file
+        with tempfile.TemporaryDirectory(dir=scratch) as folder:
+            if wanted.file is not None:
+                yield self._one(wanted, self._folder / wanted.file, Path(folder))
+            else:
+                yield self._several(wanted, str(wanted.files), Path(folder))
+
+    def _one(self, wanted: FileOrigin, path: Path, folder: Path) -> Fetched:
         if not path.is_file():
             raise RunError(f"The source file {path} does not exist: put it there, or correct `file` of the stream.")
-        with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            readable = self._readable(path, Path(folder))
-            if readable.stat().st_size == 0:
-                raise RunError(f"The source file {path} is empty: it has not even a header.")
-            scan = Scan(FORMATS[wanted.known_format].reader, readable, wanted.reader_options())
-            yield Fetched(str(path), scan, path.stat().st_size)
+        readable = _readable(path, folder)
+        if readable.stat().st_size == 0:
+            raise RunError(f"The source file {path} is empty: it has not even a header.")
+        scan = Scan(FORMATS[wanted.known_format].reader, readable, wanted.reader_options())
+        return Fetched(str(path), scan, path.stat().st_size)
 
-    def _readable(self, path: Path, folder: Path) -> Path:
-        if path.suffix.lower() == ".zip":
-            return _unpack(path, folder)
-        if _PATTERN_CHARACTERS & set(str(path)):
-            # Under a plain name it is one file and no pattern.
-            alias = folder / "data"
-            alias.symlink_to(path.absolute())
-            return alias
-        return path
+    def _several(self, wanted: FileOrigin, pattern: str, folder: Path) -> Fetched:
+        where = self._folder / pattern
+        found = self._matching(pattern)
+        readable: list[Path] = []
+        for number, path in enumerate(found):
+            own = folder / str(number)
+            own.mkdir()
+            readable += _unpack_all(path, own) if path.suffix.lower() == ".zip" else [_readable(path, own)]
+        readable = [path for path in readable if path.stat().st_size]
+        if not readable:
+            raise RunError(f"No file with a row matches {where}: put one there, or correct `files` of the stream.")
+        options = {**wanted.reader_options(), "union_by_name": True}
+        scan = Scan(FORMATS[wanted.known_format].reader, tuple(readable), options)
+        return Fetched(str(where), scan, sum(path.stat().st_size for path in found))
+
+    def _matching(self, pattern: str) -> list[Path]:
+        try:
+            found = sorted(self._folder.glob(pattern))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self._folder / pattern} cannot be searched: {error}. Correct `files`.") from error
+        return [path for path in found if path.is_file() and not path.name.startswith(".")]
+
+
+def _readable(path: Path, folder: Path) -> Path:
+    if path.suffix.lower() == ".zip":
+        return _unpack(path, folder)
+    if _PATTERN_CHARACTERS & set(str(path)):
+        # Under a plain name it is one file and no pattern.
+        alias = folder / "data"
+        alias.symlink_to(path.absolute())
+        return alias
+    return path
 
 
 def _is_offered(entry: os.DirEntry[str]) -> bool:
     # What is not printable cannot stand in an answer either.
-    return not entry.name.startswith(".") and entry.name.isprintable() and entry.is_file()
+    return not entry.name.startswith(".") and entry.name.isprintable()
+
+
+def _pattern(folder: os.DirEntry[str]) -> str | None:
+    """Give the pattern of the files of a folder, if all of them are of one format and one ending."""
+    # Whatever a pattern means there is not what the folder is called.
+    if _PATTERN_CHARACTERS & set(folder.name):
+        return None
+    try:
+        names = [path.name for path in Path(folder.path).iterdir() if path.is_file() and not path.name.startswith(".")]
+    except OSError:
+        return None
+    ending = {
+        "".join(PurePath(name).suffixes[-2:] if name.endswith(".zip") else PurePath(name).suffixes[-1:])
+        for name in names
+    }
+    if len(ending) != 1 or format_of(names[0]) is None:
+        return None
+    return f"{folder.name}/*{ending.pop()}"
 
 
 def _unpack(path: Path, folder: Path) -> Path:
     """Unpack the one file of an archive: DuckDB's readers do not read zip."""
-    unpacked = folder / "data"
+    unpacked = _unpack_all(path, folder)
+    if len(unpacked) != 1:
+        raise RunError(
+            f"{path} holds {len(unpacked)} files: pack the one that the stream reads, or give it as `files`,"
+            " to have all of them read as one."
+        )
+    return unpacked[0]
+
+
+def _unpack_all(path: Path, folder: Path) -> list[Path]:
+    """Unpack all files of an archive, under names of our own."""
+    unpacked: list[Path] = []
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [
-                member
-                for member in archive.infolist()
+            for member in archive.infolist():
                 # macOS adds a folder of its own.
-                if not member.is_dir() and not member.filename.startswith("__MACOSX/")
-            ]
-            if len(members) != 1:
-                raise RunError(f"{path} holds {len(members)} files: pack the one that the stream reads.")
-            with archive.open(members[0]) as packed, unpacked.open("wb") as out:
-                shutil.copyfileobj(packed, out, _CHUNK)
+                if member.is_dir() or member.filename.startswith("__MACOSX/"):
+                    continue
+                unpacked.append(folder / f"data{len(unpacked)}")
+                with archive.open(member) as packed, unpacked[-1].open("wb") as out:
+                    shutil.copyfileobj(packed, out, _CHUNK)
     except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
         raise RunError(f"{path} cannot be unpacked: {error}. Pack it again.") from error
     except RuntimeError as error:

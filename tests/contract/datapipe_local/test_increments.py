@@ -2,62 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
-from tests.contract.datapipe_local.api import Api
-from tests.contract.datapipe_local.transform_calls import rows
+from tests.contract.datapipe_local.elt_home import Home, Json
 from tests.support.local_service import LocalService
 
-Json = dict[str, Any]
 POINTER = {"incremental_pointer_id": "at"}
 MERGED = {**POINTER, "incremental_primary_key_name": ["id"]}
-
-
-class Home:
-    """A service with one sync of files, and what its tests do with it."""
-
-    def __init__(self, service: LocalService, folder: Path) -> None:
-        self.service = service
-        self.api = Api(service)
-        self.folder = folder
-
-    def seed(self, *streams: Json, **runs: Any) -> None:
-        """Have these streams, each of a file that is called after it."""
-        connection = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(self.folder)}}
-        sync = {
-            "id": "shop",
-            "connection_id": "data",
-            "destination_schema_name": "shop",
-            "source_streams": [{"id": each["name"], "file": f"{each['name']}.jsonl", **each} for each in streams],
-        }
-        self.api.post("/_local/seed", {"runs": runs, "connections": [connection], "elt_syncs": [sync]})
-
-    def write(self, name: str, *rows: Json) -> None:
-        (self.folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-
-    def run(self, stream: str) -> tuple[int, str, str]:
-        """Run a stream and give its rows, how it has loaded and why."""
-        run = self.api.run_stream(stream)
-        latest = self.latest(stream)
-        assert run.status == "COMPLETED", latest["error_message"]
-        assert latest["records_synced"] == run.rows_synced
-        return int(run.rows_synced or 0), latest["operation_mode"], latest["full_sync_trigger"]
-
-    def latest(self, stream: str) -> Json:
-        snapshots = self.api.get("/elt_syncs/shop/status")["source_streams"]
-        found: Json = next(each["latest_sync"] for each in snapshots if each["name"] == stream)
-        return found
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Read the warehouse."""
-        return sorted((tuple(row.values()) for row in rows(self.api, query)), key=str)
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +24,6 @@ def running() -> Iterator[LocalService]:
 
 @pytest.fixture
 def home(running: LocalService, tmp_path: Path) -> Home:
-    httpx.post(
-        f"{running.base_url}/_local/reset", json={"seed": "drop"}, headers=running.headers, timeout=30
-    ).raise_for_status()
     return Home(running, tmp_path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
-from airflow_provider_datapipe.api.models.elt_syncs import OperationMode, SnapshotStatus
+from airflow_provider_datapipe.api.models.elt_syncs import SnapshotStatus
 from datapipe_local.routes.answers import Json, present
 from datapipe_local.service import connections, elt_syncs
 from datapipe_local.service.connections import WAREHOUSE_CONNECTION_ID, WAREHOUSE_INTEGRATION_ID

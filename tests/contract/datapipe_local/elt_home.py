@@ -1,0 +1,73 @@
+"""What the tests of ELT share: one sync of a service that is emptied for each test."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.transform_calls import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.support.local_service import LocalService
+
+Json = dict[str, Any]
+
+
+class Home:
+    """A service with one sync of files, and what its tests do with it."""
+
+    def __init__(self, service: LocalService, folder: Path) -> None:
+        answer = httpx.post(
+            f"{service.base_url}/_local/reset", json={"seed": "drop"}, headers=service.headers, timeout=30
+        )
+        assert answer.is_success, answer.text
+        self.service = service
+        self.api = Api(service)
+        self.folder = folder
+
+    def seed(self, *streams: Json, **runs: Any) -> None:
+        """Have these streams, each of a file that is called after it."""
+        named = [{"file": f"{each['name']}.jsonl", **each} for each in streams]
+        self.connect("files", {"path": str(self.folder)}, named, **runs)
+
+    def connect(self, integration_id: str, settings: Json, streams: Sequence[Json], **runs: Any) -> None:
+        """Have these streams of a source."""
+        connection = {"id": "data", "integration_id": integration_id, "label": "Data", "settings": settings}
+        sync = {
+            "id": "shop",
+            "connection_id": "data",
+            "destination_schema_name": "shop",
+            "source_streams": [{"id": each["name"], **each} for each in streams],
+        }
+        self.api.post("/_local/seed", {"runs": runs, "connections": [connection], "elt_syncs": [sync]})
+
+    def write(self, name: str, *rows: Json) -> None:
+        (self.folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    def run(self, stream: str) -> tuple[int, str, str]:
+        """Run a stream and give its rows, how it has loaded and why."""
+        run = self.api.run_stream(stream)
+        latest = self.latest(stream)
+        assert run.status == "COMPLETED", latest["error_message"]
+        assert latest["records_synced"] == run.rows_synced
+        return int(run.rows_synced or 0), latest["operation_mode"], latest["full_sync_trigger"]
+
+    def failure(self, stream: str) -> str:
+        """Run a stream that fails, and give what it says."""
+        assert self.api.run_stream(stream).status == "FAILED"
+        return str(self.latest(stream)["error_message"])
+
+    def latest(self, stream: str) -> Json:
+        snapshots = self.api.get("/elt_syncs/shop/status")["source_streams"]
+        found: Json = next(each["latest_sync"] for each in snapshots if each["name"] == stream)
+        return found
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Read the warehouse."""
+        return sorted((tuple(row.values()) for row in rows(self.api, query)), key=str)

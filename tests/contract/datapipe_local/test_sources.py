@@ -1,0 +1,269 @@
+"""Where streams read: folders of files, data that is made up, SQL databases."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.contract.datapipe_local.elt_home import Home, Json
+from tests.support.local_service import LocalService
+from tests.support.postgresql import PostgreSQL, need_postgresql
+
+KEY = {"incremental_primary_key_name": ["id"]}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[LocalService]:
+    with LocalService({}, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+        assert "s3cret" not in service.log
+
+
+@pytest.fixture
+def home(running: LocalService, tmp_path: Path) -> Home:
+    return Home(running, tmp_path)
+
+
+def offers(home: Home) -> dict[str, Json]:
+    return {one["name"]: one for one in home.api.all_pages("/elt_syncs/shop/available_source_streams")}
+
+
+def test_files_of_a_folder_are_one_stream(home: Home) -> None:
+    folder = home.folder / "sales"
+    folder.mkdir()
+    (folder / "1.csv").write_text("id,at\n1,1\n2,2\n")
+    (folder / "2 [x].csv").write_text("id,at,more\n3,2.5,x\n")
+    (folder / "3.csv").write_text("")
+    (folder / ".hidden.csv").write_text("id,at\n9,9\n")
+    (home.folder / "mixed").mkdir()
+    for name in ("a.csv", "b.parquet"):
+        (home.folder / "mixed" / name).write_text("")
+    pointer = {"incremental_pointer_id": "at", **KEY}
+    home.connect("files", {"path": str(home.folder)}, [{"name": "all", "files": "sales/*.csv", **pointer}])
+    assert list(offers(home)) == ["all"]
+    assert home.run("all") == (3, "FULL", "INITIAL_SYNC")
+    assert home.rows('SELECT id, "at", more FROM {{raw.shop.all}}') == [(1, 1.0, None), (2, 2.0, None), (3, 2.5, "x")]
+    with zipfile.ZipFile(folder / "4.csv.zip", "w") as archive:
+        archive.writestr("in/a.csv", "id,at\n4,4\n")
+        archive.writestr("in/b.csv", "id,at\n5,5\n")
+    (folder / "5.csv").write_text("id,at,late\n6,6,true\n")
+    assert home.run("all") == (1, "INCREMENTAL", "NONE")
+    assert home.rows("SELECT late FROM {{raw.shop.all}} WHERE id > 3") == [(True,)]
+
+
+def test_a_folder_is_offered_and_an_archive_of_many_files_is_read(home: Home) -> None:
+    (home.folder / "Weekly Sales").mkdir()
+    (home.folder / "Weekly Sales" / "1.jsonl").write_text('{"id": 1}\n')
+    with zipfile.ZipFile(home.folder / "all.zip", "w") as archive:
+        archive.writestr("a.csv", "id\n1\n")
+        archive.writestr("b.csv", "id\n2\n")
+    streams = [{"name": "zipped", "files": "all.zip", "format": "csv"}, {"name": "none", "files": "no/*.csv"}]
+    home.connect("files", {"path": str(home.folder)}, streams)
+    found = offers(home)
+    assert found["weekly_sales"]["is_selectable"]
+    assert found["none"]["retired"]
+    added = home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [{"name": "weekly_sales"}]}, status=201)
+    run = home.api.run_stream(added["source_streams"][0]["id"])
+    assert (run.status, run.rows_synced) == ("COMPLETED", 1)
+    assert home.run("zipped")[0] == 2
+    assert home.failure("none").startswith(f"No file with a row matches {home.folder}/no/*.csv: put one there")
+
+
+def test_files_cannot_lead_out_of_their_folder(home: Home) -> None:
+    for field in ({"files": "../*.csv"}, {"files": "/etc/*.csv"}, {"file": "a.csv", "files": "*.csv"}, {}):
+        stream = {"name": "x", "format": "csv", **field}
+        with pytest.raises(AssertionError, match=r"'\.\.'|pattern such as"):
+            home.connect("files", {"path": str(home.folder)}, [stream])
+
+
+COLUMNS = [
+    {"name": "id", "kind": "id"},
+    {"name": "n", "kind": "int"},
+    {"name": "x", "kind": "float"},
+    {"name": "t", "kind": "text"},
+    {"name": "born", "kind": "timestamp"},
+    {"name": "color", "kind": "enum", "values": ["red", "it's"]},
+]
+
+
+def test_data_is_made_up(home: Home) -> None:
+    tables = [
+        {"name": "still", "rows": 1000, "columns": COLUMNS},
+        {"name": "moving", "rows": 1000, "columns": COLUMNS, "changes_per_hour": 3600},
+    ]
+    home.connect("generated", {"seed": 7, "tables": tables}, [{"name": "still", "table": "still"}])
+    assert list(offers(home)) == ["moving", "still"]
+    wanted = {"name": "moving", "incremental_pointer_id": "updated_at", "enabled_history_table": True}
+    added = home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [wanted]}, status=201)
+    (stream,) = added["source_streams"]
+    assert stream["incremental_primary_key_name"] == ["id"]
+    assert home.run("still")[0] == 1000
+    first = home.rows("FROM {{raw.shop.still}}")
+    assert home.run("still")[0] == 1000
+    assert home.rows("FROM {{raw.shop.still}}") == first
+    counts = (
+        "SELECT count(DISTINCT id), count(DISTINCT n), count(DISTINCT color), min(id), count(born) FROM {{raw.shop.%s}}"
+    )
+    ((ids, numbers, colors, least, born),) = home.rows(counts % "still")
+    assert (ids, colors, least, born) == (1000, 2, 1, 1000)
+    assert numbers > 900
+    home.api.run_stream(stream["id"])
+    versions = "SELECT count(*), count(DISTINCT id), max(updated_at) <= now()::TIMESTAMP FROM {{raw.shop.moving}}"
+    assert home.rows(versions) == [(1000, 1000, True)]
+    before = home.rows("SELECT max(updated_at) FROM {{raw.shop.moving}}")
+    deadline = time.monotonic() + 20
+    while home.rows("SELECT max(updated_at) FROM {{raw.shop.moving}}") == before:
+        assert time.monotonic() < deadline
+        home.api.run_stream(stream["id"])
+    assert home.rows("SELECT count(*) FROM {{raw.shop.moving}}") == [(1000,)]
+    ((past,),) = home.rows("SELECT count(*) FROM {{raw.shop.moving_history}}")
+    assert past > 1000
+
+
+VALUES: Json = {
+    "id": 2**60 + 1,
+    "name": "it's \n ☃",
+    "empty": "",
+    "price": "12.50",
+    "born": dt.datetime(2026, 1, 2, 3, 4, 5, 678901),  # noqa: DTZ001 - a column without a zone
+    "day": dt.date(2026, 1, 2),
+    "paid": True,
+    "raw": b"\x00\xff",
+    "missing": None,
+}
+
+
+def fill(engine: sa.Engine) -> Callable[..., None]:
+    """Make a table, and give what adds rows to it."""
+    table = sa.Table(
+        "Shop Orders",
+        sa.MetaData(),
+        sa.Column("id", sa.BigInteger, primary_key=True),
+        sa.Column("name", sa.String),
+        sa.Column("empty", sa.Text),
+        sa.Column("price", sa.Numeric(10, 2)),
+        sa.Column("born", sa.DateTime),
+        sa.Column("day", sa.Date),
+        sa.Column("paid", sa.Boolean),
+        sa.Column("raw", sa.LargeBinary),
+        sa.Column("missing", sa.Integer),
+    )
+    table.metadata.create_all(engine)
+
+    def add(**more: Any) -> None:
+        with engine.begin() as connection:
+            from decimal import Decimal
+
+            connection.execute(table.insert().values({**VALUES, "price": Decimal("12.50"), **more}))
+
+    add()
+    return add
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    need_postgresql()
+    with PostgreSQL() as server:
+        yield server.url.replace("+psycopg", "")
+
+
+def check_database(home: Home, url: str, engine: sa.Engine) -> None:
+    add = fill(engine)
+    home.connect("sql", {"url": url}, [])
+    (name,) = offers(home)
+    assert name == "shop_orders"
+    wanted = {"name": name, "incremental_pointer_id": "born", "hashed_columns": ["name"]}
+    added = home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [wanted]}, status=201)
+    (stream,) = added["source_streams"]
+    assert stream["incremental_primary_key_name"] == ["id"]
+
+    def run() -> tuple[int, str]:
+        run = home.api.run_stream(stream["id"])
+        latest = home.latest(name)
+        assert run.status == "COMPLETED", latest["error_message"]
+        return int(run.rows_synced or 0), latest["operation_mode"]
+
+    assert run() == (1, "FULL")
+    shown = "id::VARCHAR, length(name), empty, price::VARCHAR, born::VARCHAR, day::VARCHAR, paid, hex(raw), missing"
+    assert home.rows(f"SELECT {shown} FROM {{{{raw.shop.shop_orders}}}}") == [  # noqa: S608 - the test's own
+        (str(2**60 + 1), 64, "", "12.50", "2026-01-02 03:04:05.678901", "2026-01-02", True, "00FF", None)
+    ]
+    add(id=1)
+    add(id=2, born=dt.datetime(2027, 1, 1))  # noqa: DTZ001 - as above
+    add(id=3, born=dt.datetime(2020, 1, 1))  # noqa: DTZ001
+    assert run() == (2, "INCREMENTAL")
+    assert run() == (0, "INCREMENTAL")
+    assert len(home.rows("FROM {{raw.shop.shop_orders}}")) == 3
+    with engine.begin() as connection:
+        connection.execute(sa.text('DROP TABLE "Shop Orders"'))
+    assert home.api.run_stream(stream["id"]).status == "FAILED"
+    assert "has no table 'Shop Orders'" in home.latest(name)["error_message"]
+    assert len(home.rows("FROM {{raw.shop.shop_orders}}")) == 3
+
+
+def test_sqlite_is_read(home: Home) -> None:
+    url = f"sqlite:///{home.folder}/shop.db"
+    engine = sa.create_engine(url)
+    check_database(home, url, engine)
+    with engine.begin() as connection:
+        # SQLite keeps whatever it is given.
+        connection.execute(sa.text("CREATE TABLE loose (id INTEGER, n INTEGER)"))
+        connection.execute(sa.text("INSERT INTO loose VALUES (1, 2), (2, 'two')"))
+        connection.execute(sa.text("CREATE TABLE bare (id INTEGER)"))
+    home.connect("sql", {"url": url}, [{"name": "loose", "table": "loose"}, {"name": "bare", "table": "bare"}])
+    assert home.run("loose")[0] == 2
+    assert home.rows("SELECT id, CAST(n AS VARCHAR) AS n FROM {{raw.shop.loose}}") == [(1, "2"), (2, '"two"')]
+    assert home.run("bare")[0] == 0
+    (home.folder / "shop.db").unlink()
+    assert "There is no database" in home.failure("loose")
+    assert not (home.folder / "shop.db").exists()
+
+
+def test_postgresql_is_read(home: Home, postgresql: str) -> None:
+    engine = sa.create_engine(postgresql.replace("postgresql:", "postgresql+psycopg:"))
+    try:
+        check_database(home, postgresql, engine)
+        with engine.begin() as connection:
+            connection.execute(sa.text("CREATE SCHEMA apart"))
+            connection.execute(
+                sa.text(
+                    "CREATE TABLE apart.odd AS SELECT 1 AS id, timestamptz '2026-01-01 00:00+02' AS moment,"
+                    " '{\"a\": [1]}'::jsonb AS j, ARRAY[1, 2] AS l, interval '1 day' AS i,"
+                    " 'NaN'::float8 AS f, 1.5::numeric AS n,"
+                    " gen_random_uuid() AS u, time '10:00' AS t"
+                )
+            )
+        home.connect("sql", {"url": postgresql, "database_schema": "apart"}, [{"name": "odd", "table": "odd"}])
+        assert home.run("odd")[0] == 1
+        shown = "epoch(moment), (j->>'a') AS a, l::VARCHAR, i, isnan(f), n"
+        assert home.rows(f"SELECT {shown} FROM {{{{raw.shop.odd}}}}") == [  # noqa: S608 - as above
+            (1767218400, "[1]", "[1,2]", "1 day, 0:00:00", True, "1.5")
+        ]
+        wrong = postgresql.replace("s3cret", "wrong-s3cret")
+        home.connect("sql", {"url": wrong}, [{"name": "odd", "table": "odd"}])
+        message = home.failure("odd")
+        assert "password authentication failed" in message
+        assert "s3cret" not in message
+    finally:
+        engine.dispose()
+
+
+def test_a_database_is_read_in_parts(home: Home) -> None:
+    url, rows = f"sqlite:///{home.folder}/big.db", 23_456
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE big (id INTEGER PRIMARY KEY, n TEXT)"))
+        connection.execute(
+            sa.text("INSERT INTO big VALUES (:id, :n)"), [{"id": number, "n": f"n{number}"} for number in range(rows)]
+        )
+    home.connect("sql", {"url": url}, [{"name": "big", "table": "big"}])
+    assert home.run("big")[0] == rows
+    assert home.rows("SELECT count(DISTINCT n), max(id) FROM {{raw.shop.big}}") == [(rows, rows - 1)]

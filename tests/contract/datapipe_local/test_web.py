@@ -84,15 +84,6 @@ def test_it_can_only_be_read(client: httpx.Client, path: str) -> None:
     assert answer.headers["allow"] == "GET, HEAD"
 
 
-def test_whether_there_is_a_control_plane_is_told_to_the_script(client: httpx.Client, service: LocalService) -> None:
-    assert 'data-control="off"' in client.get("/").text
-    with LocalService(control=True) as other:
-        page = httpx.get(f"{other.base_url}/")
-        assert 'data-control="on"' in page.text
-        # Otherwise a browser would go on with the other one.
-        assert page.headers["etag"] != client.get("/").headers["etag"]
-
-
 def test_all_that_is_named_is_there_and_nothing_is_elsewhere() -> None:
     named = set()
     for name in ["index.html", *FILES]:

@@ -577,15 +577,20 @@ def test_a_thousand_streams(browser: Chrome, service: LocalService, data: Path) 
     assert len(lists) == 11
 
 
-def test_a_service_that_has_nothing(browser: Chrome, service: LocalService, data: Path, partner: Partner) -> None:
-    control = httpx.Client(base_url=f"{service.base_url}/_local", headers=service.headers, timeout=30)
-    control.post("/reset", json={"seed": "drop"}).raise_for_status()
-    try:
-        go(browser, service)
+def test_a_service_that_has_nothing_and_no_control_plane(browser: Chrome, running: LocalService) -> None:
+    with LocalService() as plain:
+        # The script is told so: to try for one would be logged as an error.
+        pages = [httpx.get(one.base_url) for one in (plain, running)]
+        told = ['data-control="off"' in pages[0].text, 'data-control="on"' in pages[1].text]
+        assert told == [True, True]
+        assert pages[0].headers["etag"] != pages[1].headers["etag"]
+
+        go(browser, plain)
         until(browser, lambda: texts(browser, ".empty .lead") == ["There is nothing here yet."])
+        assert texts(browser, ".side nav a")[-1] == "Reverse ETL"
         for path in ("/connections", "/syncs", "/streams", "/transforms", "/orchestrations", "/reverse"):
-            go(browser, service, path)
+            go(browser, plain, path)
             until(browser, lambda: [one[:13] for one in texts(browser, ".empty .lead")] == ["There are no "])
-    finally:
-        control.post("/seed", json=seed(data, partner)).raise_for_status()
-        control.close()
+        go(browser, plain, "/journal")
+        until(browser, lambda: texts(browser, "h1") == ["There is no such page"])
+        assert not [url for url in requested(browser) if "_local" in url]

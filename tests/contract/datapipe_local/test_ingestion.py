@@ -135,6 +135,13 @@ def test_requests_become_rows_at_the_next_run(controlled: LocalService, api: Api
     assert sorted(row[0] for row in rows(controlled, api, "open.events")) == ['"four"', "1", "2", "3"]
 
 
+def test_keys_that_differ_in_case_alone_are_columns_apart(
+    controlled: LocalService, api: Api, sender: httpx.Client
+) -> None:
+    push(sender, EVENTS, [{"a": 1, "A": 2}, {"A": 3}])
+    assert sorted(rows(controlled, api, "open.events"), key=str) == [(1, 2), (None, 3)]
+
+
 def test_packed_is_text_as_it_came(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
     sent = [b'{"b": 1,\n "a":1.10}', b"[1, 2]", b'"text"', b"null", b"1e3"]
     for content in sent:

@@ -1,0 +1,400 @@
+"""
+Kill the local service again and again while it does all that it does, and count: ``python -m tests.system.kills``.
+
+It loads (as a whole, merged with a history, appended), builds a table, sends records to an HTTP destination, and takes
+webhook requests. After each SIGKILL the warehouse is opened: every table is as some load or build has left it, and none
+is half of one. In the end the service is left alone, and what it holds is compared with what it was given: no row that
+was acknowledged is lost or doubled, no run goes on for ever, and nothing was sent twice that the destination had
+acknowledged, but for the one record that was under way at a kill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import httpx
+
+from tests.contract.datapipe_local.partner import Partner
+from tests.support.local_service import LocalService
+from tests.support.processes import Workspace
+
+Json = dict[str, Any]
+
+_WHOLE_ROWS = 60_000
+_KEYS = 2_000
+_LIMIT = 60.0
+_STREAMS = ("whole", "merged", "appended", "hooks")
+_RUNS = (*(f"/elt_streams/{name}/request_run" for name in _STREAMS), "/reverse_etl_syncs/send/request_run")
+
+
+class Kept(NamedTuple):
+    """
+    What was seen.
+
+    :param kills: How often the service was killed.
+    :param interrupted: How many runs were going at a kill, and ended afterwards.
+    :param ended: How many runs have ended well, in all.
+    :param acknowledged: How many webhook requests were answered.
+    :param sent: How many records the destination has taken.
+    :param twice: How many of them it had before, just so.
+    """
+
+    kills: int
+    interrupted: int
+    ended: int
+    acknowledged: int
+    sent: int
+    twice: int
+
+
+class _Sources:
+    """Files that change between the kills: each is replaced as a whole, so that nobody reads half of one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._version = 0
+        self.appended: list[Json] = []
+        self.merged: dict[int, int] = {}
+        self.advance(random.Random(0))  # noqa: S311 - no secret
+
+    @property
+    def version(self) -> int:
+        """How often they have changed."""
+        return self._version
+
+    def advance(self, rng: random.Random) -> None:
+        """Change all of them."""
+        self._version += 1
+        rows = f"SELECT range AS id, {self._version} AS version, random() AS x FROM range({_WHOLE_ROWS})"  # noqa: S608
+        fresh = self._folder / "fresh"
+        duckdb.execute(f"COPY ({rows}) TO '{fresh}' (FORMAT csv)")
+        fresh.replace(self._folder / "whole.csv")
+        for _ in range(_KEYS // 4):
+            self.merged[rng.randrange(_KEYS)] = self._version
+        self._write("merged", [{"id": key, "version": version} for key, version in self.merged.items()])
+        # The newest of before gets company that is as new.
+        self.appended += [{"at": max(1, self._version - 1), "n": rng.randrange(3)} for _ in range(50)]
+        self.appended += [{"at": self._version, "n": rng.randrange(3)} for _ in range(500)]
+        self._write("appended", self.appended)
+
+    def _write(self, name: str, rows: Sequence[Json]) -> None:
+        fresh = self._folder / "fresh"
+        fresh.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        fresh.replace(self._folder / f"{name}.jsonl")
+
+
+class _Pusher(threading.Thread):
+    """Pushes records, each once, whether or not it is answered, and knows which were acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(daemon=True)
+        self._url = url
+        self._over = threading.Event()
+        self.acknowledged: set[int] = set()
+        self.pushed = 0
+
+    def run(self) -> None:
+        """Push until :meth:`end`."""
+        with httpx.Client(timeout=10) as client:
+            while not self._over.is_set():
+                self.pushed += 1
+                try:
+                    answer = client.post(self._url, json={"id": self.pushed})
+                except httpx.HTTPError:
+                    # It is down: nobody can tell what became of this one.
+                    self._over.wait(0.05)
+                    continue
+                if answer.status_code == 200:
+                    self.acknowledged.add(self.pushed)
+                self._over.wait(0.002)
+
+    def end(self) -> None:
+        """End it."""
+        self._over.set()
+        self.join()
+
+
+def _seed(folder: Path, partner: Partner) -> Json:
+    newest = {
+        "incremental_pointer_id": "version",
+        "incremental_primary_key_name": ["id"],
+        "enabled_history_table": True,
+    }
+    streams = [
+        {"id": "whole", "name": "whole", "file": "whole.csv"},
+        {"id": "merged", "name": "merged", "file": "merged.jsonl", **newest},
+        {"id": "appended", "name": "appended", "file": "appended.jsonl", "incremental_pointer_id": "at"},
+    ]
+    mappings = [
+        {"source_property_id": "id", "destination_property_id": "id", "primary_key": True},
+        {"source_property_id": "version", "destination_property_id": "version"},
+    ]
+    return {
+        "connections": [
+            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
+            {"id": "hooks", "integration_id": "webhook", "label": "Hooks", "settings": {"tables": [{"name": "hooks"}]}},
+            {"id": "partner", "integration_id": "http", "label": "Partner", "settings": {"url": partner.url}},
+        ],
+        "elt_syncs": [
+            {"id": "a", "connection_id": "data", "destination_schema_name": "a", "source_streams": streams},
+            {
+                "id": "b",
+                "connection_id": "hooks",
+                "destination_schema_name": "b",
+                "source_streams": [{"id": "hooks", "name": "hooks", "table": "hooks"}],
+            },
+        ],
+        "transforms": [
+            {
+                "id": "sums",
+                "name": "sums",
+                "materialization": "table",
+                "sql_template": "SELECT id % 1000 AS k, min(version) AS low, max(version) AS high, count(*) AS n"
+                " FROM {{raw.a.whole}} GROUP BY ALL",
+            }
+        ],
+        "reverse_etl_syncs": [
+            {
+                "id": "send",
+                "source_id": "a.merged",
+                "destination_connection_id": "partner",
+                "object_type_id": "merged",
+                "operation": {"mode": "upsert", "mappings": mappings},
+            }
+        ],
+    }
+
+
+class Soak:
+    """
+    The service, what it is given, and what it may hold.
+
+    :param folder: Where its sources are.
+    :param rng: Says when it is killed.
+    """
+
+    def __init__(self, folder: Path, rng: random.Random) -> None:
+        self._sources = _Sources(folder)
+        self._rng = rng
+        self._folder = folder
+        self._interrupted = 0
+        #: How many records the destination had been sent at each kill.
+        self._under_way: set[int] = set()
+
+    def run(self, kills: int) -> Kept:
+        """
+        Kill it so often, then leave it alone and compare.
+
+        :raises AssertionError: it has lost, doubled, halved or forgotten something.
+        """
+        with Partner() as partner, LocalService(_seed(self._folder, partner)) as service:
+            # Whoever it answers is killed: it need not say so.
+            partner._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+            pusher = _Pusher(f"{service.base_url}/webhooks/hooks/hooks")
+            pusher.start()
+            try:
+                self._let_it_load(service)
+                for _ in range(kills):
+                    self._ask(service)
+                    time.sleep(self._rng.uniform(0, 0.4))
+                    going = self._going(service)
+                    service.kill()
+                    self._under_way.add(len(partner.received))
+                    self._check_tables(service)
+                    self._sources.advance(self._rng)
+                    service.start()
+                    self._interrupted += self._have_ended(service, going)
+            finally:
+                pusher.end()
+            self._let_it_load(service)
+            ended = self._runs_that_ended(service)
+            service.stop()
+            self._check_all(service, pusher)
+            assert "Traceback" not in service.log
+            twice = self._check_sent(partner)
+            sent = len(partner.records)
+        return Kept(kills, self._interrupted, ended, len(pusher.acknowledged), sent, twice)
+
+    def _ask(self, service: LocalService) -> None:
+        with _client(service) as client:
+            for path in _RUNS:
+                answer = client.post(path)
+                assert answer.status_code in (200, 409), answer.text
+            assert client.post("/transforms/sums/publish").status_code == 200
+
+    def _let_it_load(self, service: LocalService) -> None:
+        """Have everything run to its end, of its own accord this time."""
+        with _client(service) as client:
+            for paths in (_RUNS[:4], _RUNS[4:]):
+                urls = []
+                for path in paths:
+                    answer = client.post(path)
+                    assert answer.status_code == 200, answer.text
+                    urls.append(answer.json()["status_url"])
+                for url in urls:
+                    run = _ended(client, url)
+                    assert run["status"] == "COMPLETED", run
+            assert client.post("/transforms/sums/publish").status_code == 200
+            _until(lambda: client.get("/transforms/sums").json()["materialization_status"] == "completed")
+
+    def _going(self, service: LocalService) -> list[str]:
+        """Give the runs that are not over."""
+        found = []
+        with _client(service) as client:
+            for name, path, field in _lists():
+                page = client.get(path, params={field: name, "limit": 1}).json()["data"]
+                found += [f"{path}/{run['id']}" for run in page if not run.get("finished_at")]
+        return found
+
+    def _have_ended(self, service: LocalService, going: Sequence[str]) -> int:
+        """Wait until runs have ended, all of them well, and nothing is owed any more."""
+        with _client(service) as client:
+            for path in going:
+                run = _ended(client, path)
+                assert run["status"] == "COMPLETED", run
+            _until(lambda: not self._is_owing(client))
+        return len(going)
+
+    def _is_owing(self, client: httpx.Client) -> bool:
+        streams = [one for sync in "ab" for one in client.get(f"/elt_syncs/{sync}/status").json()["source_streams"]]
+        page = client.get("/reverse_etl_sync_runs", params={"reverse_etl_sync_id": "send", "limit": 1}).json()["data"]
+        return any(one.get("active_sync") for one in streams) or any(not run.get("finished_at") for run in page)
+
+    def _runs_that_ended(self, service: LocalService) -> int:
+        number = 0
+        with _client(service) as client:
+            for name, path, field in _lists():
+                after: Json = {}
+                while True:
+                    page = client.get(path, params={field: name, "limit": 100, **after}).json()
+                    assert all(run["status"] == "COMPLETED" for run in page["data"]), page
+                    number += len(page["data"])
+                    if not page.get("next_cursor"):
+                        break
+                    after = {"starting_after": page["next_cursor"]}
+        return number
+
+    def _check_tables(self, service: LocalService) -> None:
+        """See to it that every table is whole."""
+        with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
+
+            def one(query: str) -> tuple[Any, ...]:
+                row = warehouse.execute(query).fetchone()
+                assert row is not None
+                return row
+
+            assert one("SELECT count(*), count(DISTINCT id), count(DISTINCT version) FROM a.whole") == (
+                _WHOLE_ROWS,
+                _WHOLE_ROWS,
+                1,
+            )
+            assert one("SELECT count(*), sum(n) FROM models.sums") == (1000, _WHOLE_ROWS)
+            assert one("SELECT count(DISTINCT low), count(DISTINCT high), bool_and(low = high) FROM models.sums") == (
+                1,
+                1,
+                True,
+            )
+            rows, keys = one("SELECT count(*), count(DISTINCT id) FROM a.merged")
+            assert rows == keys
+            # What the history says to hold now is the table.
+            now = "SELECT id, version FROM a.merged_history WHERE valid_to IS NULL"
+            assert one(f"SELECT count(*) FROM (SELECT id, version FROM a.merged EXCEPT ALL {now})") == (0,)  # noqa: S608
+            assert one("SELECT count(*) FROM a.merged_history WHERE valid_to IS NULL") == (rows,)
+            assert one("SELECT count(*) - count(DISTINCT id) FROM b.hooks") == (0,)
+            newest = one('SELECT max("at") FROM a.appended')[0]
+            older = Counter((row["at"], row["n"]) for row in self._sources.appended if row["at"] < newest)
+            there = warehouse.execute('SELECT "at", n FROM a.appended WHERE "at" < ?', [newest]).fetchall()
+            # Of what is older nothing is doubled; what came late, with an older pointer, is not asked for.
+            assert not Counter(there) - older
+
+    def _check_all(self, service: LocalService, pusher: _Pusher) -> None:
+        """Compare everything with what it came from."""
+        self._check_tables(service)
+        with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
+            merged = dict(warehouse.execute("SELECT id, version FROM a.merged").fetchall())
+            assert merged == self._sources.merged
+            appended = Counter(warehouse.execute('SELECT "at", n FROM a.appended').fetchall())
+            assert appended == Counter((row["at"], row["n"]) for row in self._sources.appended)
+            (version,) = warehouse.execute("SELECT DISTINCT version FROM a.whole").fetchall()
+            assert version == (self._sources.version,)
+            hooks = [number for (number,) in warehouse.execute("SELECT id FROM b.hooks").fetchall()]
+        assert len(hooks) == len(set(hooks))
+        assert pusher.acknowledged <= set(hooks) <= set(range(1, pusher.pushed + 1))
+
+    def _check_sent(self, partner: Partner) -> int:
+        """See to it that the destination has everything, and nothing twice but what was under way at a kill."""
+        records = [(record["id"], record["version"]) for record in partner.records]
+        assert dict(records) == self._sources.merged
+        before: set[tuple[int, int]] = set()
+        # Its answer was sent, and nobody was there any more to note it.
+        lost = {records[number - 1] for number in self._under_way if number}
+        twice = 0
+        for record in records:
+            if record in before:
+                assert record in lost, f"{record} was sent twice, and was not under way at a kill"
+                twice += 1
+            before.add(record)
+        assert twice <= len(self._under_way)
+        return twice
+
+
+def _lists() -> Iterator[tuple[str, str, str]]:
+    for name in _STREAMS:
+        yield name, "/elt_stream_runs", "elt_stream_id"
+    yield "send", "/reverse_etl_sync_runs", "reverse_etl_sync_id"
+
+
+def _ended(client: httpx.Client, url: str) -> Json:
+    """Wait for the end of the run at a status URL, or at its own address."""
+    found: list[Json] = []
+
+    def is_over() -> bool:
+        body = client.get(url).json()
+        found[:] = body.get("data", [body])
+        return bool(found) and bool(found[0].get("finished_at"))
+
+    _until(is_over)
+    return found[0]
+
+
+@contextmanager
+def _client(service: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60) as client:
+        yield client
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, "it goes on for ever"
+        time.sleep(0.01)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the command says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.system.kills", description=__doc__)
+    parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=7, help="says when it is killed")
+    chosen = parser.parse_args(arguments)
+    with Workspace("datapipe-kills-") as workspace:
+        sources = workspace.path / "sources"
+        sources.mkdir()
+        kept = Soak(sources, random.Random(chosen.seed)).run(chosen.kills)  # noqa: S311 - no secret
+    for name, value in kept._asdict().items():
+        print(f"{name:12} {value:,}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

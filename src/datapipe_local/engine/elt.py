@@ -119,9 +119,9 @@ class StreamLoader:
                 return None
             stream = elt_streams.get(self._context, job.subject_id)
             sync = elt_syncs.get(self._context, stream.elt_sync_id)
+            run = elt_streams.runs(self._context).get(str(job.run_id))
         if outcome.is_slice:
             return Loaded(0, 0, is_slice=True, rows_so_far=stream.rows_so_far)
-        run = elt_streams.runs(self._context).get(str(job.run_id))
         place = Place(sync.destination_schema_name, stream.name)
         if stream.rows_so_far:
             return self._go_on(job, stream, run, place)

@@ -71,7 +71,7 @@ def api(controlled: LocalService) -> Api:
 
 def test_integrations_are_those_that_are_implemented(api: Api) -> None:
     sources = Page[Integration].model_validate(api.get("/integrations"))
-    assert {one.id for one in sources.data} == set(SOURCES) == {"files", "webhook"}
+    assert {one.id for one in sources.data} == set(SOURCES) == {"files", "generated", "sql", "webhook"}
     assert api.get("/integrations", ability="EltSource") == api.get("/integrations")
     destinations = Page[Integration].model_validate(api.get("/integrations", ability="ReverseEtlDestination"))
     assert {one.id for one in destinations.data} == set(DESTINATIONS) == {"http", "jsonl", "sql_tables"}

@@ -184,7 +184,7 @@ def test_a_sync_is_changed(api: Api) -> None:
 def test_what_the_source_offers_is_available(api: Api, folder: Path) -> None:
     there = available(api, "shop")
     # `people.csv` is a stream already, by another name.
-    assert set(there) == {"deep", "gone", "staff", "weekly_sales", "\u65e5\u672c.csv"}
+    assert set(there) == {"below", "deep", "gone", "staff", "weekly_sales", "\u65e5\u672c.csv"}
     assert {name for name, one in there.items() if one.retired} == {"gone"}
     assert there["gone"].retirement_details is not None
     assert {name for name, one in there.items() if not one.is_selectable} == {"\u65e5\u672c.csv"}

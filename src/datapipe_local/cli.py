@@ -14,7 +14,7 @@ from datapipe_local.errors import SetupError
 from datapipe_local.home import KEY_VARIABLE, Home
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _LAST_PORT = 65_535
 _CONTROL_VARIABLE = "DATAPIPE_LOCAL_CONTROL"
@@ -26,18 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Run one command.
 
     :param arguments: The command and its options; those of this process when ``None``.
-    :return: The exit status: 0 done, 1 refused, 2 misspelt.
+    :return: The exit status: 0 done, 1 refused, 2 misspelt; that of ``status`` tells more.
     """
     options = _parser().parse_args(arguments)
     try:
-        if options.command == "init":
-            _init(Home(options.home), options.seed, options.api_key)
-        else:
-            _serve(options)
+        return _COMMANDS[options.command](options) or 0
     except SetupError as error:
         print(f"datapipe-local: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,6 +79,24 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help=f"run nothing but what is asked for, so that a test does not meet midnight (or {_SCHEDULES_VARIABLE}=0)",
     )
+
+    reset = commands.add_parser("reset", help="empty the home, but for its key; not while the service runs")
+    _add_home(reset)
+    reset.add_argument("--keep-seed", action="store_true", help="apply again all seeds that were applied")
+
+    status = commands.add_parser(
+        "status", help="tell what is in the home and whether its service runs (exit status 0), or not (3 or 4)"
+    )
+    _add_home(status)
+    status.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+
+    export = commands.add_parser("export", help="write what the home holds; not while the service runs")
+    _add_home(export)
+    export.add_argument("--seed", type=Path, metavar="FILE", help="a new file: what is defined, as a seed")
+    export.add_argument("--tables", type=Path, metavar="DIR", help="a new folder: the tables and views, as files")
+    export.add_argument("--table-format", choices=("parquet", "csv"), default="parquet", help="default: %(default)s")
+
+    commands.add_parser("schema", help="print the JSON Schema of the seed, for editors")
     return parser
 
 
@@ -110,16 +124,48 @@ def _wanted_key(option: str | None) -> str | None:
     return wanted
 
 
-def _not_initialised(home: Home) -> SetupError:
-    return SetupError(f"{home.folder} is not initialised: run `datapipe-local init --home {home.folder}` first.")
+def _initialised(options: argparse.Namespace) -> Home:
+    home = Home(options.home)
+    if not home.is_initialised:
+        raise SetupError(f"{home.folder} is not initialised: run `datapipe-local init --home {home.folder}` first.")
+    return home
 
 
-def _init(home: Home, seed_file: Path | None, api_key: str | None) -> None:
-    wanted_key = _wanted_key(api_key)
+def _init(options: argparse.Namespace) -> None:
+    wanted_key = _wanted_key(options.api_key)
     from datapipe_local.setup import initialise
 
-    for line in initialise(home, seed_file, wanted_key):
-        print(line)
+    print(*initialise(Home(options.home), options.seed, wanted_key), sep="\n")
+
+
+def _reset(options: argparse.Namespace) -> None:
+    from datapipe_local.setup import reset
+
+    print(*reset(_initialised(options), keep_seed=options.keep_seed), sep="\n")
+
+
+def _status(options: argparse.Namespace) -> int:
+    from datapipe_local import status
+
+    told, exit_status = status.status(_initialised(options))
+    print(status.as_json(told) if options.format == "json" else status.as_text(told))
+    return exit_status
+
+
+def _export(options: argparse.Namespace) -> None:
+    if options.seed is None and options.tables is None:
+        raise SetupError("Nothing to export: give --seed FILE, --tables DIR, or both.")
+    from datapipe_local.setup import export
+
+    print(*export(_initialised(options), options.seed, options.tables, options.table_format), sep="\n")
+
+
+def _schema(options: argparse.Namespace) -> None:
+    import json
+
+    from datapipe_local.seed.schema import schema
+
+    print(json.dumps(schema(), indent=2))
 
 
 def _serve(options: argparse.Namespace) -> None:
@@ -132,8 +178,8 @@ def _serve(options: argparse.Namespace) -> None:
         leash.stop_with_stdin()
     if options.init:
         home.create()
-    elif not home.is_initialised:
-        raise _not_initialised(home)
+    else:
+        _initialised(options)
     # What is imported stays: to look for garbage among it is a twentieth of the time until the service is ready.
     gc.disable()
     with home.locked():
@@ -149,3 +195,13 @@ def _serve(options: argparse.Namespace) -> None:
             with running_app(home, with_control=with_control, with_schedules=with_schedules) as app:
                 gc.enable()
                 serve(app, listener, ready=home.note_address, with_control=with_control)
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
+    "init": _init,
+    "serve": _serve,
+    "reset": _reset,
+    "status": _status,
+    "export": _export,
+    "schema": _schema,
+}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
 
 
-def empty(context: Context, *, keep_seed: bool) -> None:
+def empty(context: Context, *, keep_seed: bool) -> int:
     """
     Empty the store and the warehouse. The caller is in a transaction of the store, and nothing is going on.
 
@@ -18,6 +18,7 @@ def empty(context: Context, *, keep_seed: bool) -> None:
 
     :param context: The service.
     :param keep_seed: Apply again what was applied; else nothing is left at all.
+    :return: How many seeds were applied again.
     :raises SetupError: a seed cannot be applied any more; then the store is as it was.
     """
     database = context.store.database
@@ -30,3 +31,4 @@ def empty(context: Context, *, keep_seed: bool) -> None:
     context.warehouse.clear()
     for seed in seeds:
         Seeding(context, seed).apply()
+    return len(seeds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import shutil
 import time
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -57,6 +58,22 @@ class Home:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise SetupError(f"Cannot create the home {self.folder}: {error.strerror}.") from error
+
+    def remove_state(self) -> None:
+        """
+        Remove all but the key. The caller holds the folder.
+
+        :raises SetupError: that cannot be done.
+        """
+        try:
+            # The state first: a process that is killed in here leaves a home that is to be initialised.
+            for file in (self.state, self.warehouse):
+                for part in sorted(self.folder.glob(f"{file.name}*")):
+                    part.unlink()
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            self.scratch.mkdir()
+        except OSError as error:
+            raise SetupError(f"Cannot empty {self.folder}: {error.strerror or error}.") from error
 
     @contextmanager
     def locked(self) -> Iterator[None]:

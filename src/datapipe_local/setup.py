@@ -1,18 +1,23 @@
-"""``init``: the home, its key, its state, its seed."""
+"""``init``, ``reset`` and ``export``: what is done to a home while no service has it."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from datapipe_local import emptying, tables
 from datapipe_local.clock import Clock
+from datapipe_local.errors import SetupError
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document
+from datapipe_local.seed.export import export as export_seed
 from datapipe_local.service.context import Context
 from datapipe_local.store.store import Store
 from datapipe_local.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Iterator
     from pathlib import Path
 
     from datapipe_local.home import Home
@@ -44,8 +49,7 @@ def initialise(home: Home, seed_file: Path | None, wanted_key: str | None) -> li
         created = not home.is_initialised
         home.scratch.mkdir(exist_ok=True)
         key_written = home.keep_key(wanted_key)
-        context = Context(Store(home.state), Warehouse(home.warehouse, home.scratch), Clock())
-        try:
+        with _opened(home) as context:
             done = [
                 f"Home: {home.folder} ({'created' if created else 'was there'})",
                 f"API key: in {home.key_file} ({'written' if key_written else 'unchanged'})",
@@ -54,10 +58,77 @@ def initialise(home: Home, seed_file: Path | None, wanted_key: str | None) -> li
                 seeding = Seeding(context, document)
                 seeding.apply()
                 done.append(f"Seed: {document.path} ({_summary(seeding.applied)})")
-        finally:
-            context.warehouse.close()
-            context.store.close()
     return done
+
+
+def reset(home: Home, *, keep_seed: bool) -> list[str]:
+    """
+    Empty a home; its key stays.
+
+    :param home: An initialised home.
+    :param keep_seed: Apply again the seeds that were applied.
+    :return: What was done, in lines for a person.
+    :raises SetupError: a service has it, or a seed cannot be applied any more; then it is as it was.
+    """
+    with home.locked():
+        if keep_seed:
+            home.scratch.mkdir(exist_ok=True)
+            with _opened(home) as context:
+                with context.publishing, context.store.transaction():
+                    seeds = emptying.empty(context, keep_seed=True)
+                # What was deleted, secrets among it, is not to stay in the file.
+                context.store.database.run("VACUUM")
+            return [f"Emptied: {home.folder}", f"Applied again: {seeds} seeds"]
+        home.remove_state()
+        with _opened(home):
+            pass
+    return [f"Emptied: {home.folder}"]
+
+
+def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table_format: str) -> list[str]:
+    """
+    Write what a home holds.
+
+    :param home: An initialised home.
+    :param seed_file: A file, not there yet, for what is defined, as a seed.
+    :param tables_folder: A folder, empty or not there yet, for what is in the warehouse.
+    :param table_format: One of :data:`datapipe_local.tables.FORMATS`.
+    :return: What was done, in lines for a person.
+    :raises SetupError: a service has the home, or something cannot be written.
+    """
+    done = []
+    with home.locked():
+        home.scratch.mkdir(exist_ok=True)
+        with _opened(home) as context:
+            if seed_file is not None:
+                exported = export_seed(context.store)
+                try:
+                    with seed_file.open("x", encoding="utf-8") as file:
+                        file.write(exported.text)
+                except OSError as error:
+                    raise SetupError(f"Cannot write {seed_file}: {error.strerror or error}.") from error
+                done.append(f"Seed: {seed_file}")
+                if exported.variables:
+                    done.append(f"Set these variables for init, in place of secrets: {', '.join(exported.variables)}")
+                if exported.drafts:
+                    done.append(
+                        "Drafts in it, without schedules, as what they reference would have to be loaded first:"
+                        f" {exported.drafts} published transforms"
+                    )
+            if tables_folder is not None:
+                files = tables.export(context.warehouse, tables_folder, table_format)
+                done.append(f"Tables: {len(files)} files in {tables_folder}")
+    return done
+
+
+@contextmanager
+def _opened(home: Home) -> Iterator[Context]:
+    context = Context(Store(home.state), Warehouse(home.warehouse, home.scratch), Clock())
+    try:
+        yield context
+    finally:
+        context.warehouse.close()
+        context.store.close()
 
 
 def _summary(applied: Counter[str]) -> str:

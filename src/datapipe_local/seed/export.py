@@ -1,0 +1,212 @@
+"""Writing as a seed what a store holds."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import yaml
+
+from datapipe_local.seed.models import EltSync, Limits, RunSettings, Seed, SourceStream
+from datapipe_local.service import integrations, readings, version_control
+from datapipe_local.service.settings_schema import settings_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from datapipe_local.store.records import Connection, Json, Transform
+    from datapipe_local.store.store import Store
+
+_REFERENCE = "{{"
+
+
+class Exported(NamedTuple):
+    """
+    A seed as text.
+
+    :param text: YAML.
+    :param variables: The variables that it takes the place of secrets with.
+    :param drafts: How many published transforms are drafts in it: what they reference would have to be loaded first.
+    """
+
+    text: str
+    variables: list[str]
+    drafts: int
+
+
+def export(store: Store) -> Exported:
+    """
+    Write as a seed what there is: definitions, neither runs nor rows. Secrets become variables.
+
+    :param store: The state.
+    """
+    with store.transaction():
+        secrets = _Secrets()
+        transforms = list(_transforms(store))
+        content = {
+            "runs": _settings(store, RunSettings),
+            "limits": _settings(store, Limits),
+            "transforms_managed_by_version_control": store.setting(version_control.SETTING, default=None),
+            "connections": [_connection(record, secrets) for record in store.connections.all("ORDER BY seq")],
+            "orchestrations": [
+                {"id": one.id, "name": one.name, "cron_schedule": one.cron_schedule}
+                for one in store.orchestrations.all("ORDER BY seq")
+            ],
+            "elt_syncs": list(_elt_syncs(store)),
+            "custom_reports": list(_custom_reports(store)),
+            "transforms": [entry for _, entry in transforms],
+            "reverse_etl_syncs": list(_reverse_etl_syncs(store)),
+        }
+    seed = Seed.model_validate({name: value for name, value in content.items() if value})
+    # What holds if it is left out is left out.
+    shown = secrets.shown(_escaped(seed.model_dump(mode="json", exclude_defaults=True)))
+    text = yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=120)
+    drafts = sum(record.published_version_id is not None and not entry["publish"] for record, entry in transforms)
+    return Exported(text, sorted(secrets.variables), drafts)
+
+
+class _Secrets:
+    """Takes secrets out of settings and puts variables in their place, once nothing else is changed any more."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, str] = {}
+
+    def hide(self, value: Any, schema: Json, name: str) -> Any:
+        """Give a value without its secrets; what is in their place no setting can contain."""
+        if isinstance(value, str):
+            return self._variable(name) if _is_secret(value, schema) else value
+        choices = [one for kind in ("anyOf", "oneOf", "allOf") for one in schema.get(kind, ())]
+        if isinstance(value, dict):
+            for field, inner in value.items():
+                for one in (schema, *choices):
+                    told = one.get("properties", {}).get(field, {})
+                    value = {**value, field: self.hide(value.get(field, inner), told, f"{name}_{field}")}
+        elif isinstance(value, list):
+            return [self.hide(entry, schema.get("items", {}), f"{name}_{index}") for index, entry in enumerate(value)]
+        return value
+
+    def shown(self, value: Any) -> Any:
+        """Give a value with the variables as a seed names them."""
+        if isinstance(value, dict):
+            return {name: self.shown(entry) for name, entry in value.items()}
+        if isinstance(value, list):
+            return [self.shown(entry) for entry in value]
+        return self.variables_by_mark().get(value, value) if isinstance(value, str) else value
+
+    def variables_by_mark(self) -> dict[str, str]:
+        """Give what is written for each mark."""
+        return {mark: f"${{{name}}}" for name, mark in self.variables.items()}
+
+    def _variable(self, name: str) -> str:
+        wanted = base = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
+        number = 1
+        while wanted in self.variables:
+            number += 1
+            wanted = f"{base}_{number}"
+        # NUL stands in no text that was stored.
+        mark = f"\0{wanted}"
+        self.variables[wanted] = mark
+        return mark
+
+
+def _is_secret(value: str, schema: Json) -> bool:
+    if value.startswith("\0"):
+        return False
+    choices = [one for kind in ("anyOf", "oneOf", "allOf") for one in schema.get(kind, ())]
+    if any(one.get("format") == "password" for one in (schema, *choices)):
+        return True
+    # An address can have a password, or a key behind its question mark.
+    parts = urlsplit(value) if "://" in value else None
+    return parts is not None and bool("@" in parts.netloc or parts.query)
+
+
+def _escaped(value: Any) -> Any:
+    """Give a value so that reading a seed gives it again: what looks like a variable is none."""
+    if isinstance(value, dict):
+        return {name: _escaped(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [_escaped(entry) for entry in value]
+    return re.sub(r"\$(?=\{[A-Za-z_][A-Za-z0-9_]*\})", "$$", value) if isinstance(value, str) else value
+
+
+def _settings(store: Store, model: type[RunSettings | Limits]) -> Json:
+    told = {name: store.setting(name, default=None) for name in model.model_fields}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _connection(record: Connection, secrets: _Secrets) -> Json:
+    schema = settings_schema(integrations.get(record.integration_id).settings)
+    return {
+        "id": record.id,
+        "integration_id": record.integration_id,
+        "label": record.label,
+        "settings": secrets.hide(record.settings, schema, f"CONNECTION_{record.id}"),
+    }
+
+
+def _elt_syncs(store: Store) -> Iterator[Json]:
+    own = EltSync.model_fields.keys() - {"start_date", "elt_settings", "source_streams"}
+    for sync in store.elt_syncs.all("ORDER BY seq"):
+        streams = store.elt_streams.all("WHERE elt_sync_id = ? ORDER BY seq", sync.id)
+        reports = [readings.report_origin(one.id) for one in store.custom_reports.all("WHERE elt_sync_id = ?", sync.id)]
+        yield {
+            **{name: getattr(sync, name) for name in own},
+            "start_date": None if sync.start_date is None else sync.start_date[:10],
+            "elt_settings": sync.settings,
+            "source_streams": [
+                {name: getattr(stream, name) for name in SourceStream.model_fields} | stream.origin
+                for stream in streams
+                if stream.origin not in reports
+            ],
+        }
+
+
+def _custom_reports(store: Store) -> Iterator[Json]:
+    for report in store.custom_reports.all("ORDER BY seq"):
+        origin = readings.report_origin(report.id)
+        streams = store.elt_streams.all("WHERE elt_sync_id = ?", report.elt_sync_id)
+        yield {
+            "id": report.id,
+            "elt_sync_id": report.elt_sync_id,
+            "name": report.name,
+            "query": report.query,
+            "add_as_source_stream": any(stream.origin == origin for stream in streams),
+        }
+
+
+def _transforms(store: Store) -> Iterator[tuple[Transform, Json]]:
+    for record in store.transforms.all("WHERE deleted_at IS NULL ORDER BY seq"):
+        version = store.transform_versions.get(record.latest_version_id)
+        sql = "" if version is None else version.sql_template
+        publish = record.published_version_id is not None and _REFERENCE not in sql
+        yield (
+            record,
+            {
+                "id": record.id,
+                "name": record.next_name or record.name,
+                "folder_path": record.folder_path if record.next_folder_path is None else record.next_folder_path,
+                "materialization": record.next_materialization or record.materialization,
+                "publish": publish,
+                "sql_template": sql,
+                "documentation": record.documentation,
+                # A draft has none.
+                "cron_expression": record.cron_expression if publish else None,
+                "orchestration_workflow_id": record.orchestration_workflow_id,
+            },
+        )
+
+
+def _reverse_etl_syncs(store: Store) -> Iterator[Json]:
+    for sync in store.reverse_etl_syncs.all("ORDER BY seq"):
+        yield {
+            "id": sync.id,
+            "source_id": sync.source_id,
+            "destination_connection_id": sync.destination_connection_id,
+            "object_type_id": sync.object_type_id,
+            "sync_interval": sync.sync_interval,
+            "enabled": sync.enabled,
+            "orchestration_workflow_id": sync.orchestration_workflow_id,
+            "operation": sync.operation,
+            "settings": sync.settings,
+        }

@@ -1,0 +1,46 @@
+"""The seed as JSON Schema, for editors and other programs. What refers to something is checked by ``init`` alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from datapipe_local.destinations import DESTINATIONS
+from datapipe_local.seed.models import Seed
+from datapipe_local.service.settings_schema import settings_schema
+from datapipe_local.sources import SOURCES
+
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+def schema() -> dict[str, Any]:
+    """Describe a seed file: made from what reads it."""
+    made = Seed.model_json_schema(ref_template="#/definitions/{model}")
+    definitions: dict[str, Any] = made.pop("$defs")
+    settings = {name: settings_schema(kind.settings) for name, kind in SOURCES.items()}
+    settings |= {name: settings_schema(kind) for name, kind in DESTINATIONS.items()}
+    connection = definitions["Connection"]
+    connection["properties"]["integration_id"]["enum"] = sorted(settings)
+    connection["allOf"] = [
+        {
+            "if": {"properties": {"integration_id": {"const": name}}},
+            "then": {"properties": {"settings": _closed(one)}},
+        }
+        for name, one in sorted(settings.items())
+    ]
+    stream = definitions["SourceStream"]
+    # Which of them a stream can have is up to the connection of its sync.
+    for kind in SOURCES.values():
+        for name, told in settings_schema(kind.origin)["properties"].items():
+            known = stream["properties"].get(name)
+            stream["properties"][name] = told if known in (None, told) else {"anyOf": [known, told]}
+    stream["additionalProperties"] = False
+    return {
+        "$schema": _DRAFT,
+        "title": "Seed of datapipe-local",
+        **{name: value for name, value in made.items() if name != "title"},
+        "definitions": definitions,
+    }
+
+
+def _closed(one: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: value for name, value in one.items() if name != "$schema"}, "additionalProperties": False}

@@ -1,0 +1,52 @@
+"""Writing what stands in the warehouse as files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from datapipe_local.errors import SetupError
+from datapipe_local.warehouse import Place, Warehouse, WarehouseError, literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: The kinds of files that can be written.
+FORMATS = ("parquet", "csv")
+
+
+def export(warehouse: Warehouse, folder: Path, form: str) -> list[Path]:
+    """
+    Write each table and view as a file, ``<schema>/<name>.<format>``.
+
+    :param warehouse: The warehouse.
+    :param folder: Where; made if it is not there, and empty if it is.
+    :param form: One of :data:`FORMATS`.
+    :return: The files.
+    :raises SetupError: one cannot be written, or what it shows cannot be computed.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise SetupError(f"{folder} is not empty: give another folder.")
+        written = []
+        for place in _places(warehouse):
+            file = folder / place.schema / f"{place.name}.{form}"
+            file.parent.mkdir(exist_ok=True)
+            options = "FORMAT parquet" if form == "parquet" else "FORMAT csv, HEADER"
+            with warehouse.cursor() as cursor:
+                cursor.execute(f"COPY (FROM {place.sql}) TO {literal(str(file))} ({options})")
+            written.append(file)
+    except OSError as error:
+        raise SetupError(f"Cannot write to {folder}: {error.strerror or error}.") from error
+    except WarehouseError as error:
+        raise SetupError(f"Cannot write the tables to {folder}: {error}") from error
+    return written
+
+
+def _places(warehouse: Warehouse) -> list[Place]:
+    with warehouse.cursor() as cursor:
+        found = cursor.execute(
+            "SELECT table_schema, table_name FROM information_schema.tables"
+            " WHERE table_catalog = current_database() ORDER BY ALL"
+        ).fetchall()
+    return [Place(schema, name) for schema, name in found]

@@ -1,0 +1,316 @@
+"""What the command line does with a home: reset, status, export; and the schema of the seed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import jsonschema
+import pytest
+import yaml
+
+from datapipe_local.seed.schema import schema
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.controlled import seed
+from tests.contract.datapipe_local.test_cli import KEY, run, serving
+from tests.support.documents import blocks
+from tests.support.local_service import LocalService
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - what is not to happen without a key
+SECRETS = ["hush-token", "hush-password", "hush-in-the-address", "hush-behind-the-question-mark"]
+
+
+def rich(data: Path) -> dict[str, Any]:
+    """Something of everything."""
+    wanted = seed(data, minimum_duration=0)
+    wanted["runs"] = {"first_load_slice_rows": 1000}
+    wanted["limits"] = {"syncs_per_connection": 3}
+    table = {"name": "events"}
+    token = {"method": "token", "header": "X-Token", "token": SECRETS[0]}
+    basic = {"method": "basic", "username": "ann", "password": SECRETS[1]}
+    wanted["connections"] += [
+        {
+            "id": "hook",
+            "integration_id": "webhook",
+            "label": "H",
+            "settings": {"authentication": token, "tables": [table]},
+        },
+        {
+            "id": "hook~2",
+            "integration_id": "webhook",
+            "label": "H",
+            "settings": {"authentication": basic, "tables": [table]},
+        },
+        {
+            "id": "api",
+            "integration_id": "http",
+            "label": "A",
+            "settings": {"url": f"http://ann:{SECRETS[2]}@localhost/x"},
+        },
+        {
+            "id": "api2",
+            "integration_id": "http",
+            "label": "${HOME} $${X}",
+            "settings": {"url": f"http://h/x?k={SECRETS[3]}"},
+        },
+        {"id": "plain", "integration_id": "http", "label": "P", "settings": {"url": "http://localhost:1/x"}},
+    ]
+    wanted["elt_syncs"][0] |= {
+        "start_date": "2026-01-31",
+        "elt_settings": {"note": "ünï"},
+        "sync_interval": "5 4 * * *",
+    }
+    wanted["elt_syncs"][0]["source_streams"][1] |= {"excluded_columns": ["age"], "options": {"nullstr": "NA"}}
+    wanted["custom_reports"] = [{"id": "report", "elt_sync_id": "shop", "name": "Sums", "query": "SELECT 1 AS x"}]
+    wanted["transforms"] += [
+        {
+            "id": "of_stream",
+            "name": "o",
+            "folder_path": "a/b",
+            "sql_template": "SELECT * FROM {{raw.shop.orders}}",
+        },
+        {
+            "id": "built",
+            "name": "built",
+            "sql_template": "SELECT 2 AS x",
+            "materialization": "table",
+            "publish": True,
+            "cron_expression": "0 3 * * *",
+            "documentation": "Two.\nAnd more.",
+        },
+    ]
+    return wanted
+
+
+@pytest.fixture
+def used(data: Path) -> Any:
+    """A service with something of everything, that has run and was changed by requests; it is stopped."""
+    # The variables of a mapping are none: written as they stand, they would be.
+    wanted = json.loads(json.dumps(rich(data)).replace("${HOME} $${X}", "$${HOME} $$${X}"))
+    with LocalService(wanted) as service:
+        api = Api(service)
+        assert api.run_stream("orders").rows_synced == 2
+        api.run_stream("people")
+        api.post("/transforms/of_stream/publish", {"name": "o", "folder_path": "a/b", "materialization": "table"})
+        changed = api.client.patch("/transforms/of_stream", json={"cron_expression": "0 4 * * *"})
+        assert changed.status_code == 200, changed.text
+        api.post("/elt_streams/people/set_sync_interval", {"sync_interval": "1 2 3 4 *"})
+        assert api.client.delete("/transforms/table").status_code == 204
+        assert service.stop() == 0
+        yield service
+
+
+def definitions(service: LocalService) -> dict[str, Any]:
+    """All that callers can see of what is defined, without times."""
+    api = Api(service)
+    told = {
+        path: api.all_pages(path)
+        for path in ("/connections", "/orchestrations", "/elt_syncs", "/transforms", "/reverse_etl_syncs")
+    }
+    told["/elt_streams"] = [api.get(f"/elt_streams/{one['id']}") for one in api.all_pages("/elt_streams")]
+    return json.loads(json.dumps(told, sort_keys=True), object_hook=without_times)  # type: ignore[no-any-return] - JSON
+
+
+def without_times(value: dict[str, Any]) -> dict[str, Any]:
+    gone = {
+        "latest_sync",
+        "status",
+        "published_version_id",
+        "latest_version_id",
+        "materialization_status",
+        "version_id",
+    }
+    return {name: entry for name, entry in value.items() if not name.endswith("_at") and name not in gone}
+
+
+def test_what_is_exported_can_be_initialised_with(used: LocalService, tmp_path: Path) -> None:
+    file = tmp_path / "exported.yaml"
+    done = run("export", "--home", used.home, "--seed", file)
+    assert done.returncode == 0, done.stderr
+    text = file.read_text()
+    assert not [secret for secret in (*SECRETS, used.api_key) if secret in text + done.stdout]
+    variables = {
+        "CONNECTION_HOOK_AUTHENTICATION_TOKEN": SECRETS[0],
+        "CONNECTION_HOOK_2_AUTHENTICATION_PASSWORD": SECRETS[1],
+        "CONNECTION_API_URL": f"http://ann:{SECRETS[2]}@localhost/x",
+        "CONNECTION_API2_URL": f"http://h/x?k={SECRETS[3]}",
+    }
+    assert done.stdout.splitlines() == [
+        f"Seed: {file}",
+        f"Set these variables for init, in place of secrets: {', '.join(sorted(variables))}",
+        "Drafts in it, without schedules, as what they reference would have to be loaded first: 1 published transforms",
+    ]
+    again = run("export", "--home", used.home, "--seed", file)
+    assert (again.returncode, again.stderr) == (1, f"datapipe-local: Cannot write {file}: File exists.\n")
+    refused = run("init", "--home", tmp_path / "other", "--seed", file)
+    assert "the environment variable CONNECTION_" in refused.stderr
+
+    used.start()
+    # A draft has no schedule.
+    Api(used).client.patch("/transforms/of_stream", json={"cron_expression": None}).raise_for_status()
+    expected = definitions(used)
+    with LocalService(file, environment=variables) as copy:
+        assert definitions(copy) == expected
+        assert {one["label"] for one in Api(copy).all_pages("/connections")} >= {"${HOME} $${X}", "P"}
+        assert Api(copy).run_stream("people").rows_synced == 3
+        copy.stop()
+        second = tmp_path / "second.yaml"
+        assert run("export", "--home", copy.home, "--seed", second).returncode == 0
+        assert second.read_text() == text
+        with closing(sqlite3.connect(copy.home / "state.sqlite")) as state:
+            settings = dict(state.execute("SELECT id, settings FROM connections").fetchall())
+        assert json.loads(settings["hook"])["authentication"]["token"] == SECRETS[0]
+        assert json.loads(settings["api"])["url"] == variables["CONNECTION_API_URL"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_tables_are_exported(used: LocalService, tmp_path: Path, form: str) -> None:
+    folder = tmp_path / "it's" / "tables"
+    done = run("export", "--home", used.home, "--tables", folder, "--table-format", form)
+    assert done.returncode == 0, done.stderr
+    files = sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*.*") if file.is_file())
+    assert {f"shop/orders.{form}", f"shop/people.{form}"} < set(files)
+    assert done.stdout == f"Tables: {len(files)} files in {folder}\n"
+    read = duckdb.read_parquet if form == "parquet" else duckdb.read_csv
+    rows = read(str(folder / "shop" / f"people.{form}")).project("id, name").order("id")
+    assert rows.fetchall() == [(1, "Ada"), (2, "Bob"), (3, "Cyd")]
+    again = run("export", "--home", used.home, "--tables", folder)
+    assert (again.returncode, again.stderr) == (1, f"datapipe-local: {folder} is not empty: give another folder.\n")
+
+
+def test_reset(used: LocalService) -> None:
+    assert run("reset", "--home", used.home, "--keep-seed").stdout.splitlines()[1] == "Applied again: 1 seeds"
+    used.start()
+    api = Api(used)
+    assert api.get("/elt_stream_runs?elt_stream_id=orders")["data"] == []
+    assert {one["id"] for one in api.all_pages("/transforms")} >= {"table", "view"}
+    refused = run("reset", "--home", used.home)
+    assert refused.returncode == 1
+    assert f"in use by process {used.pid}: stop it" in refused.stderr
+    used.stop()
+    assert run("reset", "--home", used.home).stdout == f"Emptied: {used.home}\n"
+    assert not any(
+        secret.encode() in file.read_bytes() for file in used.home.rglob("*") if file.is_file() for secret in SECRETS
+    )
+    # The key stays.
+    used.start()
+    assert Api(used).all_pages("/connections") == []
+
+
+def test_status(used: LocalService, tmp_path: Path) -> None:
+    stopped = run("status", "--home", used.home, "--format", "json")
+    assert stopped.returncode == 3
+    told = json.loads(stopped.stdout)
+    assert (told["running"], told["pid"], told["address"], told["healthy"]) == (False, None, None, False)
+    assert told["counts"] == {
+        "connections": 7,
+        "orchestrations": 1,
+        "elt_syncs": 1,
+        "elt_streams": 3,
+        "custom_reports": 1,
+        "transforms": 3,
+        "reverse_etl_syncs": 1,
+    }
+    assert [(one["resource_id"], one["status"]) for one in told["last_runs"]] == [
+        ("people", "COMPLETED"),
+        ("orders", "COMPLETED"),
+    ]
+    assert min(told["bytes"].values()) > 0
+    used.start()
+    going = run("status", "--home", used.home)
+    assert going.returncode == 0
+    assert going.stdout.splitlines()[1] == f"Service: running at {used.base_url} (process {used.pid})"
+    told = json.loads(run("status", "--home", used.home, "--format", "json").stdout)
+    assert (told["running"], told["pid"], told["address"], told["healthy"]) == (True, used.pid, used.base_url, True)
+    used.kill()
+    assert run("status", "--home", used.home).returncode == 3
+    nowhere = run("status", "--home", tmp_path)
+    assert (nowhere.returncode, nowhere.stdout) == (1, "")
+
+
+@pytest.mark.parametrize("command", [["reset"], ["status"], ["export", "--seed", "x.yaml"]])
+def test_a_home_that_is_none(tmp_path: Path, command: list[str]) -> None:
+    refused = run(*command, "--home", tmp_path / "nowhere")
+    assert refused.returncode == 1
+    assert "is not initialised: run `datapipe-local init" in refused.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_nothing_to_export(tmp_path: Path) -> None:
+    refused = run("export", "--home", tmp_path)
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "datapipe-local: Nothing to export: give --seed FILE, --tables DIR, or both.\n",
+    )
+
+
+def test_serve_can_make_its_home(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with serving(home, "--port", "0", "--init") as (process, line):
+        assert line.startswith("datapipe-local is ready at ")
+        assert (home / "api_key").read_text().strip()
+        assert (home / "api_key").read_text().strip() != KEY
+        process.terminate()
+        assert process.wait(10) == 0
+
+
+def test_no_address_without_a_key(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    run("init", "--home", home)
+    (home / "api_key").write_text("\n")
+    refused = run("serve", "--home", home, "--host", EVERYWHERE, "--port", "0")
+    assert refused.returncode == 1
+    assert "api_key is empty" in refused.stderr
+    assert "ready" not in refused.stdout
+    (home / "api_key").unlink()
+    assert run("serve", "--home", home, "--host", EVERYWHERE, "--port", "0").returncode == 1
+
+
+def test_the_log_can_be_json(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    run("init", "--home", home)
+    with serving(home, "--port", "0", "--log-format", "json") as (process, _):
+        process.terminate()
+        _, log = process.communicate(timeout=10)
+    events = [json.loads(line) for line in log.splitlines()]
+    assert {"at", "level", "logger", "message", "thread"} == set(events[0])
+    assert any(event["message"].startswith("Ready on 127.0.0.1") and event["level"] == "info" for event in events)
+
+
+def test_the_schema_takes_what_init_takes(data: Path) -> None:
+    done = run("schema")
+    assert json.loads(done.stdout) == schema()
+    check = jsonschema.Draft7Validator(schema())
+    check.check_schema(schema())
+    documented = [yaml.safe_load(one.text) for one in blocks() if one.language == "yaml" and "connections:" in one.text]
+    assert len(documented) >= 2
+    for good in (rich(data), *documented):
+        assert [error.message for error in check.iter_errors(good)] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (("connections", 0, "settings"), {"pth": "x"}),
+        (("connections", 2, "settings", "authentication"), {"method": "magic"}),
+        (("connections", 0, "integration_id"), "files2"),
+        (("elt_syncs", 0, "source_streams", 0, "fil"), "x.csv"),
+        (("elt_syncs", 0, "source_streams", 0, "excluded_columns"), "x"),
+        (("reverse_etl_syncs", 0, "operation", "mode"), "upsrt"),
+        (("surprise",), 1),
+    ],
+)
+def test_the_schema_refuses_what_init_refuses(data: Path, tmp_path: Path, place: tuple[Any, ...], wrong: Any) -> None:
+    bad = rich(data)
+    node: Any = bad
+    for part in place[:-1]:
+        node = node[part]
+    node[place[-1]] = wrong
+    assert not jsonschema.Draft7Validator(schema()).is_valid(bad)
+    file = tmp_path / "seed.yaml"
+    file.write_text(json.dumps(bad))
+    assert run("init", "--home", tmp_path / "home", "--seed", file).returncode == 1

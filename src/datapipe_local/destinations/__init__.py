@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
-from datapipe_local.destinations.settings import DestinationSettings, HttpSettings, JsonLinesSettings, SqlSettings
+from datapipe_local.destinations.settings import (
+    CsvSettings,
+    DestinationSettings,
+    HttpSettings,
+    JsonLinesSettings,
+    SqlSettings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
 
 #: What connections are told, by integration id.
 DESTINATIONS: dict[str, type[DestinationSettings]] = {
+    "csv": CsvSettings,
     "http": HttpSettings,
     "jsonl": JsonLinesSettings,
     "sql_tables": SqlSettings,
@@ -32,6 +39,10 @@ def offer(connection: Connection) -> Offer:
         from datapipe_local.destinations.sql_offer import SqlOffer
 
         return SqlOffer(connection.settings)
+    if connection.integration_id == "csv":
+        from datapipe_local.destinations.csv_offer import CsvOffer
+
+        return CsvOffer(connection.settings)
     from datapipe_local.destinations.jsonl_offer import JsonLinesOffer
 
     return JsonLinesOffer(connection.settings)
@@ -57,11 +68,17 @@ def connect(
         from datapipe_local.destinations.sql import SqlTable
 
         return SqlTable(connection.settings, target, checkpoint)
-    from datapipe_local.destinations.jsonl import JsonLinesLog
     from datapipe_local.destinations.jsonl_offer import file_of
+
+    path = file_of(connection.settings, target.object_type_id, target.settings, f".{connection.integration_id}")
+    only_appends = target.mode == OperationName.INSERT
+    if connection.integration_id == "csv":
+        from datapipe_local.destinations.csv_files import CsvLog, CsvTable
+
+        return CsvLog(path, checkpoint) if only_appends else CsvTable(path, target.sync_id, target.mode, checkpoint)
+    from datapipe_local.destinations.jsonl import JsonLinesLog
     from datapipe_local.destinations.jsonl_table import JsonLinesTable
 
-    path = file_of(connection.settings, target.object_type_id, target.settings)
-    if target.mode == OperationName.INSERT:
+    if only_appends:
         return JsonLinesLog(path, checkpoint)
     return JsonLinesTable(path, target.sync_id, target.mode, checkpoint)

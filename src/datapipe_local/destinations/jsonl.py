@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from datapipe_local.errors import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from datapipe_local.destinations.base import Outcome, Record
@@ -27,11 +27,22 @@ class Log:
 
     :param path: The file; it is created where there is none.
     :param checkpoint: The checkpoint of the process that began the run.
+    :param encode: Writes an entry; as a line of JSON if not given.
+    :param split: Takes a file apart into what was written; into lines if not given.
     :raises RunError: the file cannot be written.
     """
 
-    def __init__(self, path: Path, checkpoint: str | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        checkpoint: str | None,
+        *,
+        encode: Callable[[Any], bytes] | None = None,
+        split: Callable[[IO[bytes]], Iterable[bytes]] = iter,
+    ) -> None:
         self.path = path
+        self._encode = encode or as_line
+        self._split = split
         self._written_before: set[bytes] = set()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +59,7 @@ class Log:
 
         :raises RunError: the file cannot be written.
         """
-        lines = [line for entry in entries if (line := as_line(entry)) not in self._written_before]
+        lines = [line for entry in entries if (line := self._encode(entry)) not in self._written_before]
         try:
             # Opened each time: another sync may have put another file in its place.
             with WRITING, self.path.open("ab") as file:
@@ -70,10 +81,10 @@ class Log:
     def _read_back(self, length: int) -> set[bytes]:
         with self.path.open("rb+") as file:
             file.seek(length)
-            lines = file.readlines()
+            lines = list(self._split(file))
             if lines and not lines[-1].endswith(b"\n"):
-                torn = lines.pop()
-                file.truncate(file.seek(0, 2) - len(torn))
+                lines.pop()
+                file.truncate(length + sum(map(len, lines)))
         return set(lines)
 
 

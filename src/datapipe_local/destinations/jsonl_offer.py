@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.destinations.offers import one_of, schema_of_settings
-from datapipe_local.destinations.settings import JsonLinesSettings, Property, PropertyType
+from datapipe_local.destinations.settings import Property, PropertyType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.reverse_etl import OperationName
     from datapipe_local.destinations.offers import Json
 
-_SUFFIX = ".jsonl"
 #: The connection's own folder, among the choices.
 _HERE = "."
 _LINES_TO_READ = 100
@@ -24,16 +23,17 @@ _LONGEST_LINE = 100_000
 _LONGEST_NAME = 300
 
 
-def file_of(settings: Mapping[str, Any], object_type_id: str, of_sync: Mapping[str, Any]) -> Path:
+def file_of(settings: Mapping[str, Any], object_type_id: str, of_sync: Mapping[str, Any], suffix: str) -> Path:
     """
     Give the file that a sync writes.
 
     :param settings: The connection's settings.
     :param object_type_id: What the sync writes: the name of the file, if its settings name no other.
     :param of_sync: The sync's settings.
+    :param suffix: The end of such files' names.
     """
-    folder = Path(JsonLinesSettings.model_validate(dict(settings)).path)
-    return folder / str(of_sync.get("folder", _HERE)) / str(of_sync.get("file", f"{object_type_id}{_SUFFIX}"))
+    file = str(of_sync.get("file", f"{object_type_id}{suffix}"))
+    return Path(settings["path"]) / str(of_sync.get("folder", _HERE)) / file
 
 
 class JsonLinesOffer:
@@ -43,17 +43,19 @@ class JsonLinesOffer:
     :param settings: The connection's settings.
     """
 
+    suffix = ".jsonl"
+
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._folder = Path(JsonLinesSettings.model_validate(dict(settings)).path)
+        self.folder = Path(settings["path"])
 
     def object_type_ids(self) -> list[str]:
         """Give the names of the files in the folder."""
-        return [name.removesuffix(_SUFFIX) for name in _files(self._folder)]
+        return [name.removesuffix(self.suffix) for name in _files(self.folder, self.suffix)]
 
     def properties(self, object_type_id: str) -> list[Property]:
         """Give the properties of the first lines of the file, if there is one."""
         found: dict[str, PropertyType] = {}
-        for line in _first_lines(self._folder / f"{object_type_id}{_SUFFIX}"):
+        for line in _first_lines(self.folder / f"{object_type_id}{self.suffix}"):
             for name, value in line.items():
                 if 0 < len(name) <= _LONGEST_NAME and value is not None:
                     found.setdefault(name, _type_of(value))
@@ -61,14 +63,14 @@ class JsonLinesOffer:
 
     def settings_schema(self, known: Mapping[str, Any]) -> Json:
         """Give folder and file; the files to choose from depend on the folder."""
-        folders = _folders(self._folder)
+        folders = _folders(self.folder)
         file: Json = {
             "type": "string",
             "title": "File",
             "description": "An existing file in that folder. Left out, it is one named after the object type.",
         }
         if known.get("folder") in folders:
-            names = _files(self._folder / known["folder"])
+            names = _files(self.folder / known["folder"], self.suffix)
             file |= {"oneOf": one_of(dict(zip(names, names, strict=True)))} if names else {"enum": []}
         folder = {
             "type": "string",
@@ -91,8 +93,8 @@ def _folders(folder: Path) -> list[str]:
     return [_HERE, *sorted(entry.name for entry in _entries(folder) if entry.is_dir() and not entry.is_symlink())]
 
 
-def _files(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in _entries(folder) if entry.suffix == _SUFFIX and entry.is_file())
+def _files(folder: Path, suffix: str) -> list[str]:
+    return sorted(entry.name for entry in _entries(folder) if entry.suffix == suffix and entry.is_file())
 
 
 def _entries(folder: Path) -> Iterable[Path]:

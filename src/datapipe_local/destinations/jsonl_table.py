@@ -42,7 +42,7 @@ class JsonLinesTable:
     batch_size = 1_000
 
     def __init__(self, path: Path, sync_id: str, mode: OperationName, checkpoint: str | None) -> None:
-        self._path = path
+        self.path = path
         self._adds = mode != OperationName.UPDATE
         self._kept = path.with_name(f".{path.name}.{sync_id}")
         if checkpoint is None:
@@ -86,36 +86,48 @@ class JsonLinesTable:
         """
         self._do_what_is_kept()
 
+    def lines(self) -> Iterator[tuple[bytes, Json | None]]:
+        """Give the lines of the file as they stand there, and what they say; nothing of one that is not understood."""
+        return _lines(self.path)
+
+    def rewritten(self, changes: Changes) -> Iterator[bytes]:
+        """Give the file as it is to be."""
+        for text, line in changes.applied_to(self.lines()):
+            if text is not None:
+                yield text if text.endswith(b"\n") else text + b"\n"
+            else:
+                yield as_line(line)
+
     def _has(self, record: Record) -> bool:
         names = tuple(sorted(record.identity))
         if names not in self._there:
             # Read once: nobody but this run is expected to add lines meanwhile.
             try:
                 with WRITING:
-                    found = {_key_of(line, names) for _, line in _lines(self._path)}
+                    found = {_key_of(line, names) for _, line in self.lines()}
             except OSError as error:
-                raise unwritable(self._path, error) from error
+                raise unwritable(self.path, error) from error
             self._there[names] = {key for key in found if key is not None}
         return _key_of(record.identity, names) in self._there[names]
 
     def _do_what_is_kept(self) -> None:
         try:
             with WRITING:
-                changes = _Changes(entry for _, entry in _lines(self._kept) if entry is not None)
+                changes = Changes(entry for _, entry in _lines(self._kept) if entry is not None)
                 if changes:
                     unfinished = self._kept.with_name(f"{self._kept.name}.new")
                     with unfinished.open("wb") as file:
-                        file.writelines(changes.applied_to(_lines(self._path)))
-                    unfinished.replace(self._path)
-                elif not self._path.exists():
-                    self._path.parent.mkdir(parents=True, exist_ok=True)
-                    self._path.touch()
+                        file.writelines(self.rewritten(changes))
+                    unfinished.replace(self.path)
+                elif not self.path.exists():
+                    self.path.parent.mkdir(parents=True, exist_ok=True)
+                    self.path.touch()
                 self._kept.unlink(missing_ok=True)
         except OSError as error:
-            raise unwritable(self._path, error) from error
+            raise unwritable(self.path, error) from error
 
 
-class _Changes:
+class Changes:
     """
     What is to become of lines.
 
@@ -133,8 +145,17 @@ class _Changes:
     def __bool__(self) -> bool:
         return bool(self._sets)
 
-    def applied_to(self, lines: Iterable[tuple[bytes, Json | None]]) -> Iterator[bytes]:
-        """Give all lines as they are afterwards, the new ones behind the others."""
+    def names(self) -> list[str]:
+        """Give the names of all that is set, in the order in which they come."""
+        found: dict[str, None] = {}
+        for changes in self._sets.values():
+            for entries in changes.values():
+                for entry in entries:
+                    found.update(dict.fromkeys(entry.get("set", ())))
+        return list(found)
+
+    def applied_to(self, lines: Iterable[tuple[bytes, Json | None]]) -> Iterator[tuple[bytes | None, Json]]:
+        """Give all lines as they are afterwards, the new ones behind the others: as they stood there if they stay."""
         done: set[tuple[tuple[str, ...], _Key]] = set()
         for text, line in lines:
             now = line
@@ -145,14 +166,14 @@ class _Changes:
                     done.add((names, key))
                     now = _changed(now, changes[key])
             if now is line:
-                yield text if text.endswith(b"\n") else text + b"\n"
+                yield text, line or {}
             elif now is not None:
-                yield as_line(now)
+                yield None, now
         for names, changes in self._sets.items():
             for key, entries in changes.items():
                 added = None if (names, key) in done else _changed(None, entries)
                 if added is not None:
-                    yield as_line(added)
+                    yield None, added
 
 
 def _changed(line: Json | None, entries: Sequence[Json]) -> Json | None:

@@ -27,6 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "jsonl": {"path": "/nowhere/out"},
     "http": {"url": "http://127.0.0.1:9/x"},
+    "csv": {"path": "/nowhere/out"},
     "sql_tables": {"url": f"postgresql://ann:{SECRET}@127.0.0.1:9/x"},
 }
 SEED = {
@@ -74,7 +75,7 @@ def test_integrations_are_those_that_are_implemented(api: Api) -> None:
     assert {one.id for one in sources.data} == set(SOURCES) == {"files", "generated", "sql", "webhook"}
     assert api.get("/integrations", ability="EltSource") == api.get("/integrations")
     destinations = Page[Integration].model_validate(api.get("/integrations", ability="ReverseEtlDestination"))
-    assert {one.id for one in destinations.data} == set(DESTINATIONS) == {"http", "jsonl", "sql_tables"}
+    assert {one.id for one in destinations.data} == set(DESTINATIONS) == {"csv", "http", "jsonl", "sql_tables"}
     for one in (*sources.data, *destinations.data):
         assert one.abilities == (("EltSource",) if one.id in SOURCES else ("ReverseEtlDestination",))
         assert one.name not in ("", one.id)
@@ -83,7 +84,7 @@ def test_integrations_are_those_that_are_implemented(api: Api) -> None:
 
 def test_integrations_have_pages(api: Api) -> None:
     found = api.all_pages("/integrations", ability="ReverseEtlDestination", limit=1)
-    assert [one["id"] for one in found] == ["http", "jsonl", "sql_tables"]
+    assert [one["id"] for one in found] == ["csv", "http", "jsonl", "sql_tables"]
     for query in ("ability=", "ability=eltSource", "ability=x", "limit=0", "starting_after=x", "id=files"):
         name = query.partition("=")[0]
         assert api.refused("GET", f"/integrations?{query}", 400)["message"].startswith(f"{name}: ")
@@ -142,7 +143,7 @@ def test_what_was_deleted_stays_deleted_when_the_seed_is_applied_again(api: Api,
     controlled.stop()
     controlled.init()
     controlled.start()
-    assert [one["id"] for one in api.all_pages("/connections")] == ["webhook", "jsonl", "sql_tables"]
+    assert [one["id"] for one in api.all_pages("/connections")] == ["webhook", "jsonl", "csv", "sql_tables"]
     assert api.all_pages("/elt_syncs") == []
 
 

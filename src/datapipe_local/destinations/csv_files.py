@@ -1,0 +1,135 @@
+"""CSV files: the same as JSON Lines, but for how they are written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from datapipe_local.destinations.csv_form import as_object, as_row, raw_rows, text_of, values_of
+from datapipe_local.destinations.jsonl import WRITING, Log, unwritable
+from datapipe_local.destinations.jsonl_table import Changes, JsonLinesTable
+from datapipe_local.errors import RunError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from datapipe_local.destinations.base import Outcome, Record
+
+Json = dict[str, Any]
+
+
+class CsvLog:
+    """
+    A file to which each record is appended as a row, whatever stands there.
+
+    Its columns are those of its first line; of a new file those of the first record.
+
+    :param path: The file.
+    :param checkpoint: The checkpoint of the process that began the run.
+    :raises RunError: the file cannot be written.
+    """
+
+    batch_size = 1_000
+
+    def __init__(self, path: Path, checkpoint: str | None) -> None:
+        self._log = Log(path, checkpoint, encode=as_row, split=raw_rows)
+
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Append records.
+
+        :raises RunError: the file cannot be written, or has no column for a property.
+        """
+        with WRITING:
+            columns = _columns(self._log.path)
+            rows: list[list[Any]] = []
+            if not columns:
+                columns = list(records[0].properties)
+                rows.append(columns)
+            missing = [name for name in records[0].properties if name not in columns]
+            if missing:
+                raise RunError(
+                    f"The destination {self._log.path} has no column {missing[0]!r}: it has {', '.join(columns)}."
+                    " Correct the mapping, or add the column there."
+                )
+            self._log.append([*rows, *([record.properties.get(name) for name in columns] for record in records)])
+        return [None] * len(records)
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """Refuse it: what is only appended to loses nothing."""
+        return ["Rows are only appended to this file."] * len(records)
+
+    def checkpoint(self) -> str:
+        """Give the file's length."""
+        return self._log.checkpoint()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class CsvTable(JsonLinesTable):
+    """
+    A file in which each record has one row, told by its key: see :class:`JsonLinesTable`.
+
+    All values are texts, as a file has them. A property that has no column gets one, behind the others.
+    """
+
+    def send(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Keep what is to be written.
+
+        :raises RunError: it cannot be kept.
+        """
+        return super().send([_as_text(record) for record in records])
+
+    def delete(self, records: Sequence[Record]) -> list[Outcome]:
+        """
+        Keep what is to go.
+
+        :raises RunError: it cannot be kept.
+        """
+        return super().delete([_as_text(record) for record in records])
+
+    def lines(self) -> Iterator[tuple[bytes, Json | None]]:
+        """Give the rows of the file, without its first line."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            rows = raw_rows(file)
+            columns = values_of(next(rows, b""))
+            for row in rows:
+                yield row, as_object(columns, row)
+
+    def rewritten(self, changes: Changes) -> Iterator[bytes]:
+        """Give the file as it is to be."""
+        before = _columns(self.path)
+        columns = [*before, *(name for name in changes.names() if name not in before)]
+        if columns:
+            yield as_row(columns)
+        for text, line in changes.applied_to(self.lines()):
+            # One that is no row of these columns stays as it is.
+            if text is not None and (columns == before or not line):
+                yield text if text.endswith(b"\n") else text + b"\n"
+            else:
+                yield as_row(line.get(name) for name in columns)
+
+
+def _columns(path: Path) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            return values_of(next(raw_rows(file), b""))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _as_text(record: Record) -> Record:
+    return replace(
+        record,
+        properties={name: text_of(value) for name, value in record.properties.items()},
+        identity={name: text_of(value) for name, value in record.identity.items()},
+    )

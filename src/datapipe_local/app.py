@@ -37,6 +37,7 @@ from datapipe_local.routes import (
 from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
 from datapipe_local.routes.common import refuse_unknown_parameters
 from datapipe_local.service import elt_tables, transform_removal
+from datapipe_local.service import query_previews as previews
 from datapipe_local.service.context import Context
 from datapipe_local.service.ingestion import Intake
 from datapipe_local.service.script import Script
@@ -100,13 +101,16 @@ def interface_routes() -> list[BaseRoute]:
 
 
 @contextmanager
-def running_app(home: Home, *, with_control: bool = False, with_schedules: bool = True) -> Iterator[FastAPI]:
+def running_app(
+    home: Home, *, with_control: bool = False, with_schedules: bool = True, memory_limit: str | None = None
+) -> Iterator[FastAPI]:
     """
     Open a home, have its engine work, and give the app that answers for it.
 
     :param home: An initialised home, locked by this process.
     :param with_control: Have a control plane, too.
     :param with_schedules: Have what has a schedule run by itself.
+    :param memory_limit: How much memory the warehouse takes at the most.
     :raises SetupError: something in it cannot be opened.
     """
     # What a killed process has left there is of no use to anybody.
@@ -114,10 +118,11 @@ def running_app(home: Home, *, with_control: bool = False, with_schedules: bool 
     home.scratch.mkdir()
     store = Store(home.state)
     clock, script = _controlled(store) if with_control else (Clock(), Script())
-    context = Context(store, Warehouse(home.warehouse, home.scratch), clock, script)
+    context = Context(store, Warehouse(home.warehouse, home.scratch, memory_limit), clock, script)
     context.warehouse.discard_all_unfinished()
     elt_tables.drop_doomed(context)
     transform_removal.finish(context)
+    previews.give_up_cut_off(context)
     engine = Engine(
         context,
         {

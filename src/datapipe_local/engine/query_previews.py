@@ -32,7 +32,7 @@ class Preview(NamedTuple):
 
 class QueryPreviewer:
     """
-    Runs queries to show their first rows. One that was cut off by the end of the process is run again.
+    Runs queries to show their first rows. One that is cut off by the end of the process is not run again.
 
     :param context: The service.
     :param seconds: How long a query may take.

@@ -77,6 +77,22 @@ def result(context: Context, preview_id: str) -> QueryPreview:
     return preview
 
 
+def give_up_cut_off(context: Context) -> None:
+    """
+    Fail the previews that the end of the process has cut off: it may be that one of them has ended it.
+
+    Only for the start, when none is at work.
+    """
+    with context.store.transaction():
+        for preview in context.store.query_previews.all("WHERE status = ?", QueryPreviewState.RUNNING):
+            context.store.query_previews.update(
+                preview.id,
+                status=QueryPreviewState.FAILED,
+                error="The service ended while the query was running: ask again.",
+            )
+            jobs.withdraw(context, JobKind.QUERY_PREVIEW, preview.id)
+
+
 def _forget_old(context: Context) -> None:
     """Keep those of the last day, and of them the newest; what is running stays."""
     context.store.database.run(

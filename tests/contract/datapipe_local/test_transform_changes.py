@@ -443,15 +443,17 @@ def test_what_was_answered_survives_a_kill(api: Api, service: LocalService) -> N
     assert [entry["id"] for entry in api.all_pages("/transforms")] == ["table", view["id"], table["id"], many["id"]]
 
 
-def test_a_preview_that_was_killed_runs_again(api: Api, service: LocalService) -> None:
-    preview_id = preview(api, "SELECT count(*) AS n FROM range(40000000) WHERE hash(range) % 2 >= 0")
+def test_a_preview_that_the_end_of_the_service_has_cut_off_is_not_run_again(service: LocalService, api: Api) -> None:
+    preview_id = preview(api, SLOW.replace("range(300)", "range(300000000)"))
+    assert api.get(f"{PREVIEWS}/{preview_id}/status")["status"] == "RUNNING"
     service.kill()
     service.start()
-    assert ended(api, preview_id).status == "DONE"
-    assert api.get(f"/transforms/query_previews/{preview_id}/result") == {
-        "rows": [{"n": 40000000}],
-        "num_rows_total": 1,
-    }
+    status = api.get(f"{PREVIEWS}/{preview_id}/status")
+    assert (status["status"], status["error"]) == (
+        "FAILED",
+        "The service ended while the query was running: ask again.",
+    )
+    assert rows(api, "SELECT 1 AS x") == [{"x": 1}]
 
 
 def test_previews_keep_no_run_waiting(api: Api) -> None:

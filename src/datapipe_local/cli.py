@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _LAST_PORT = 65_535
 _CONTROL_VARIABLE = "DATAPIPE_LOCAL_CONTROL"
 _SCHEDULES_VARIABLE = "DATAPIPE_LOCAL_SCHEDULES"
+_MEMORY_VARIABLE = "DATAPIPE_LOCAL_MEMORY_LIMIT"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,6 +77,14 @@ def _parser() -> argparse.ArgumentParser:
         help="of the standard error (default: %(default)s)",
     )
     serve.add_argument(
+        "--memory-limit",
+        type=_size,
+        default=os.environ.get(_MEMORY_VARIABLE) or None,
+        metavar="SIZE",
+        help=f"memory of the warehouse, such as 2GB; what is more is on disk (or {_MEMORY_VARIABLE};"
+        " default: four fifths of the machine's)",
+    )
+    serve.add_argument(
         "--no-schedules",
         action="store_true",
         help=f"run nothing but what is asked for, so that a test does not meet midnight (or {_SCHEDULES_VARIABLE}=0)",
@@ -108,6 +118,13 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > _LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
     return int(text)
+
+
+def _size(text: str) -> str:
+    # DuckDB's words.
+    if not re.fullmatch(r"[1-9][0-9]{0,8}(KB|MB|GB|TB|KiB|MiB|GiB|TiB)", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: give one such as 512MB or 2GB")
+    return text
 
 
 def _is_on(variable: str, *, default: bool) -> bool:
@@ -192,7 +209,9 @@ def _serve(options: argparse.Namespace) -> None:
             logs.configure(options.log_format)
             if options.init:
                 home.keep_key(_wanted_key(None))
-            with running_app(home, with_control=with_control, with_schedules=with_schedules) as app:
+            with running_app(
+                home, with_control=with_control, with_schedules=with_schedules, memory_limit=options.memory_limit
+            ) as app:
                 gc.enable()
                 serve(app, listener, ready=home.note_address, with_control=with_control)
 

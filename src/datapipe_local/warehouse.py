@@ -102,10 +102,12 @@ class Warehouse(Statements):
 
     :param path: The file; it is created where there is none.
     :param scratch: A folder for what does not fit into memory.
+    :param memory_limit: How much memory DuckDB takes at the most, such as ``2GB``; if it is left out, four fifths of
+        the machine's.
     :raises SetupError: it cannot be opened.
     """
 
-    def __init__(self, path: Path, scratch: Path) -> None:
+    def __init__(self, path: Path, scratch: Path, memory_limit: str | None = None) -> None:
         try:
             connection = duckdb.connect(
                 str(path),
@@ -117,6 +119,7 @@ class Warehouse(Statements):
                     "temp_directory": str(scratch / "duckdb"),
                     # SQL promises no order; without one, loads are faster and need little memory.
                     "preserve_insertion_order": False,
+                    **({} if memory_limit is None else {"memory_limit": memory_limit}),
                 },
             )
         except duckdb.Error as error:

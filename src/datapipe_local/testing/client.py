@@ -44,6 +44,8 @@ class ControlPlane:
             base_url=f"{base_url}/_local",
             headers={"x-api-key": api_key},
             timeout=_SECONDS_FOR_AN_ANSWER,
+            # A connection that is kept may be one to a process that was killed since.
+            limits=httpx.Limits(max_keepalive_connections=0),
             trust_env=False,
         )
 

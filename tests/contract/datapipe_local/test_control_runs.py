@@ -293,16 +293,26 @@ def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Pat
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "said", "location"),
     [
-        ({"surprise": 1}, "surprise: "),
-        ({"connections": [{"id": "x", "integration_id": "odd", "label": "X"}]}, "connections[0].integration_id: "),
-        ({"orchestrations": [{"id": "n", "name": "N", "cron_schedule": "never"}]}, "orchestrations[0].cron_schedule: "),
+        ({"surprise": 1}, "surprise: ", ["surprise"]),
+        (
+            {"connections": [{"id": "x", "integration_id": "odd", "label": "X"}]},
+            "connections[0].integration_id: ",
+            ["connections", 0, "integration_id"],
+        ),
+        (
+            {"orchestrations": [{"id": "n", "name": "N", "cron_schedule": "never"}]},
+            "orchestrations[0].cron_schedule: ",
+            ["orchestrations", 0, "cron_schedule"],
+        ),
     ],
 )
-def test_a_seed_that_is_wrong(api: Api, wrong: Any, said: str) -> None:
+def test_a_seed_that_is_wrong(api: Api, wrong: Any, said: str, location: list[str | int]) -> None:
     before = api.get("/orchestrations")
-    refused = api.refused("POST", "/_local/seed", 400, json={"runs": {"minimum_duration": 9}, **wrong})
-    assert refused["message"].startswith(said)
+    answer = api.client.post("/_local/seed", json={"runs": {"minimum_duration": 9}, **wrong})
+    refused = answer.json()
+    assert (answer.status_code, refused["error_code"], refused["location"]) == (400, "invalid_seed", location)
+    assert refused["message"] == f"{said}{refused['reason']}"
     assert api.get("/orchestrations") == before
     assert api.run_stream("orders").status == "COMPLETED"

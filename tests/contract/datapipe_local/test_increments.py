@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -261,3 +262,47 @@ def test_the_place_of_a_history_is_taken(home: Home) -> None:
     body = {"source_streams": [{"name": "people", "enabled_history_table": True}]}
     refused = home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
     assert refused["message"].startswith("source_streams.0.enabled_history_table: shop.people_history is the place of")
+
+
+def test_what_was_loaded_is_known_again_after_a_kill(home: Home) -> None:
+    home.seed({"name": "events", **POINTER}, {"name": "whole"})
+    for name in ("events", "whole"):
+        home.write(name, {"at": 1})
+        home.run(name)
+        home.write(name, {"at": 1}, {"at": 2}, {"at": 2})
+        home.run(name)
+    home.service.stop()
+    with closing(sqlite3.connect(home.service.home / "state.sqlite")) as state, state:
+        # As it is if the process is killed after the rows are there, and before that is noted.
+        newest = "SELECT max(seq) FROM elt_stream_runs GROUP BY elt_stream_id"
+        state.execute(
+            "UPDATE elt_stream_runs SET status = 'RUNNING', finished_at = NULL, rows_synced = NULL"  # noqa: S608 - ours
+            f" WHERE seq IN ({newest})"
+        )
+        state.execute(
+            "INSERT INTO jobs (kind, subject_id, run_id, due_at, begun)"  # noqa: S608 - as above
+            f" SELECT 'elt_stream_run', elt_stream_id, id, started_at, 1 FROM elt_stream_runs WHERE seq IN ({newest})"
+        )
+    for name in ("events", "whole"):
+        # It is not needed any more.
+        (home.folder / f"{name}.jsonl").unlink()
+    home.service.start()
+    for name, rows in (("events", 2), ("whole", 3)):
+        run = home.api.until(f"/elt_stream_runs?elt_stream_id={name}&limit=1", lambda run: "finished_at" in run)
+        assert (run["status"], run["rows_synced"]) == ("COMPLETED", rows)
+    assert home.rows("FROM {{raw.shop.events}}") == [(1,), (2,), (2,)]
+
+
+def test_a_report_is_loaded_by_what_is_new_too(home: Home) -> None:
+    home.seed({"name": "events", **POINTER})
+    home.write("events", {"at": 1}, {"at": 2})
+    report = {"elt_sync_id": "shop", "name": "doubled", "query": 'SELECT 2 * "at" AS twice FROM events'}
+    home.api.post("/custom_reports", {"reports": [report]}, status=201)
+    wanted = {"name": "doubled", "incremental_pointer_id": "twice", "enabled_history_table": True}
+    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [wanted]}, status=201)
+    stream = next(one["id"] for one in home.api.all_pages("/elt_streams") if one["name"] == "doubled")
+    for rows in (2, 1):
+        run = home.api.run_stream(stream)
+        assert (run.status, run.rows_synced) == ("COMPLETED", rows), home.latest("doubled")
+        home.write("events", {"at": 2}, {"at": 3})
+    assert home.rows("FROM {{raw.shop.doubled}}") == [(2,), (4,), (6,)]

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from datapipe_local.loads import Loads
+from datapipe_local.loading.manner import Manner, Run
+from datapipe_local.loads import Loads, Told
 from datapipe_local.service import connections, elt_syncs, elt_tables
 from datapipe_local.service.context import Context
 from datapipe_local.warehouse import Place, Scan, WarehouseError
 
 PLACE = Place("shop", "people")
+#: A load like any other.
+PLAIN = (Manner(), Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE"))
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def promised(context: Context) -> int:
 
 def make(context: Context, sync_id: str, numbers: Scan) -> None:
     elt_tables.note(context, sync_id, PLACE)
-    Loads(context.warehouse).whole(PLACE, numbers)
+    Loads(context.warehouse).whole(PLACE, numbers, *PLAIN)
 
 
 def test_a_table_goes_as_promised(context: Context, numbers: Scan) -> None:

@@ -15,12 +15,15 @@ import pytest
 from pydantic import ValidationError
 
 from datapipe_local.errors import RunError
-from datapipe_local.loads import Loads
+from datapipe_local.loading.manner import Manner, Run
+from datapipe_local.loads import Loads, Told
 from datapipe_local.sources.base import SourceError
 from datapipe_local.sources.files import FileOrigin, FilesSource
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError
 
 PLACE = Place("raw", "things")
+#: A load like any other.
+PLAIN = (Manner(), Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE"))
 ROWS = [(1, "one", None), (2, "two", 2.5)]
 
 
@@ -51,7 +54,7 @@ def zip_up(path: Path, *members: str) -> None:
 def loaded(tmp_path: Path, warehouse: Warehouse, **origin: Any) -> Iterator[int]:
     source = FilesSource({"path": str(tmp_path)})
     with source.fetch(FileOrigin(**origin).model_dump(exclude_none=True), tmp_path / "scratch") as fetched:
-        yield Loads(warehouse).whole(PLACE, fetched.scan)
+        yield Loads(warehouse).whole(PLACE, fetched.scan, *PLAIN)
     # Nothing that was unpacked is left.
     assert list((tmp_path / "scratch").glob("tmp*")) == []
 

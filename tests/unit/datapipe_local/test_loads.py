@@ -10,12 +10,16 @@ import duckdb
 import pytest
 
 from datapipe_local import sandbox
-from datapipe_local.loads import Loads, Selection, Slice, Stored
+from datapipe_local.loading.manner import Manner, Run
+from datapipe_local.loading.readable import Selection, Stored
+from datapipe_local.loads import Loads, Slice, Told
 from datapipe_local.sandbox import SandboxTable
 from datapipe_local.warehouse import Place, Scan, Warehouse, WarehouseError
 
 PLACE = Place("raw", "things")
 WHOLE = Selection()
+#: A load like any other.
+PLAIN = (Manner(), Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE"))
 
 
 @pytest.fixture
@@ -37,12 +41,12 @@ def tables(warehouse: Warehouse) -> list[str]:
 
 def test_slices_add_up(warehouse: Warehouse, numbers: Scan) -> None:
     loads = Loads(warehouse)
-    assert loads.first_slice(PLACE, numbers, 4) == Slice(4, is_last=False)
+    assert loads.first_slice(PLACE, numbers, 4, *PLAIN) == Slice(4, is_last=False)
     first = values(warehouse)
     assert len(first) == 4
-    assert loads.next_slice(PLACE, 4, 4) == Slice(4, is_last=False)
+    assert loads.next_slice(PLACE, 4, 4, *PLAIN) == Slice(4, is_last=False)
     assert set(first) < set(values(warehouse))
-    assert loads.next_slice(PLACE, 8, 4) == Slice(2, is_last=True)
+    assert loads.next_slice(PLACE, 8, 4, *PLAIN) == Slice(2, is_last=True)
     assert values(warehouse) == list(range(10))
     assert tables(warehouse) == ["things"]
 
@@ -50,9 +54,9 @@ def test_slices_add_up(warehouse: Warehouse, numbers: Scan) -> None:
 @pytest.mark.parametrize(("size", "slices"), [(10, 1), (11, 1), (5, 2), (1, 10), (9, 2)])
 def test_the_last_slice_is_known(warehouse: Warehouse, numbers: Scan, size: int, slices: int) -> None:
     loads = Loads(warehouse)
-    done = [loads.first_slice(PLACE, numbers, size)]
+    done = [loads.first_slice(PLACE, numbers, size, *PLAIN)]
     while not done[-1].is_last:
-        done.append(loads.next_slice(PLACE, sum(one.rows for one in done), size))
+        done.append(loads.next_slice(PLACE, sum(one.rows for one in done), size, *PLAIN))
     assert (len(done), sum(one.rows for one in done), values(warehouse)) == (slices, 10, list(range(10)))
 
 
@@ -60,44 +64,44 @@ def test_a_slice_is_done_again_and_adds_nothing_twice(warehouse: Warehouse, numb
     loads = Loads(warehouse)
     # Killed after the table was changed, and before that was noted: each slice comes twice.
     for _ in range(2):
-        assert loads.first_slice(PLACE, numbers, 4) == Slice(4, is_last=False)
+        assert loads.first_slice(PLACE, numbers, 4, *PLAIN) == Slice(4, is_last=False)
         assert len(values(warehouse)) == 4
     for start, size, is_last in ((4, 4, False), (8, 2, True)):
         for _ in range(2):
-            assert loads.next_slice(PLACE, start, 4) == Slice(size, is_last)
+            assert loads.next_slice(PLACE, start, 4, *PLAIN) == Slice(size, is_last)
             assert len(set(values(warehouse))) == len(values(warehouse)) == start + size
 
 
 def test_a_table_that_somebody_changed_is_not_added_to(warehouse: Warehouse, numbers: Scan) -> None:
     loads = Loads(warehouse)
-    loads.first_slice(PLACE, numbers, 4)
+    loads.first_slice(PLACE, numbers, 4, *PLAIN)
     with warehouse.cursor() as cursor:
         cursor.execute(f"DELETE FROM {PLACE.sql} WHERE n IN (SELECT min(n) FROM {PLACE.sql})")  # noqa: S608
     with pytest.raises(WarehouseError, match="3 rows"):
-        loads.next_slice(PLACE, 4, 4)
+        loads.next_slice(PLACE, 4, 4, *PLAIN)
 
 
 def test_a_bound_that_has_gone_leaves_one_slice(warehouse: Warehouse, numbers: Scan) -> None:
     loads = Loads(warehouse)
-    loads.first_slice(PLACE, numbers, 2)
-    assert loads.next_slice(PLACE, 2, None) == Slice(8, is_last=True)
+    loads.first_slice(PLACE, numbers, 2, *PLAIN)
+    assert loads.next_slice(PLACE, 2, None, *PLAIN) == Slice(8, is_last=True)
     assert values(warehouse) == list(range(10))
 
 
 def test_a_first_slice_replaces_what_was_left(warehouse: Warehouse, numbers: Scan) -> None:
     loads = Loads(warehouse)
-    loads.first_slice(PLACE, numbers, 6)
-    numbers.path.write_text("n,text\n7,a\n8,b\n9,c\n")
-    assert loads.first_slice(PLACE, numbers, 2) == Slice(2, is_last=False)
-    assert loads.next_slice(PLACE, 2, 2) == Slice(1, is_last=True)
+    loads.first_slice(PLACE, numbers, 6, *PLAIN)
+    numbers.paths[0].write_text("n,text\n7,a\n8,b\n9,c\n")
+    assert loads.first_slice(PLACE, numbers, 2, *PLAIN) == Slice(2, is_last=False)
+    assert loads.next_slice(PLACE, 2, 2, *PLAIN) == Slice(1, is_last=True)
     assert values(warehouse) == [7, 8, 9]
 
 
 def test_a_first_slice_that_fails_leaves_the_table(warehouse: Warehouse, numbers: Scan) -> None:
     loads = Loads(warehouse)
-    loads.whole(PLACE, numbers)
+    loads.whole(PLACE, numbers, *PLAIN)
     with pytest.raises(WarehouseError):
-        loads.first_slice(PLACE, Scan("read_csv", numbers.path, {"types": {"text": "INTEGER"}}), 2)
+        loads.first_slice(PLACE, Scan("read_csv", numbers.path, {"types": {"text": "INTEGER"}}), 2, *PLAIN)
     assert values(warehouse) == list(range(10))
     assert tables(warehouse) == ["things"]
 
@@ -108,28 +112,28 @@ def test_types_come_from_the_whole_file_if_need_be(warehouse: Warehouse, tmp_pat
     file.write_text("n\n" + "1\n" * 30_000 + "x\n")
     loads, scan = Loads(warehouse), Scan("read_csv", file)
     if slices:
-        assert loads.first_slice(PLACE, scan, 10) == Slice(10, is_last=False)
-        assert loads.next_slice(PLACE, 10, None) == Slice(29_991, is_last=True)
+        assert loads.first_slice(PLACE, scan, 10, *PLAIN) == Slice(10, is_last=False)
+        assert loads.next_slice(PLACE, 10, None, *PLAIN) == Slice(29_991, is_last=True)
     else:
-        assert loads.whole(PLACE, scan) == 30_001
+        assert loads.whole(PLACE, scan, *PLAIN) == 30_001
     assert values(warehouse)[-1] == "x"
 
 
 def test_columns_are_left_out_and_hashed(warehouse: Warehouse, numbers: Scan) -> None:
     loads = Loads(warehouse)
-    loads.whole(PLACE, numbers, Selection(excluded=["N", "gone"], hashed=["Text", "never"]))
+    loads.whole(PLACE, numbers, Manner(Selection(excluded=["N", "gone"], hashed=["Text", "never"])), PLAIN[1])
     assert [column.name for column in warehouse.columns(f"FROM {PLACE.sql}")] == ["text"]
     assert set(values(warehouse, "text")) == {hashlib.sha256(f"t{n}".encode()).hexdigest() for n in range(10)}
     # A name is a name, whatever is in it.
     odd = 'a"; DROP TABLE x; --'
-    numbers.path.write_text(f'"{odd.replace(chr(34), chr(34) * 2)}",b\n1,2\n')
-    loads.whole(PLACE, numbers, Selection(hashed=[odd]))
+    numbers.paths[0].write_text(f'"{odd.replace(chr(34), chr(34) * 2)}",b\n1,2\n')
+    loads.whole(PLACE, numbers, Manner(Selection(hashed=[odd])), PLAIN[1])
     assert [column.name for column in warehouse.columns(f"FROM {PLACE.sql}")] == [odd, "b"]
 
 
 def test_dropping_takes_what_was_put_by(warehouse: Warehouse, numbers: Scan) -> None:
     loads = Loads(warehouse)
-    loads.first_slice(PLACE, numbers, 4)
+    loads.first_slice(PLACE, numbers, 4, *PLAIN)
     loads.drop(PLACE)
     assert tables(warehouse) == []
     loads.drop(PLACE)
@@ -139,7 +143,7 @@ def test_a_stored_result_keeps_its_types(warehouse: Warehouse, numbers: Scan, tm
     query = "SELECT sum(n) AS n, list(text) AS texts, INTERVAL 1 DAY AS day, NULL::UUID AS id FROM numbers"
     file = tmp_path / "it's.duckdb"
     sandbox.store(warehouse, query, {"numbers": SandboxTable(numbers, WHOLE)}, file)
-    assert Loads(warehouse).whole(PLACE, Stored(file)) == 1
+    assert Loads(warehouse).whole(PLACE, Stored(file), *PLAIN) == 1
     types = [column.type for column in warehouse.columns(f"FROM {PLACE.sql}")]
     assert types == ["HUGEINT", "VARCHAR[]", "INTERVAL", "UUID"]
     assert values(warehouse) == [45]
@@ -150,7 +154,7 @@ def test_a_stored_result_keeps_its_types(warehouse: Warehouse, numbers: Scan, tm
 def test_a_sandbox_has_what_it_is_given_and_nothing_else(warehouse: Warehouse, numbers: Scan, tmp_path: Path) -> None:
     (tmp_path / "secret.csv").write_text("a\n1\n")
     tables = {"Numbers": SandboxTable(numbers, Selection(excluded=["text"]))}
-    assert sandbox.columns(warehouse, "SELECT * FROM nUMBERS", tables) == ["n"]
+    assert sandbox.columns(warehouse, "SELECT * FROM nUMBERS", tables) == [("n", "BIGINT")]
     for query in (
         f"FROM '{tmp_path}/secret.csv'",
         f"FROM read_text('{tmp_path}/*')",
@@ -165,7 +169,7 @@ def test_a_sandbox_has_what_it_is_given_and_nothing_else(warehouse: Warehouse, n
 
 
 def test_a_query_does_not_write_what_it_may_read(warehouse: Warehouse, numbers: Scan, tmp_path: Path) -> None:
-    before = numbers.path.read_text()
+    before = numbers.paths[0].read_text()
     tables = {"numbers": SandboxTable(numbers, WHOLE)}
     for query in (
         "WITH c AS (COPY (SELECT 1 AS n) TO '{}' (USE_TMP_FILE false)) FROM c",
@@ -181,7 +185,7 @@ def test_a_query_does_not_write_what_it_may_read(warehouse: Warehouse, numbers: 
             sandbox.columns(warehouse, said, tables)
         with pytest.raises(WarehouseError):
             sandbox.store(warehouse, said, tables, tmp_path / "never.duckdb")
-        assert numbers.path.read_text() == before
+        assert numbers.paths[0].read_text() == before
         assert not (tmp_path / "never.duckdb").exists()
 
 
@@ -190,7 +194,7 @@ def test_a_sandbox_can_be_interrupted(warehouse: Warehouse) -> None:
     with pytest.raises(WarehouseError, match="stopping"):
         sandbox.columns(warehouse, "SELECT 1 AS a", {})
     warehouse.resume()
-    assert sandbox.columns(warehouse, "SELECT 1 AS a", {}) == ["a"]
+    assert sandbox.columns(warehouse, "SELECT 1 AS a", {}) == [("a", "INTEGER")]
 
 
 def test_the_tables_that_a_query_names() -> None:

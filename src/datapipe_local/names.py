@@ -7,6 +7,8 @@ import unicodedata
 
 #: As long as a name may be (:func:`datapipe_local.service.checks.check_name`).
 LONGEST_NAME = 63
+#: What can't be a name: where a table ``sales.csv`` is gone, DuckDB takes that for the name of a file.
+FILE_ENDINGS = frozenset("arrow arrows avro csv feather gz json jsonl ndjson parquet shp tsv xlsx zst".split())
 _ELSE = re.compile(r"[^a-z0-9]+")
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -21,7 +23,7 @@ def snake_case(text: str) -> str:
     name = _ELSE.sub("_", _WORD_BEGINS.sub("_", plain).lower()).strip("_")
     if name[:1].isdigit():
         name = f"n_{name}"
-    return name[:LONGEST_NAME].rstrip("_")
+    return f"{name}_data" if name in FILE_ENDINGS else name[:LONGEST_NAME].rstrip("_")
 
 
 def numbered(name: str, number: int) -> str:

@@ -7,6 +7,7 @@ import re
 from typing import Any, TypeVar
 
 from datapipe_local.errors import BadRequestError
+from datapipe_local.names import FILE_ENDINGS
 
 T = TypeVar("T")
 
@@ -39,6 +40,10 @@ def check_name(field: str, value: str) -> str:
         raise BadRequestError(
             f"{field}: {value[:100]!r} is no name: use letters, digits and underscores, first a letter or one"
             " underscore."
+        )
+    if value.lower() in FILE_ENDINGS:
+        raise BadRequestError(
+            f"{field}: {value!r} is how the names of files end, for which DuckDB would take it: choose another name."
         )
     return value
 

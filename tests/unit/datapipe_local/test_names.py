@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datapipe_local.errors import BadRequestError
 from datapipe_local.locks import Locks
 from datapipe_local.names import LONGEST_NAME, numbered, snake_case
 from datapipe_local.service.checks import check_name
@@ -25,6 +26,7 @@ from datapipe_local.service.checks import check_name
         ("\u65e5\u672c", ""),
         ("", ""),
         ("a" * 100, "a" * LONGEST_NAME),
+        ("CSV", "csv_data"),
     ],
 )
 def test_a_name_follows_from_a_text(text: str, name: str) -> None:
@@ -39,6 +41,13 @@ def test_whatever_the_text_the_name_is_one(text: str, number: int) -> None:
         check_name("name", numbered(name, number))
         assert snake_case(name) == name
         assert numbered(name, number).endswith(f"_{number}")
+
+
+@pytest.mark.parametrize("name", ["csv", "Parquet", "gz"])
+def test_the_end_of_a_files_name_is_none(name: str) -> None:
+    # Where the table reports.csv was deleted, a view of it would read the file reports.csv.
+    with pytest.raises(BadRequestError, match=f"name: '{name}' is how the names of files end"):
+        check_name("name", name)
 
 
 def test_locks_are_told_apart_and_forgotten() -> None:

@@ -215,9 +215,10 @@ class Soak:
                     time.sleep(self._rng.uniform(0, 0.4))
                     going = self._going(service)
                     service.kill()
-                    self._under_way.add(len(partner.received))
                     self._check_tables(service)
                     self._sources.advance(self._rng)
+                    # By now the destination has read all that the killed process had sent.
+                    self._under_way.add(len(partner.received))
                     service.start()
                     self._interrupted += self._have_ended(service, going)
             finally:
@@ -345,7 +346,10 @@ class Soak:
         twice = 0
         for record in records:
             if record in before:
-                assert record in lost, f"{record} was sent twice, and was not under way at a kill"
+                places = [place for place, sent in enumerate(records) if sent == record]
+                assert record in lost, (
+                    f"{record} was sent twice, {places}, but {sorted(self._under_way)} were under way"
+                )
                 twice += 1
             before.add(record)
         assert twice <= len(self._under_way)

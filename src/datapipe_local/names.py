@@ -8,7 +8,24 @@ import unicodedata
 #: As long as a name may be (:func:`datapipe_local.service.checks.check_name`).
 LONGEST_NAME = 63
 #: What can't be a name: where a table ``sales.csv`` is gone, DuckDB takes that for the name of a file.
-FILE_ENDINGS = frozenset("arrow arrows avro csv feather gz json jsonl ndjson parquet shp tsv xlsx zst".split())
+FILE_ENDINGS = frozenset(
+    [
+        "arrow",
+        "arrows",
+        "avro",
+        "csv",
+        "feather",
+        "gz",
+        "json",
+        "jsonl",
+        "ndjson",
+        "parquet",
+        "shp",
+        "tsv",
+        "xlsx",
+        "zst",
+    ]
+)
 _ELSE = re.compile(r"[^a-z0-9]+")
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 

@@ -212,7 +212,9 @@ def test_half_a_character_is_no_text(api: Api) -> None:
         api.refused("POST", "/transforms/one/publish", 400, content=content, headers=headers)
 
 
-@pytest.mark.parametrize("path", ["/web", "/nowhere", "/elt_syncs/", "/elt_syncs/shop/", "/elt_syncs/shop/x", "/%2e%2e"])
+@pytest.mark.parametrize(
+    "path", ["/web", "/nowhere", "/elt_syncs/", "/elt_syncs/shop/", "/elt_syncs/shop/x", "/%2e%2e"]
+)
 def test_paths_that_are_none(api: Api, path: str) -> None:
     api.refused("GET", path, 404)
 

@@ -155,7 +155,10 @@ def changed(old: str, new: str) -> str:
     [
         (changed("label: Data", "lable: Data"), r"line 3: connections\[0\]\.(label|lable): "),
         (changed("{path: ./data}", "{folder: ./data}"), r"line 3: connections\[0\]\.settings\.(path|folder): "),
-        (changed("integration_id: files", "integration_id: ftp"), r"line 3: .*'ftp' is none of files, http, jsonl"),
+        (
+            changed("integration_id: files", "integration_id: ftp"),
+            r"line 3: .*'ftp' is none of csv, files, generated, http,",
+        ),
         (changed("${EXPORTS}", "${NOT_SET_ANYWHERE}"), r"line 4: .*path: .*NOT_SET_ANYWHERE is not set"),
         (changed('"0 2 * * *"', '"0 25 * * *"'), r"line 6: orchestrations\[0\]\.cron_schedule: '0 25"),
         (changed('"0 3 * * *"', '"@daily"'), r"line 11: elt_syncs\[0\]\.sync_interval: '@daily'"),
@@ -163,7 +166,7 @@ def changed(old: str, new: str) -> str:
             changed("connection_id: data", "connection_id: nope"),
             r"line 9: elt_syncs\[0\]\.connection_id: There is no connection",
         ),
-        (changed("workflow_id: nightly", "workflow_id: weekly"), r"line 8: .*no orchestration with the id 'weekly'"),
+        (changed("workflow_id: nightly", "workflow_id: weekly"), r"line 12: .*no orchestration with the id 'weekly'"),
         (changed("schema_name: shop", "schema_name: my-shop"), r"line 10: .*destination_schema_name: 'my-shop'"),
         (changed("nullstr: NA", "nullst: NA"), r"line 14: elt_syncs\[0\]\.source_streams\[0\].*nullst"),
         (changed("file: orders.csv", "file: orders.xlsx"), r"line 14: .*source_streams\[0\].*format"),

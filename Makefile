@@ -44,7 +44,9 @@ up: $(READY)
 	@exec $(BIN)/python -m tests.system.demo --keep
 
 test: $(READY)
-	$(BIN)/python -m pytest tests/unit tests/contract tests/system
+	$(BIN)/python -m pytest tests/unit tests/contract -n auto --maxprocesses 4 --dist loadfile
+	@# With Airflow's processes beside them, these have the machine for themselves.
+	$(BIN)/python -m pytest tests/system
 
 chaos: $(READY)
 	@exec $(BIN)/python -m tests.system.chaos

@@ -123,6 +123,13 @@ async def test_a_reverse_etl_run(service: LocalService) -> None:
 
 async def test_a_materialization(service: LocalService) -> None:
     trigger = TransformMaterializationEventTrigger("numbers", outcomes=ANY, **CONNECTION)
+    # What the seed has published is still being built.
+    with httpx.Client(base_url=service.base_url, headers=service.headers, trust_env=False) as client:
+        wait_for(
+            "the seed's table is built",
+            lambda: client.get("/transforms/numbers").json()["materialization_status"] != "running",
+            limit=30,
+        )
     async with watched(trigger, service, "/transforms/*") as event:
         ask(service, "/transforms/numbers/publish")
         payload = await event()

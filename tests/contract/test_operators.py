@@ -29,9 +29,14 @@ MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "d
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the service's files are."""
+    return tmp_path_factory.mktemp("source")
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[LocalService]:
     """Return a service with one of everything."""
-    folder = tmp_path_factory.mktemp("source")
     for name in ("a", "b", "slow"):
         (folder / f"{name}.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
     seed: dict[str, Any] = {
@@ -446,6 +451,7 @@ def test_an_event_of_a_broken_trigger_is_lost_contact_or_skipped() -> None:
         sensor.execute_complete({}, event)
 
 
-def test_records_reach_the_destination(service: LocalService, tmp_path_factory: pytest.TempPathFactory) -> None:
-    (written,) = Path(tmp_path_factory.getbasetemp()).rglob("ids.jsonl")
+@pytest.mark.usefixtures("service")
+def test_records_reach_the_destination(folder: Path) -> None:
+    written = folder / "out" / "ids.jsonl"
     assert [json.loads(line)["id"] for line in written.read_text().splitlines()] == [1]

@@ -70,6 +70,7 @@ class Polls:
         while time.monotonic() < deadline:
             if all(self._state(held) != state for held, state in zip(let_go, before, strict=True)):
                 return
+            # In the thread of the request, which is not answered before.
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def let_all_go(self) -> None:

@@ -18,6 +18,7 @@ PROVIDER = "airflow_provider_datapipe"
 ROOMS = {
     f"{PROVIDER}.api": ([f"{PROVIDER}.api"], False),
     f"{PROVIDER}.runs": ([f"{PROVIDER}.api", f"{PROVIDER}.runs"], False),
+    f"{PROVIDER}.changes": ([f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.changes"], False),
     f"{PROVIDER}.hooks": ([f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.hooks"], True),
     "datapipe_local": ([f"{PROVIDER}.api.models", "datapipe_local"], False),
 }

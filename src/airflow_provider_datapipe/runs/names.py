@@ -20,7 +20,15 @@ _LISTED = 5
 
 
 class NameLookupError(DatapipeError):
-    """No resource has the name, or several have."""
+    """A name does not lead to one resource."""
+
+
+class UnknownNameError(NameLookupError):
+    """No resource has the name."""
+
+
+class AmbiguousNameError(NameLookupError):
+    """Several resources have the name."""
 
 
 def near_matches(wanted: str, known: Iterable[str]) -> list[str]:
@@ -35,13 +43,15 @@ def _one(what: str, wanted: str, found: Sequence[T], known: Sequence[T], describ
         return found[0]
     if found:
         listed = ", ".join(sorted(describe(item) for item in found)[:_LISTED])
-        raise NameLookupError(f"{wanted!r} is the name of more than one {what}: {listed}. Say which, or give the id.")
+        raise AmbiguousNameError(
+            f"{wanted!r} is the name of more than one {what}: {listed}. Say which, or give the id."
+        )
     names = sorted({describe(item) for item in known})
     if near := near_matches(wanted, names):
         hint = f"Near to it: {', '.join(near)}."
     else:
         hint = f"There is {', '.join(names[:_LISTED])}." if names else "There are none at all."
-    raise NameLookupError(f"There is no {what} named {wanted!r}. {hint}")
+    raise UnknownNameError(f"There is no {what} named {wanted!r}. {hint}")
 
 
 def find_stream(sync_id: str, name: str) -> Steps[EltStream]:

@@ -1,0 +1,70 @@
+"""Changes of orchestrations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow_provider_datapipe.api.endpoints import orchestrations
+from airflow_provider_datapipe.changes.change import (
+    Change,
+    IfExists,
+    IfMissing,
+    change,
+    check_if_exists,
+    created_once,
+    deletion,
+    existing,
+    if_named,
+)
+from airflow_provider_datapipe.runs.names import find_orchestration
+from airflow_provider_datapipe.runs.steps import Steps, ask
+from airflow_provider_datapipe.runs.targets import orchestration_target, required
+
+KIND = "orchestration"
+
+
+def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> Steps[Change]:
+    """
+    Create an orchestration, which is known by its name.
+
+    :raises ResourceExistsError: there is one already, and ``if_exists`` is ``fail``.
+    :raises AmbiguousNameError: several have the name.
+    """
+    check_if_exists(if_exists)
+    wanted, cron = required("name", name), required("cron_schedule", cron_schedule)
+    found, is_new = yield from created_once(
+        lambda: if_named(find_orchestration(wanted)), orchestrations.create(name=wanted, cron_schedule=cron)
+    )
+    if is_new:
+        return change(KIND, found.id, action="created", name=found.name, after=found)
+    existing(found, f"an orchestration named {wanted!r}", if_exists)
+    if if_exists == "keep":
+        return change(KIND, found.id, action="created", changed=False, name=found.name, after=found)
+    return (yield from update(found.id, None, new_name=None, cron_schedule=cron))
+
+
+def update(
+    orchestration_id: str | None, orchestration_name: str | None, *, new_name: str | None, cron_schedule: str | None
+) -> Steps[Change]:
+    """Change an orchestration; what is None stays. The service does not tell whether its schedule was another one."""
+    target = yield from orchestration_target(orchestration_id, orchestration_name)
+    asked: dict[str, Any] = {"name": new_name, "cron_schedule": cron_schedule}
+    given = {field: required(field, value) for field, value in asked.items() if value is not None}
+    after = yield from ask(orchestrations.update(target.resource_id, **given))
+    return change(KIND, after.id, action="updated", name=after.name, after=after)
+
+
+def delete(
+    orchestration_id: str | None, orchestration_name: str | None, cron_schedule: str | None, if_missing: IfMissing
+) -> Steps[Change]:
+    """Delete an orchestration; what was attached to it goes on by the schedule that is given."""
+    cron = required("cron_schedule", cron_schedule)
+    return (
+        yield from deletion(
+            KIND,
+            orchestration_target(orchestration_id, orchestration_name),
+            orchestrations.get,
+            lambda resource_id: orchestrations.delete(resource_id, cron_schedule=cron),
+            if_missing,
+        )
+    )

@@ -1,0 +1,93 @@
+"""What templates render to is text; here it becomes what was meant, or an error that names the field."""
+
+from __future__ import annotations
+
+import ast
+import json
+from typing import Any
+
+
+def _read(value: Any) -> Any:
+    """Read JSON, or what Python prints; text that is neither stays as it is."""
+    if not isinstance(value, str):
+        return value
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+    return value
+
+
+def flag(field: str, value: Any) -> bool:
+    """
+    Read a truth value: True, False, or the text of either.
+
+    :raises ValueError: it is something else.
+    """
+    read = _read(value.strip().lower() if isinstance(value, str) else value)
+    if isinstance(value, str) and value.strip() in ("True", "False"):
+        read = value.strip() == "True"
+    if isinstance(read, bool):
+        return read
+    raise ValueError(f"{field} must be True or False, not {value!r}")
+
+
+def number(field: str, value: Any, *, least: int) -> int:
+    """
+    Read a whole number, or the text of one.
+
+    :raises ValueError: it is something else, or too small.
+    """
+    read = _read(value)
+    if isinstance(read, bool) or not isinstance(read, int) or read < least:
+        raise ValueError(f"{field} must be a whole number of {least} or more, not {value!r}")
+    return read
+
+
+def mapping(field: str, value: Any) -> dict[str, Any]:
+    """
+    Read a mapping, or the text of one (JSON, or as Python prints it).
+
+    :raises ValueError: it is something else. The value is not shown: it may hold secrets.
+    """
+    read = _read(value)
+    if isinstance(read, dict) and all(isinstance(key, str) for key in read):
+        return read
+    raise ValueError(f"{field} must be a mapping, or the JSON of one, not {type(read).__name__}")
+
+
+def texts(field: str, value: Any) -> list[str]:
+    """
+    Read a list of texts, or the text of one (JSON, or as Python prints it).
+
+    :raises ValueError: it is something else.
+    """
+    read = _read(value)
+    if isinstance(read, list | tuple) and all(isinstance(each, str) for each in read):
+        return list(read)
+    raise ValueError(f"{field} must be a list of texts, not {value!r}")
+
+
+def mappings(field: str, value: Any) -> list[dict[str, Any]]:
+    """
+    Read a list of mappings, or the text of one (JSON, or as Python prints it).
+
+    :raises ValueError: it is something else. The value is not shown: it may hold secrets.
+    """
+    read = _read(value)
+    if not isinstance(read, list | tuple):
+        raise ValueError(f"{field} must be a list of mappings, or the JSON of one, not {type(read).__name__}")  # noqa: TRY004 - a rule, as all
+    return [mapping(f"{field}[{place}]", each) for place, each in enumerate(read)]
+
+
+def choice(field: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """
+    Read one of several words.
+
+    :raises ValueError: it is none of them.
+    """
+    if value in allowed:
+        return str(value)
+    *most, last = (repr(each) for each in allowed)
+    raise ValueError(f"{field} must be {', '.join(most)} or {last}, not {value!r}")

@@ -1,0 +1,72 @@
+"""What all operators that change something share. Nothing heavy is imported here: DAG files import this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.changes.change import Change
+    from airflow_provider_datapipe.runs.steps import Steps
+
+
+class DatapipeChangeOperator(BaseOperator):
+    """
+    Brings something about on the service, at once, and returns what became of it.
+
+    What is so already is success, so a task can be retried and cleared.
+
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
+    """
+
+    template_fields: Sequence[str] = ("datapipe_conn_id",)
+    ui_color = "#e6e2f3"
+
+    #: Names of the endpoints that it may change something with.
+    endpoints: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *, datapipe_conn_id: str = "datapipe_default", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.datapipe_conn_id = datapipe_conn_id
+
+    def execute(self, context: Context) -> Any:
+        """
+        Bring it about.
+
+        :raises DatapipeError: the service refused, or could not be reached.
+        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        """
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+
+        hook = DatapipeHook(self.datapipe_conn_id)
+        try:
+            result = hook.run(self._change())
+        finally:
+            hook.close()
+        self._log_result(result)
+        error = self._error(result)
+        if error is not None:
+            # What became of the other items is of use downstream, also where one failed.
+            if self.do_xcom_push and "ti" in context:
+                context["ti"].xcom_push(key="return_value", value=result)
+            raise error
+        return result
+
+    def _change(self) -> Steps[Any]:
+        """Say what is to be done; most give a :class:`~airflow_provider_datapipe.changes.change.Change`."""
+        raise NotImplementedError
+
+    def _error(self, result: Any) -> Exception | None:
+        """Give the error that the task ends with, if any, although its requests were answered."""
+        return None
+
+    def _log_result(self, result: Change) -> None:
+        what = " ".join(filter(None, (result["resource"].replace("_", " "), result["name"], result["id"])))
+        if result["changed"]:
+            self.log.info("%s: %s.", what, result["action"])
+        else:
+            self.log.info("%s: nothing had to be done.", what)

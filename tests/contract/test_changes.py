@@ -1,0 +1,98 @@
+"""Every operator that changes something, against the real service: what it does, once and again."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.sdk.bases.operator import BaseOperator
+
+from airflow_provider_datapipe.api.endpoints import ENDPOINTS
+from tests.support.local_service import LocalService
+from tests.support.operator_examples import EXAMPLES, Example, seed
+from tests.support.tasks import Memory, run
+
+ALL = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service with what the examples need."""
+    with LocalService(seed(tmp_path_factory.mktemp("examples")), control=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin with the seed alone, and make the connection that the tasks use."""
+    service.reset()
+    extra = {"poll_interval": 0.2, "retry_budget": 0}
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+
+
+def changing() -> dict[str, tuple[str, re.Pattern[str]]]:
+    """Give the endpoints that change something: method, and what their paths look like."""
+    found = {}
+    for name, endpoint in ENDPOINTS.items():
+        if endpoint.method == "GET" or name == "reverse_etl_syncs.settings_schema":
+            continue
+        found[name] = (endpoint.method, re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(endpoint.path))))
+    return found
+
+
+def called(service: LocalService) -> set[str]:
+    """Give the names of the changing endpoints that were called."""
+    requests = [(each["method"], each["path"]) for each in service.journal_requests()]
+    fixed_first = sorted(changing().items(), key=lambda item: ENDPOINTS[item[0]].path.count("{"))
+    names = set()
+    for method, path in requests:
+        for name, (wanted, pattern) in fixed_first:
+            if method == wanted and pattern.fullmatch(path):
+                names.add(name)
+                break
+    return names
+
+
+def task_of(example: Example) -> Any:
+    task: BaseOperator = example.operator(task_id=example.name, **example.arguments)
+    return task
+
+
+def fits(result: Any, expected: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(result)) == result
+    assert {key: result[key] for key in expected} == expected
+
+
+@ALL
+def test_an_operator_does_what_it_says_and_can_do_it_again(example: Example, service: LocalService) -> None:
+    fits(run(task_of(example)), example.expected)
+    assert called(service) <= set(example.operator.endpoints)
+    if example.again is not None:
+        fits(run(task_of(example)), example.again)
+        assert called(service) <= set(example.operator.endpoints)
+
+
+def test_every_endpoint_that_changes_something_is_called_by_an_operator(service: LocalService) -> None:
+    seen: set[str] = set()
+    by_operator: dict[type[Any], set[str]] = {}
+    for example in EXAMPLES:
+        service.reset()
+        for _ in range(1 if example.again is None else 2):
+            run(task_of(example), Memory())
+        by_operator.setdefault(example.operator, set()).update(called(service))
+        seen |= called(service)
+    assert seen == set(changing())
+    # What an operator says that it calls, it calls.
+    assert by_operator == {operator: set(operator.endpoints) for operator in by_operator}
+
+
+@ALL
+def test_every_argument_is_a_template_field(example: Example) -> None:
+    parameters = inspect.signature(vars(example.operator)["__init__"]).parameters.values()
+    own = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    assert own <= set(example.operator.template_fields)

@@ -1,0 +1,34 @@
+"""Uses of every operator that changes something, and the seed of a service that they run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.support.operator_examples import orchestrations
+from tests.support.operator_examples.example import Example
+
+__all__ = ["EXAMPLES", "Example", "seed"]
+
+_AREAS = (orchestrations,)
+
+EXAMPLES: list[Example] = [example for area in _AREAS for example in area.EXAMPLES]
+
+
+def seed(folder: Path) -> dict[str, Any]:
+    """
+    Give the seed of all examples.
+
+    :param folder: an empty folder, for files to read and to write; ``{folder}`` stands for it in the areas' seeds.
+    """
+    (folder / "rows.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
+    merged: dict[str, Any] = {
+        "connections": [
+            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
+            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+        ]
+    }
+    for area in _AREAS:
+        for section, items in area.SEED.items():
+            merged.setdefault(section, []).extend(items)
+    return merged

@@ -47,6 +47,12 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
         "description": "Allow an address without TLS on another machine. The API key is then readable on the way.",
         "schema": {"type": ["boolean", "null"], "default": False},
     },
+    "link": {
+        "label": "Link template",
+        "description": "Address of a resource's page on the service, for the link of a task. {resource} stands for the "
+        "collection, such as elt_syncs, and {id} for the id. Empty: no links.",
+        "schema": {"type": ["string", "null"]},
+    },
 }
 
 
@@ -100,5 +106,6 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
+        "extra-links": ["airflow_provider_datapipe.links.DatapipeLink"],
         "integrations": [{"integration-name": "Datapipe", "tags": ["service"]}],
     }

@@ -42,6 +42,14 @@ class ConnectionExtra(BaseModel):
     proxy: str | None = Field(default=None, repr=False)
     ca_bundle: str | None = None
     allow_plain_http: bool = False
+    link: str | None = None
+
+    @field_validator("link")
+    @classmethod
+    def _is_template(cls, value: str | None) -> str | None:
+        if value is not None and not (value.startswith(("https://", "http://")) and "{id}" in value):
+            raise ValueError("must be an http or https address that has {id} in it, and may have {resource}")
+        return value
 
     @field_validator("*", mode="before")
     @classmethod

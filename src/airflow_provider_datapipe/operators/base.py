@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator, conf
 
+from airflow_provider_datapipe.links import DatapipeLink, address_of, show_link
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -65,6 +67,7 @@ class DatapipeRunOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("datapipe_conn_id",)
+    operator_extra_links = (DatapipeLink(),)
     ui_color = "#d7efe9"
 
     #: Name of the kind of run.
@@ -141,6 +144,11 @@ class DatapipeRunOperator(BaseOperator):
         """Say what is to be run."""
         raise NotImplementedError
 
+    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+        """Say what the task's link leads to: kind and id."""
+        known = [*batch.waiting, *(end.reference for end in batch.ended)]
+        return self.kind, known[0].resource_id if known else None
+
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
         """Give the result, and the error that the task ends with, if any."""
         raise NotImplementedError
@@ -213,6 +221,7 @@ class DatapipeRunOperator(BaseOperator):
             known = len(batch.waiting)
             hook.run(start_queued(batch, records, start_policy, alone=self._alone))
             self._log_started(batch, known)
+            show_link(self, context, address_of(hook.extra.link, *self._works_on(batch)))
             if self.deferrable and not batch.is_over:
                 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_datapipe.links import DatapipeLink, address_of, show_link
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -24,6 +26,7 @@ class DatapipeChangeOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("datapipe_conn_id",)
+    operator_extra_links = (DatapipeLink(),)
     ui_color = "#e6e2f3"
 
     #: Names of the endpoints that it may change something with.
@@ -45,6 +48,8 @@ class DatapipeChangeOperator(BaseOperator):
         hook = DatapipeHook(self.datapipe_conn_id)
         try:
             result = hook.run(self._change())
+            if isinstance(result, dict) and "resource" in result:
+                show_link(self, context, address_of(hook.extra.link, result["resource"], result["id"]))
         finally:
             hook.close()
         self._log_result(result)

@@ -109,6 +109,9 @@ class EltSyncRunOperator(DatapipeRunOperator):
     def _alone(self) -> bool:
         return False
 
+    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+        return "elt_sync", self.sync_id
+
     def _begin(self) -> Steps[Batch]:
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.sync import targets_of_sync

@@ -127,6 +127,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
         "proxy": "http://127.0.0.1:9",
         "ca_bundle": certifi.where(),
         "allow_plain_http": "true",
+        "link": "https://app.example.com/{resource}/{id}",
     }
     assert set(given) == set(CONNECTION_FIELDS)
     hook = connect("http://api.example.com", extra=given)
@@ -139,6 +140,15 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
     assert settings.proxy == "http://127.0.0.1:9"
     assert settings.ca_bundle == certifi.where()
     assert settings.allow_plain_http
+    assert hook.extra.link == "https://app.example.com/{resource}/{id}"
+
+
+@pytest.mark.parametrize("template", ["javascript:alert({id})", "https://app.example.com/", "app.example.com/{id}"])
+def test_a_template_for_links_leads_to_a_page_of_its_own(connect: Connect, template: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"extra field link: .*must be an http or https address that has \{id\}"
+    ):
+        connect("https://api.example.com", extra={"link": template}).get_conn()
 
 
 def test_a_field_that_was_emptied_in_the_form_has_its_default(connect: Connect) -> None:

@@ -1,0 +1,67 @@
+"""The link from a task to what it works on, on the pages of the service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow.providers.common.compat.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator, Context
+    from airflow.sdk.types import TaskInstanceKey
+
+#: What the interface calls the collection of each kind of thing.
+_COLLECTIONS = {
+    "connection": "connections",
+    "elt_stream": "elt_streams",
+    "elt_sync": "elt_syncs",
+    "orchestration": "orchestrations",
+    "reverse_etl": "reverse_etl_syncs",
+    "reverse_etl_sync": "reverse_etl_syncs",
+    "transform": "transforms",
+}
+#: Where a task keeps the address: Airflow asks for it in the process in which the task ran.
+_ADDRESS = "_datapipe_link"
+
+
+class DatapipeLink(BaseOperatorLink):
+    """Leads to what a task works on; there once the task knows what that is, and stays."""
+
+    name = "Data pipeline service"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """
+        Give the address; empty where there is none.
+
+        :param operator: the task, as it was run.
+        :param ti_key: the task instance.
+        """
+        return getattr(operator, _ADDRESS, "")
+
+
+def address_of(template: str | None, kind: str, resource_id: str | None) -> str:
+    """
+    Fill the connection's template.
+
+    :param template: an address with ``{resource}`` and ``{id}``.
+    :param kind: what kind of thing it is.
+    :param resource_id: its id.
+    :returns: the address; empty without a template, or for what has no page.
+    """
+    if not template or not resource_id or kind not in _COLLECTIONS:
+        return ""
+    return template.replace("{resource}", _COLLECTIONS[kind]).replace("{id}", quote(resource_id, safe=""))
+
+
+def show_link(task: Any, context: Context, address: str) -> None:
+    """
+    Have a task show an address, at once: the task may wait for hours.
+
+    :param task: the task, as it is run.
+    :param context: Airflow's context.
+    :param address: from :func:`address_of`.
+    """
+    setattr(task, _ADDRESS, address)
+    if address and "ti" in context:
+        context["ti"].xcom_push(key=DatapipeLink().xcom_key, value=address)

@@ -1,0 +1,83 @@
+"""The link of a task: there as soon as the task knows what it works on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from unittest.mock import ANY
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_provider_datapipe.links import DatapipeLink, address_of
+from airflow_provider_datapipe.operators.elt import EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationCreateOperator, OrchestrationRunOperator
+from tests.support.local_service import LocalService
+from tests.support.tasks import Memory, context_of
+
+TEMPLATE = "https://app.example.com/{resource}/{id}?from=airflow"
+KEY = DatapipeLink().xcom_key
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[LocalService]:
+    """Return a service with an orchestration that takes a while."""
+    seed = {
+        "runs": {"minimum_duration": 5},
+        "orchestrations": [{"id": "nightly.1", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+    }
+    with LocalService(seed) as running:
+        yield running
+
+
+@pytest.fixture
+def memory(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Memory:
+    """Return the memory of a task whose connection has a template."""
+    connection = {
+        "conn_type": "datapipe",
+        "host": service.base_url,
+        "password": service.api_key,
+        "extra": {"link": TEMPLATE},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+    return Memory()
+
+
+def test_a_run_shows_its_link_before_it_waits(memory: Memory) -> None:
+    task = OrchestrationRunOperator(task_id="t", orchestration_name="Nightly", deferrable=True)
+    with pytest.raises(TaskDeferred):
+        task.execute(context_of(memory))
+    expected = "https://app.example.com/orchestrations/nightly.1?from=airflow"
+    assert memory.pushed == {KEY: expected}
+    # What Airflow asks for when the process of the task ends, and stores in place of what was there.
+    assert DatapipeLink().get_link(task, ti_key=ANY) == expected
+
+
+def test_a_change_shows_its_link(memory: Memory) -> None:
+    task = OrchestrationCreateOperator(task_id="t", name="Hourly", cron_schedule="0 * * * *")
+    result = task.execute(context_of(memory))
+    assert memory.pushed == {KEY: f"https://app.example.com/orchestrations/{result['id']}?from=airflow"}
+
+
+def test_a_task_that_never_knew_has_no_link() -> None:
+    task = EltSyncRunOperator(task_id="t", sync_id="s")
+    assert DatapipeLink().get_link(task, ti_key=ANY) == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "kind", "resource_id", "expected"),
+    [
+        (TEMPLATE, "elt_stream", "a b", "https://app.example.com/elt_streams/a%20b?from=airflow"),
+        (
+            TEMPLATE,
+            "reverse_etl",
+            "{resource}",
+            "https://app.example.com/reverse_etl_syncs/%7Bresource%7D?from=airflow",
+        ),
+        (TEMPLATE, "query_preview", "1", ""),
+        (TEMPLATE, "transform", None, ""),
+        (None, "transform", "1", ""),
+    ],
+)
+def test_filling_a_template(template: str | None, kind: str, resource_id: str | None, expected: str) -> None:
+    assert address_of(template, kind, resource_id) == expected

@@ -85,7 +85,8 @@ def test_what_dag_files_import_loads_nothing_heavy() -> None:
     heavy = {"httpx", "duckdb", f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.hooks"}
     assert heavy.isdisjoint(loaded)
     beyond_airflow = [name for name in loaded if not name.startswith(("airflow.", "pydantic."))]
-    assert len(beyond_airflow) <= 15, beyond_airflow
+    # Every room of operators, sensors and triggers; a DAG file imports one or two of them.
+    assert len(beyond_airflow) <= 21, beyond_airflow
 
 
 @pytest.mark.parametrize("room", ABOVE)

@@ -14,6 +14,7 @@ import pytest
 from airflow.sdk import DAG, BaseOperator
 
 from airflow_provider_datapipe.get_provider_info import get_provider_info
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
@@ -24,6 +25,7 @@ from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_event
+from tests.support.operator_examples import EXAMPLES
 
 
 def classes() -> Iterator[type[BaseOperator]]:
@@ -51,7 +53,7 @@ def own_parameters(found: type[BaseOperator]) -> dict[str, inspect.Parameter]:
     return own
 
 
-#: The id that each class needs at the least.
+#: The id that each class needs at the least that starts runs or waits; the others are made as in the examples.
 ID = {
     "EltStreamRunOperator": "stream_id",
     "EltSyncRunOperator": "sync_id",
@@ -73,14 +75,19 @@ ID = {
 }
 
 
+USED = {example.operator: example for example in reversed(EXAMPLES) if example.operator.__name__ not in ID}
+
+
 def make(found: type[BaseOperator], **arguments: Any) -> Any:
+    if found in USED:
+        return found(task_id="t", **(USED[found].arguments | arguments))
     name = ID[found.__name__]
     needed = {"max_age": 60} if "max_age" in own_parameters(found) else {}
     return found(task_id="t", **({name: f"{{{{ params.{name} }}}}"} | needed | arguments))
 
 
 def test_there_are_classes_to_test() -> None:
-    assert {found.__name__ for found in CONCRETE} == set(ID)
+    assert {found.__name__ for found in CONCRETE} == set(ID) | {found.__name__ for found in USED}
 
 
 @pytest.mark.parametrize("found", CONCRETE)
@@ -90,7 +97,7 @@ def test_template_fields_are_attributes_and_every_id_is_one(found: type[BaseOper
     for name in found.template_fields:
         assert hasattr(task, name)
     ids = {name for name in own_parameters(found) if name.endswith("_id")}
-    assert ids
+    assert ids or found in USED
     assert ids <= set(found.template_fields)
 
 
@@ -114,7 +121,7 @@ def test_dags_with_it_can_be_stored_and_read_back(found: type[BaseOperator]) -> 
     from airflow.serialization.serialized_objects import DagSerialization
 
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
-        make(found, deferrable=True)
+        make(found, **({"deferrable": True} if "deferrable" in own_parameters(found) else {}))
     stored = DagSerialization.to_dict(dag)
     DagSerialization.validate_schema(stored)
     assert DagSerialization.from_dict(json.loads(json.dumps(stored))).task_ids == ["t"]
@@ -123,8 +130,15 @@ def test_dags_with_it_can_be_stored_and_read_back(found: type[BaseOperator]) -> 
 @pytest.mark.parametrize("found", CONCRETE)
 def test_it_can_be_mapped(found: type[BaseOperator]) -> None:
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
-        needed = {"max_age": 60} if "max_age" in own_parameters(found) else {}
-        found.partial(task_id="t", **needed).expand(**{ID[found.__name__]: ["a", "b"]})
+        if found in USED:
+            arguments, mapped = dict(USED[found].arguments), USED[found].mapped_argument
+            value = arguments.pop(mapped)
+            found.partial(task_id="t", **arguments).expand(**{mapped: [value, value]})
+            return
+        arguments = needed(found)
+        mapped = USES[found.__name__].mapped_argument if found.__name__ in USES else ID[found.__name__]
+        values = [arguments.pop(mapped)] * 2
+        found.partial(task_id="t", **arguments).expand(**{mapped: values})
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from airflow_provider_datapipe.api.endpoints import elt_streams, orchestrations, transforms
+from airflow_provider_datapipe.api.endpoints import connections, elt_streams, elt_syncs, orchestrations, transforms
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
+from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.runs.steps import Steps, ask_all
@@ -52,6 +54,37 @@ def _one(what: str, wanted: str, found: Sequence[T], known: Sequence[T], describ
     else:
         hint = f"There is {', '.join(names[:_LISTED])}." if names else "There are none at all."
     raise UnknownNameError(f"There is no {what} named {wanted!r}. {hint}")
+
+
+def find_connection(label: str) -> Steps[Connection]:
+    """
+    Find a connection to an external system.
+
+    :param label: its label, exactly.
+    :raises NameLookupError: none has the label, or several have.
+    """
+    known = yield from ask_all(connections.list_())
+    found = [connection for connection in known if connection.label == label]
+    if len(found) > 1:
+        return _one("connection", label, found, known, lambda item: item.id)
+    labelled = [connection for connection in known if connection.label]
+    return _one("connection", label, found, labelled, lambda item: str(item.label))
+
+
+def find_elt_sync(destination_schema_name: str, connection_id: str | None = None) -> Steps[EltSync]:
+    """
+    Find an ELT sync: it has no name, but a schema in the warehouse.
+
+    :param destination_schema_name: its schema, exactly.
+    :param connection_id: id of the source connection that it reads; None for any.
+    :raises NameLookupError: none fills the schema, or several do.
+    """
+    known = yield from ask_all(elt_syncs.list_(connection_id=connection_id))
+    found = [sync for sync in known if sync.destination_schema_name == destination_schema_name]
+    if len(found) > 1:
+        return _one("ELT sync", destination_schema_name, found, known, lambda item: item.id)
+    named = [sync for sync in known if sync.destination_schema_name]
+    return _one("ELT sync", destination_schema_name, found, named, lambda item: str(item.destination_schema_name))
 
 
 def find_stream(sync_id: str, name: str) -> Steps[EltStream]:

@@ -7,7 +7,13 @@ from typing import Any
 
 from airflow_provider_datapipe.api.endpoints import elt_streams
 from airflow_provider_datapipe.api.errors import RateLimitError, ServerError, TransportError
-from airflow_provider_datapipe.runs.names import find_orchestration, find_stream, find_transform
+from airflow_provider_datapipe.runs.names import (
+    find_connection,
+    find_elt_sync,
+    find_orchestration,
+    find_stream,
+    find_transform,
+)
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 
@@ -28,6 +34,22 @@ def by_id(field: str, value: str | None, options: dict[str, Any] | None = None) 
     yield from ()
     resource_id = required(field, value)
     return Target(resource_id, resource_id, options or {})
+
+
+def connection_target(connection_id: str | None, connection_label: str | None) -> Steps[Target]:
+    """Find a connection to an external system: by its id, or by its label."""
+    if connection_label is None:
+        return (yield from by_id("connection_id", connection_id))
+    found = yield from find_connection(required("connection_label", connection_label))
+    return Target(found.id, str(found.label))
+
+
+def elt_sync_target(sync_id: str | None, destination_schema_name: str | None) -> Steps[Target]:
+    """Find an ELT sync: by its id, or by the schema that it fills."""
+    if destination_schema_name is None:
+        return (yield from by_id("sync_id", sync_id))
+    found = yield from find_elt_sync(required("destination_schema_name", destination_schema_name))
+    return Target(found.id, str(found.destination_schema_name))
 
 
 def stream_target(

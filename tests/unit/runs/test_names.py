@@ -4,12 +4,27 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
+from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import Transform
-from airflow_provider_datapipe.runs.names import NameLookupError, find_orchestration, find_stream, find_transform
+from airflow_provider_datapipe.runs.names import (
+    NameLookupError,
+    find_connection,
+    find_elt_sync,
+    find_orchestration,
+    find_stream,
+    find_transform,
+)
 from airflow_provider_datapipe.runs.steps import Steps, drive
-from airflow_provider_datapipe.runs.targets import orchestration_target, stream_target, transform_target
+from airflow_provider_datapipe.runs.targets import (
+    connection_target,
+    elt_sync_target,
+    orchestration_target,
+    stream_target,
+    transform_target,
+)
 from tests.unit.runs.model_service import ModelService, page
 
 TIMES = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
@@ -42,6 +57,23 @@ def transform(transform_id: str, folder: str, name: str) -> Transform:
     return Transform.model_validate(fields | TIMES)
 
 
+def sync(sync_id: str, connection_id: str, schema: str | None) -> EltSync:
+    fields = {
+        "id": sync_id,
+        "account_id": "a",
+        "source_connection_id": connection_id,
+        "source_integration_id": "files",
+        "destination_connection_id": "w",
+        "destination_integration_id": "warehouse",
+        "destination_schema_name": schema,
+        "enabled": True,
+        "status": "RUNNING",
+    }
+    return EltSync.model_validate(fields | TIMES)
+
+
+CONNECTIONS = [Connection(id=i, label=n) for i, n in (("1", "Shop"), ("2", "Twin"), ("3", "Twin"), ("4", None))]
+SYNCS = [sync("1", "a", "raw_shop"), sync("2", "a", "shared"), sync("3", "b", "shared"), sync("4", "b", None)]
 STREAMS = [stream("1", "orders"), stream("2", "Orders"), stream("3", "customers")]
 ORCHESTRATIONS = [
     Orchestration(id=i, name=n) for i, n in (("1", "Nightly"), ("2", "Hourly"), ("3", "Twin"), ("4", "Twin"))
@@ -61,8 +93,15 @@ def transforms_like_the_service(request: Any) -> Any:
     )
 
 
+def syncs_like_the_service(request: Any) -> Any:
+    connection_id = dict(request.query).get("connection_id")
+    return page(*(each for each in SYNCS if connection_id in (None, each.source_connection_id)))
+
+
 def run(steps: Steps[Any]) -> Any:
     service = ModelService(
+        connections__list=[page(*CONNECTIONS)],
+        elt_syncs__list=[syncs_like_the_service],
         elt_streams__list=[page(*STREAMS)],
         elt_streams__get=[STREAMS[0]],
         orchestrations__list=[page(*ORCHESTRATIONS)],
@@ -74,6 +113,9 @@ def run(steps: Steps[Any]) -> Any:
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
+        (find_connection("Shop"), "1"),
+        (find_elt_sync("raw_shop"), "1"),
+        (find_elt_sync("shared", "b"), "3"),
         (find_stream("y", "orders"), "1"),
         (find_stream("y", "Orders"), "2"),
         (find_orchestration("Nightly"), "1"),
@@ -89,6 +131,10 @@ def test_an_exact_name_is_found(steps: Steps[Any], expected: str) -> None:
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
+        (find_connection("shop"), r"no connection named 'shop'. Near to it: Shop"),
+        (find_connection("Twin"), r"more than one connection: 2, 3\."),
+        (find_elt_sync("raw_shops"), r"no ELT sync named 'raw_shops'. Near to it: raw_shop"),
+        (find_elt_sync("shared"), r"more than one ELT sync: 2, 3\."),
         (find_stream("y", "order"), r"no stream of ELT sync y named 'order'. Near to it: .*[oO]rders"),
         (find_stream("y", "zzz"), r"There is Orders, customers, orders\."),
         (find_orchestration("nightly"), r"no orchestration named 'nightly'. Near to it: Nightly"),
@@ -112,13 +158,23 @@ def test_targets_by_id_and_by_name() -> None:
     by_id = run(stream_target("1", None, None))
     assert (by_id.resource_id, by_id.name, by_id.sync_id) == ("1", "orders", "y")
     assert run(stream_target(None, "y", "orders", {"full_refresh": True})).options == {"full_refresh": True}
+    assert run(connection_target(None, "Shop")).resource_id == "1"
+    assert run(connection_target("any", None)).resource_id == "any"
+    assert run(elt_sync_target(None, "raw_shop")).resource_id == "1"
+    assert run(elt_sync_target("any", None)).resource_id == "any"
     assert run(orchestration_target(None, "Hourly")).resource_id == "2"
     assert run(transform_target(None, "daily", "sales", {})).name == "daily"
 
 
 @pytest.mark.parametrize(
     "steps",
-    [stream_target(None, "", "orders"), stream_target("", None, None), transform_target(None, "None", None, {})],
+    [
+        connection_target("", None),
+        elt_sync_target(None, "None"),
+        stream_target(None, "", "orders"),
+        stream_target("", None, None),
+        transform_target(None, "None", None, {}),
+    ],
 )
 def test_what_renders_to_nothing_is_said(steps: Steps[Any]) -> None:
     with pytest.raises(ValueError, match="is empty"):

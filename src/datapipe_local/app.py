@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,7 @@ from datapipe_local.routes import (
 )
 from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
 from datapipe_local.routes.common import refuse_unknown_parameters
+from datapipe_local.routes.hosts import HostCheck
 from datapipe_local.service import elt_tables, transform_removal
 from datapipe_local.service import query_previews as previews
 from datapipe_local.service.context import Context
@@ -46,7 +46,7 @@ from datapipe_local.store.store import Store
 from datapipe_local.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from starlette.routing import BaseRoute
 
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from datapipe_local.home import Home
 
 log = logging.getLogger(__name__)
+
+_SECONDS_FOR_STATEMENTS = 2.0
 
 _RESOURCES = (
     connections,
@@ -69,13 +71,16 @@ _RESOURCES = (
 )
 
 
-def make_app(context: Context, api_key: str, control: Control | None = None) -> FastAPI:
+def make_app(
+    context: Context, api_key: str, control: Control | None = None, hosts: Collection[str] | None = None
+) -> FastAPI:
     """
     Give the app that answers for a service.
 
     :param context: The service.
     :param api_key: What callers must know.
     :param control: Its control plane, if it is to have one.
+    :param hosts: The names that it is called by; ``None`` for any.
     """
     app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.context = context
@@ -92,6 +97,8 @@ def make_app(context: Context, api_key: str, control: Control | None = None) -> 
     if control is not None:
         _add_control(app, control)
     app.add_middleware(KeyCheck, key=api_key)
+    if hosts is not None:
+        app.add_middleware(HostCheck, names=hosts)
     return app
 
 
@@ -102,7 +109,12 @@ def interface_routes() -> list[BaseRoute]:
 
 @contextmanager
 def running_app(
-    home: Home, *, with_control: bool = False, with_schedules: bool = True, memory_limit: str | None = None
+    home: Home,
+    *,
+    with_control: bool = False,
+    with_schedules: bool = True,
+    memory_limit: str | None = None,
+    hosts: Collection[str] | None = None,
 ) -> Iterator[FastAPI]:
     """
     Open a home, have its engine work, and give the app that answers for it.
@@ -111,11 +123,11 @@ def running_app(
     :param with_control: Have a control plane, too.
     :param with_schedules: Have what has a schedule run by itself.
     :param memory_limit: How much memory the warehouse takes at the most.
+    :param hosts: The names that it is called by; ``None`` for any.
     :raises SetupError: something in it cannot be opened.
     """
     # What a killed process has left there is of no use to anybody.
-    shutil.rmtree(home.scratch, ignore_errors=True)
-    home.scratch.mkdir()
+    home.make_scratch(empty=True)
     store = Store(home.state)
     clock, script = _controlled(store) if with_control else (Clock(), Script())
     context = Context(store, Warehouse(home.warehouse, home.scratch, memory_limit), clock, script)
@@ -136,9 +148,10 @@ def running_app(
     control = _control(context, engine, home, with_schedules=with_schedules) if with_control else None
     engine.start()
     try:
-        yield make_app(context, home.read_key(), control)
+        yield make_app(context, home.read_key(), control, hosts)
     finally:
-        if engine.stop():
+        # Requests that were given up may have threads that still end what they do.
+        if engine.stop() and context.warehouse.settled(_SECONDS_FOR_STATEMENTS):
             context.warehouse.close()
             context.store.close()
         else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from datapipe_local import logs
 from datapipe_local.errors import SetupError
-from datapipe_local.home import KEY_VARIABLE, Home
+from datapipe_local.home import KEY_VARIABLE, Home, check_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +21,9 @@ _LAST_PORT = 65_535
 _CONTROL_VARIABLE = "DATAPIPE_LOCAL_CONTROL"
 _SCHEDULES_VARIABLE = "DATAPIPE_LOCAL_SCHEDULES"
 _MEMORY_VARIABLE = "DATAPIPE_LOCAL_MEMORY_LIMIT"
+_HOSTS_VARIABLE = "DATAPIPE_LOCAL_ALLOWED_HOSTS"
+#: As shells say it of a command that Ctrl-C has ended.
+_INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,14 +31,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Run one command.
 
     :param arguments: The command and its options; those of this process when ``None``.
-    :return: The exit status: 0 done, 1 refused, 2 misspelt; that of ``status`` tells more.
+    :return: The exit status: 0 done, 1 refused, 2 misspelt, 130 interrupted; that of ``status`` tells more.
     """
-    options = _parser().parse_args(arguments)
     try:
-        return _COMMANDS[options.command](options) or 0
+        options = _parser().parse_args(arguments)
+        status = _COMMANDS[options.command](options)
+        sys.stdout.flush()
     except SetupError as error:
         print(f"datapipe-local: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # Whoever read, such as head, has enough. Python would say so once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return status or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,16 +57,25 @@ def _parser() -> argparse.ArgumentParser:
 
     init = commands.add_parser("init", help="create the home, and apply a seed to it")
     _add_home(init)
-    init.add_argument("--seed", type=Path, metavar="FILE", help="YAML file of connections, syncs, transforms")
+    init.add_argument("--seed", type=_path, metavar="FILE", help="YAML file of connections, syncs, transforms")
     init.add_argument(
         "--api-key",
+        type=_text,
         metavar="KEY",
         help=f"the key that clients send; else {KEY_VARIABLE}, else one is made up",
     )
 
     serve = commands.add_parser("serve", help="answer requests until SIGTERM or Ctrl-C")
     _add_home(serve)
-    serve.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument("--host", type=_text, default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    serve.add_argument(
+        "--allow-host",
+        type=_text,
+        action="append",
+        metavar="NAME",
+        help="a name by which clients reach the service, besides localhost; can be given several times"
+        f" (or {_HOSTS_VARIABLE}, with commas)",
+    )
     serve.add_argument(
         "--port", type=_port, default=8484, metavar="N", help="0 takes a free one (default: %(default)s)"
     )
@@ -102,8 +122,8 @@ def _parser() -> argparse.ArgumentParser:
 
     export = commands.add_parser("export", help="write what the home holds; not while the service runs")
     _add_home(export)
-    export.add_argument("--seed", type=Path, metavar="FILE", help="a new file: what is defined, as a seed")
-    export.add_argument("--tables", type=Path, metavar="DIR", help="a new folder: the tables and views, as files")
+    export.add_argument("--seed", type=_path, metavar="FILE", help="a new file: what is defined, as a seed")
+    export.add_argument("--tables", type=_path, metavar="DIR", help="a new folder: the tables and views, as files")
     export.add_argument("--table-format", choices=("parquet", "csv"), default="parquet", help="default: %(default)s")
 
     commands.add_parser("schema", help="print the JSON Schema of the seed, for editors")
@@ -111,18 +131,29 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_home(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--home", type=Path, required=True, metavar="DIR", help="the folder of all state")
+    parser.add_argument("--home", type=_path, required=True, metavar="DIR", help="the folder of all state")
+
+
+def _text(text: str) -> str:
+    # A variable of a script that is not set: no address would be every address, no folder the one where one is.
+    if not text.strip():
+        raise argparse.ArgumentTypeError("there is nothing: give something, or leave the option out")
+    return text
+
+
+def _path(text: str) -> Path:
+    return Path(_text(text))
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _LAST_PORT:
+    if not (text.isascii() and text.isdecimal()) or int(text) > _LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: give a number from 0 to 65535")
     return int(text)
 
 
 def _size(text: str) -> str:
-    # DuckDB's words.
-    if not re.fullmatch(r"[1-9][0-9]{0,8}(KB|MB|GB|TB|KiB|MiB|GiB|TiB)", text):
+    # DuckDB's words; with less than a megabyte it does not even begin.
+    if not re.fullmatch(r"[1-9][0-9]{0,8}(MB|GB|TB|MiB|GiB|TiB)", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no size: give one such as 512MB or 2GB")
     return text
 
@@ -136,9 +167,20 @@ def _is_on(variable: str, *, default: bool) -> bool:
 
 def _wanted_key(option: str | None) -> str | None:
     wanted = option or os.environ.get(KEY_VARIABLE) or None
-    if wanted is not None and not (wanted.isascii() and wanted.isprintable() and " " not in wanted):
-        raise SetupError("The API key must consist of printable ASCII characters without spaces.")
+    if wanted is not None:
+        check_key(wanted)
     return wanted
+
+
+def _allowed_hosts(options: argparse.Namespace, address: str) -> frozenset[str] | None:
+    """Give the names that the service is called by; ``None`` if others than this machine reach it, by any name."""
+    import ipaddress
+
+    told = os.environ.get(_HOSTS_VARIABLE, "").split(",") + (options.allow_host or [])
+    names = {name.strip().lower() for name in told if name.strip()}
+    if not names and not ipaddress.ip_address(address).is_loopback:
+        return None
+    return frozenset({*names, options.host.lower()})
 
 
 def _initialised(options: argparse.Namespace) -> Home:
@@ -210,7 +252,11 @@ def _serve(options: argparse.Namespace) -> None:
             if options.init:
                 home.keep_key(_wanted_key(None))
             with running_app(
-                home, with_control=with_control, with_schedules=with_schedules, memory_limit=options.memory_limit
+                home,
+                with_control=with_control,
+                with_schedules=with_schedules,
+                memory_limit=options.memory_limit,
+                hosts=_allowed_hosts(options, listener.getsockname()[0]),
             ) as app:
                 gc.enable()
                 serve(app, listener, ready=home.note_address, with_control=with_control)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEY_VARIABLE = "DATAPIPE_LOCAL_API_KEY"
+_NEW_KEY = "run init with --api-key, or delete it and run init"
 _TRIES = 5
 _SECONDS_BETWEEN_TRIES = 0.02
 
@@ -26,6 +27,16 @@ class Holder(NamedTuple):
 
     pid: int | None
     address: str | None
+
+
+def check_key(key: str) -> None:
+    """
+    See to it that a text can be sent as a key.
+
+    :raises SetupError: no header can hold it.
+    """
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise SetupError("The API key must consist of printable ASCII characters without spaces.")
 
 
 class Home:
@@ -82,7 +93,7 @@ class Home:
 
         :raises SetupError: another process holds it.
         """
-        with self._lock_file.open("a+") as lock:
+        with self._opened_lock() as lock:
             if not _is_taken(lock):
                 lock.seek(0)
                 holder = lock.readline().strip() or "unknown"
@@ -94,16 +105,42 @@ class Home:
             lock.flush()
             yield
 
+    def _opened_lock(self) -> IO[str]:
+        try:
+            return self._lock_file.open("a+")
+        except OSError as error:
+            raise SetupError(f"Cannot use the home {self.folder}: lock: {error.strerror or error}.") from error
+
+    def make_scratch(self, *, empty: bool = False) -> None:
+        """
+        Have the folder for what is needed on the way.
+
+        :param empty: Remove what is in it.
+        :raises SetupError: that cannot be done.
+        """
+        if empty:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+        try:
+            self.scratch.mkdir(exist_ok=True)
+        except OSError as error:
+            raise SetupError(f"Cannot make the folder {self.scratch}: {error.strerror or error}.") from error
+
     def note_address(self, address: str) -> None:
         """Note where the process that holds the folder answers, for :meth:`holder`. It calls this itself."""
         self._lock_file.write_text(f"{os.getpid()}\n{address}\n", encoding="utf-8")
 
     def holder(self) -> Holder | None:
-        """Tell which process holds the folder, if one does."""
+        """
+        Tell which process holds the folder, if one does.
+
+        :raises SetupError: that cannot be told.
+        """
         try:
             lock = self._lock_file.open(encoding="utf-8")
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise SetupError(f"Cannot read {self._lock_file}: {error.strerror or error}.") from error
         with lock:
             try:
                 # Shared: two who ask at once do not take each other for a service.
@@ -122,9 +159,14 @@ class Home:
         try:
             key = self.key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise SetupError(f"Cannot read the API key from {self.key_file}: {error}.") from error
+            reason = getattr(error, "strerror", None) or "it is no text"
+            raise SetupError(f"Cannot read the API key from {self.key_file}: {reason}: {_NEW_KEY}.") from error
         if not key:
-            raise SetupError(f"{self.key_file} is empty: run init with --api-key, or delete it and run init.")
+            raise SetupError(f"{self.key_file} is empty: {_NEW_KEY}.")
+        try:
+            check_key(key)
+        except SetupError as error:
+            raise SetupError(f"{self.key_file} holds no API key: {_NEW_KEY}.") from error
         return key
 
     def keep_key(self, wanted: str | None) -> bool:
@@ -133,17 +175,30 @@ class Home:
 
         :param wanted: The key to use; ``None`` keeps the present one, or makes one up.
         :return: Whether the key was written.
+        :raises SetupError: it cannot be read, or written.
         """
-        if self.key_file.exists() and wanted in (None, self.read_key()):
+        if self.key_file.exists() and self._is_kept(wanted):
             return False
         fresh = self.key_file.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        # The mode is set as the file appears: there is no moment in which others could read it.
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write((wanted or secrets.token_urlsafe(32)) + "\n")
-        fresh.replace(self.key_file)
+        try:
+            fresh.unlink(missing_ok=True)
+            # The mode is set as the file appears: there is no moment in which others could read it.
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write((wanted or secrets.token_urlsafe(32)) + "\n")
+            fresh.replace(self.key_file)
+        except OSError as error:
+            raise SetupError(f"Cannot write the API key to {self.key_file}: {error.strerror or error}.") from error
         return True
+
+    def _is_kept(self, wanted: str | None) -> bool:
+        try:
+            return self.read_key() == wanted or wanted is None
+        except SetupError:
+            if wanted is None:
+                raise
+            # What was asked for takes the place of what is no key.
+            return False
 
 
 def _is_taken(lock: IO[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import signal
@@ -9,14 +10,14 @@ import socket
 from typing import TYPE_CHECKING
 
 import uvicorn
+from starlette.responses import JSONResponse
 
 from datapipe_local.errors import SetupError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
-    from fastapi import FastAPI
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +35,16 @@ def listen(host: str, port: int) -> socket.socket:
     """
     try:
         return socket.create_server((host, port), family=_family(host), backlog=2048)
+    except UnicodeError as error:
+        raise SetupError(f"Cannot listen on {host[:100]}: that is no name of a host.") from error
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise SetupError(f"Port {port} of {host} is in use: choose another --port, or 0 for a free one.") from error
-        raise SetupError(f"Cannot listen on {host} port {port}: {error.strerror or error}.") from error
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        raise SetupError(f"Cannot listen on {host} port {port}: {reason}.") from error
 
 
-def serve(app: FastAPI, listener: socket.socket, *, ready: Callable[[str], None], with_control: bool = False) -> None:
+def serve(app: ASGIApp, listener: socket.socket, *, ready: Callable[[str], None], with_control: bool = False) -> None:
     """
     Answer requests until SIGTERM or SIGINT.
 
@@ -50,8 +54,10 @@ def serve(app: FastAPI, listener: socket.socket, *, ready: Callable[[str], None]
     :param with_control: Let the app's control plane break connections.
     """
     config = uvicorn.Config(
-        app,
+        _Stopping(app),
         http=_exposed_connection() if with_control else "auto",
+        # There is nothing to begin or end with it: that is done around this.
+        lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -62,6 +68,38 @@ def serve(app: FastAPI, listener: socket.socket, *, ready: Callable[[str], None]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     _Server(config, ready).run(sockets=[listener])
+
+
+class _Stopping:
+    """
+    Tells whose request is given up since the service stops: nothing else cancels one.
+
+    :param app: What answers.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except asyncio.CancelledError:
+            log.info("Gave up a %s request that took long", scope.get("method", ""))
+            if begun:
+                raise
+            body = {
+                "error_code": "stopping",
+                "message": "The service stops. What was asked for may have been done: look, once it is back.",
+            }
+            await JSONResponse(body, 503, {"connection": "close"})(scope, receive, send)
 
 
 class _Server(uvicorn.Server):

@@ -47,7 +47,7 @@ def initialise(home: Home, seed_file: Path | None, wanted_key: str | None) -> li
     home.create()
     with home.locked():
         created = not home.is_initialised
-        home.scratch.mkdir(exist_ok=True)
+        home.make_scratch()
         key_written = home.keep_key(wanted_key)
         with _opened(home) as context:
             done = [
@@ -72,7 +72,7 @@ def reset(home: Home, *, keep_seed: bool) -> list[str]:
     """
     with home.locked():
         if keep_seed:
-            home.scratch.mkdir(exist_ok=True)
+            home.make_scratch()
             with _opened(home) as context:
                 with context.publishing, context.store.transaction():
                     seeds = emptying.empty(context, keep_seed=True)
@@ -98,7 +98,7 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
     """
     done = []
     with home.locked():
-        home.scratch.mkdir(exist_ok=True)
+        home.make_scratch()
         with _opened(home) as context:
             if seed_file is not None:
                 exported = export_seed(context.store)

@@ -43,7 +43,7 @@ class Statements:
         self._working: set[int] = set()
         self._broken_off: set[int] = set()
         self._local = threading.local()
-        self._guard = threading.Lock()
+        self._guard = threading.Condition(threading.Lock())
         self._closing = False
 
     def close(self) -> None:
@@ -56,6 +56,16 @@ class Statements:
             self._closing = True
             for cursor in self._busy:
                 cursor.interrupt()
+
+    def settled(self, seconds: float) -> bool:
+        """
+        Wait until no statement is executing.
+
+        :param seconds: For how long at the most.
+        :return: Whether none is.
+        """
+        with self._guard:
+            return self._guard.wait_for(lambda: not self._busy, seconds)
 
     @contextmanager
     def working_on(self, work: int) -> Iterator[None]:
@@ -84,6 +94,15 @@ class Statements:
                 if owner == work:
                     connection.interrupt()
 
+    def check(self) -> None:
+        """
+        Tell whoever does something else than a statement whether to go on.
+
+        :raises WarehouseError: what this thread does is broken off.
+        """
+        with self._guard:
+            self._check(getattr(self._local, "work", None))
+
     def resume(self) -> None:
         """Take statements again, after :meth:`interrupt`."""
         with self._guard:
@@ -109,10 +128,7 @@ class Statements:
         owner: int | None = getattr(self._local, "work", None)
         try:
             with self._guard:
-                if self._closing:
-                    raise WarehouseError("The service is stopping.")
-                if owner in self._broken_off:
-                    raise WarehouseError("It is not wanted any more.")
+                self._check(owner)
                 self._busy[connection] = owner
             yield connection
         except duckdb.Error as error:
@@ -120,4 +136,11 @@ class Statements:
         finally:
             with self._guard:
                 self._busy.pop(connection, None)
+                self._guard.notify_all()
             connection.close()
+
+    def _check(self, work: int | None) -> None:
+        if self._closing:
+            raise WarehouseError("The service is stopping.")
+        if work in self._broken_off:
+            raise WarehouseError("It is not wanted any more.")

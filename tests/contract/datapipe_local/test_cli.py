@@ -142,7 +142,21 @@ def test_a_home_that_is_none(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("option", [["--port", "-1"], ["--port", "65536"], ["--port", "http"], ["--what"]])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--port", "-1"],
+        ["--port", "65536"],
+        ["--port", "http"],
+        ["--port", "\N{ARABIC-INDIC DIGIT THREE}"],
+        ["--what"],
+        ["--memory-limit", "100KB"],
+        # A variable of a script that is not set: it must not mean every address.
+        ["--host", ""],
+        ["--home", ""],
+        ["--allow-host", " "],
+    ],
+)
 def test_options_that_are_none(tmp_path: Path, option: list[str]) -> None:
     assert run("serve", "--home", tmp_path, *option).returncode == 2
 
@@ -158,3 +172,78 @@ def test_a_home_that_cannot_be_made(tmp_path: Path) -> None:
     refused = run("init", "--home", tmp_path / "file" / "home")
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"datapipe-local: Cannot create the home {tmp_path / 'file' / 'home'}: ")
+
+
+@pytest.mark.parametrize("host", ["a.invalid", "a" * 300, "a..b"])
+def test_a_host_that_is_none(home: Path, host: str) -> None:
+    refused = run("serve", "--home", home, "--port", "0", "--host", host)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("datapipe-local: Cannot listen on a")
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        *(("serve --port 0", name) for name in ("lock", "scratch", "warehouse.duckdb")),
+        *(("init --api-key another", name) for name in ("lock", "scratch", "api_key", "api_key.new", "state.sqlite")),
+        *(("export --seed x.yaml", name) for name in ("scratch", "state.sqlite")),
+        ("status", "lock"),
+    ],
+)
+def test_what_is_in_the_way_is_told_in_a_line(home: Path, name: str, command: str) -> None:
+    place = home / name
+    if place.is_dir():
+        place.rmdir()
+        place.write_text("in the way")
+    else:
+        place.unlink(missing_ok=True)
+        place.mkdir()
+        (place / "in the way").touch()
+    refused = run(*command.split(), "--home", home)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("datapipe-local: ")
+    assert refused.stderr.count("\n") == 1, refused.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"two words\nand lines", "schl\u00fcssel".encode(), b"\xff\xfe"])
+def test_a_key_that_nobody_could_send(home: Path, content: bytes) -> None:
+    (home / "api_key").write_bytes(content)
+    for command in (["serve", "--port", "0"], ["init"]):
+        refused = run(*command, "--home", home)
+        assert refused.returncode == 1
+        assert refused.stderr.endswith(": run init with --api-key, or delete it and run init.\n")
+        assert refused.stderr.count("\n") == 1
+    # As it says.
+    assert run("init", "--home", home, "--api-key", KEY).returncode == 0
+    assert (home / "api_key").read_text() == f"{KEY}\n"
+
+
+def test_an_empty_key_is_none(tmp_path: Path) -> None:
+    assert run("init", "--home", tmp_path / "home", "--api-key", "").returncode == 2
+    assert not (tmp_path / "home").exists()
+
+
+def test_who_reads_may_have_enough() -> None:
+    with subprocess.Popen([*COMMAND, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603 - our own
+        assert process.stdout is not None
+        assert process.stderr is not None
+        # Before it has begun to write.
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(20) == 1
+
+
+def test_an_interrupted_command_says_nothing(tmp_path: Path) -> None:
+    pipe = tmp_path / "seed.yaml"
+    os.mkfifo(pipe)
+    command = [*COMMAND, "init", "--home", str(tmp_path / "home"), "--seed", str(pipe)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        try:
+            # Once it reads, it is within the command.
+            with pipe.open("w"):
+                process.send_signal(signal.SIGINT)
+                output, said = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert (process.returncode, output, said) == (130, "", "")

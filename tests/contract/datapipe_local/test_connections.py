@@ -161,12 +161,13 @@ def test_a_bridge_is_as_clients_read_it(api: Api, controlled: LocalService) -> N
 
 
 def test_a_bridge_leads_to_where_the_caller_is(api: Api, controlled: LocalService) -> None:
-    headers = {"host": "datapipe.internal:8484"}
+    headers = {"host": "datapipe.localhost:8484"}
     body = api.client.post("/connection_bridges", json=BRIDGE, headers=headers).json()
-    assert body["authorize_url"].startswith("http://datapipe.internal:8484/authorize/")
-    for host in ("a b", "a/b", "a@b", '"', "[", "x" * 300, "a:port"):
-        said = api.client.post("/connection_bridges", json=BRIDGE, headers={"host": host})
+    assert body["authorize_url"].startswith("http://datapipe.localhost:8484/authorize/")
+    for host in ("a b", "a/b", "a@b", '"', "]", "x" * 300):
+        said = api.client.post("/connection_bridges", json=BRIDGE, headers={"host": f"{host}.localhost"})
         assert said.status_code == 400, host
+    assert api.client.post("/connection_bridges", json=BRIDGE, headers={"host": "localhost:port"}).status_code == 400
     assert len(api.get("/connection_bridges")["data"]) == 1
 
 

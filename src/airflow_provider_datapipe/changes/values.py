@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import json
 from typing import Any
 
-
-def _read(value: Any) -> Any:
-    """Read JSON, or what Python prints; text that is neither stays as it is."""
-    if not isinstance(value, str):
-        return value
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
-    return value
+from airflow_provider_datapipe.runs.rendered import read as _read
 
 
 def flag(field: str, value: Any) -> bool:

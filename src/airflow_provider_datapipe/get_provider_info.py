@@ -55,6 +55,39 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     },
 }
 
+#: The same of a webhook connection. :mod:`.hooks.webhook_connection` reads every one of them.
+WEBHOOK_FIELDS: dict[str, dict[str, Any]] = {
+    "authentication": {
+        "label": "Authentication",
+        "description": "none; basic: login and password; token: the password stands in the header; hmac: a signature of "
+        "the body, made with the password, stands in the header.",
+        "schema": {"type": ["string", "null"], "enum": ["none", "basic", "token", "hmac"], "default": "none"},
+    },
+    "header": {
+        "label": "Header",
+        "description": "Name of the header for the token or the signature, such as X-Signature.",
+        "schema": {"type": ["string", "null"], "default": ""},
+    },
+    "timeout": {
+        "label": "Request timeout (s)",
+        "description": "Seconds in which the service has to answer a request.",
+        "schema": {"type": ["number", "null"], "default": 60, "exclusiveMinimum": 0},
+    },
+    "retry_budget": {
+        "label": "Retry budget (s)",
+        "description": "Seconds for which a request is tried again that was not answered, or refused for now. 0: never.",
+        "schema": {"type": ["number", "null"], "default": 60, "minimum": 0},
+    },
+    "proxy": CONNECTION_FIELDS["proxy"],
+    "ca_bundle": CONNECTION_FIELDS["ca_bundle"],
+    "allow_plain_http": {
+        "label": "Allow plain http",
+        "description": "Allow an address without TLS on another machine. Data and credentials are then readable on the "
+        "way.",
+        "schema": {"type": ["boolean", "null"], "default": False},
+    },
+}
+
 
 def get_provider_info() -> dict[str, Any]:
     """Describe the provider (Airflow's ``apache_airflow_provider`` entry point)."""
@@ -73,9 +106,20 @@ def get_provider_info() -> dict[str, Any]:
                     "placeholders": {"host": "https://api.example.com"},
                 },
                 "conn-fields": CONNECTION_FIELDS,
-            }
+            },
+            {
+                "connection-type": "datapipe_webhook",
+                "hook-class-name": "airflow_provider_datapipe.hooks.webhook.WebhookIngestHook",
+                "hook-name": "Datapipe webhook",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "extra"],
+                    "relabeling": {"host": "Address", "password": "Password, token or signing secret"},
+                    "placeholders": {"host": "https://hooks.example.com/orders"},
+                },
+                "conn-fields": WEBHOOK_FIELDS,
+            },
         ],
-        "hooks": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.hooks.datapipe"]}],
+        "hooks": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.hooks.datapipe", "airflow_provider_datapipe.hooks.webhook"]}],
         "operators": [
             {
                 "integration-name": "Datapipe",
@@ -84,6 +128,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_provider_datapipe.operators.orchestration",
                     "airflow_provider_datapipe.operators.reverse_etl",
                     "airflow_provider_datapipe.operators.transform",
+                    "airflow_provider_datapipe.operators.webhook",
                 ],
             }
         ],

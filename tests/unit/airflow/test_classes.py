@@ -71,6 +71,8 @@ ID = {
     "OrchestrationLastRunSensor": "orchestration_id",
     "ReverseEtlLastRunSensor": "reverse_etl_sync_id",
     "ReverseEtlFailedRecordsSensor": "reverse_etl_sync_id",
+    # It has no id: what it reads takes its place.
+    "WebhookIngestOperator": "source",
 }
 
 

@@ -1,0 +1,338 @@
+"""The hook for webhooks: pushes data to where the service takes it, by an address and credentials of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from functools import cached_property
+from ssl import SSLCertVerificationError
+from typing import Any
+
+import httpx
+import requests
+from airflow.providers.http.hooks.http import HttpHook
+from requests.auth import AuthBase
+from requests.exceptions import ConnectTimeout, RequestException, Timeout
+from typing_extensions import override
+from urllib3.exceptions import HTTPError, NewConnectionError, ProxyError
+
+from airflow_provider_datapipe import __version__
+from airflow_provider_datapipe.api.canonical import canonical
+from airflow_provider_datapipe.api.errors import (
+    ApiError,
+    AuthenticationError,
+    ConfigurationError,
+    DatapipeError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProtocolError,
+    RateLimitError,
+    RequestTimeoutError,
+    ServerError,
+    TransportError,
+    class_of_status,
+    one_line,
+)
+from airflow_provider_datapipe.api.retry import RetryPolicy, parse_retry_after
+from airflow_provider_datapipe.api.webhook import Authentication
+from airflow_provider_datapipe.hooks.webhook_connection import WebhookSettings, address, webhook_settings
+from airflow_provider_datapipe.webhook.delivery import Sending, Sent, UnconfirmedError, send
+
+# An answer says how many rows were taken, or why not: what is longer is not read on.
+_LONGEST_ANSWER = 64 << 10
+_AT_A_TIME = 8 << 10
+_CONNECT_LIMIT = 10.0
+_TEST_LIMIT = 15.0
+_HINTS = {
+    401: "Check the connection's authentication: the method, the header and the secret.",
+    403: "Check the connection's authentication: the method, the header and the secret.",
+    404: "Check the address: each table has its own.",
+    413: "Send less at a time: lower max_batch_bytes.",
+    429: "Send less often.",
+}
+_HINT_5XX = "The service has a problem; try again later."
+_BAD_REQUESTS = (400, 422)
+#: What Test Connection says before an error.
+_TOLD_BY_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], ...], str], ...] = (
+    (
+        (AuthenticationError, PermissionDeniedError),
+        "The webhook is there, but does not accept the credentials. ",
+    ),
+    (
+        NotFoundError,
+        "No table has this address; credentials were not looked at. Where tasks give an endpoint, that is right. ",
+    ),
+    ((RateLimitError, ServerError), "The service is there, but has a problem. "),
+    ((ApiError, ProtocolError), "Something else than a webhook answered. "),
+)
+
+
+class _Credentials(AuthBase):
+    """
+    Adds what a request has to carry, once its body is final.
+
+    :param authentication: how requests authenticate.
+    """
+
+    def __init__(self, authentication: Authentication) -> None:
+        self._authentication = authentication
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        body = request.body or b""
+        request.headers.update(self._authentication.headers(body.encode() if isinstance(body, str) else body))
+        return request
+
+
+class WebhookIngestHook(HttpHook):
+    """
+    Pushes JSON to a webhook connection of the service.
+
+    What is sent is canonical JSON, and the bytes that are signed are those that are sent. Redirects are not followed:
+    the credentials go to one address.
+
+    :param webhook_conn_id: the :ref:`webhook connection <webhook-connection>`.
+    """
+
+    conn_name_attr = "webhook_conn_id"
+    default_conn_name = "datapipe_webhook_default"
+    conn_type = "datapipe_webhook"
+    hook_name = "Datapipe webhook"
+
+    def __init__(self, webhook_conn_id: str = default_conn_name) -> None:
+        super().__init__(method="POST", http_conn_id=webhook_conn_id)
+        self.webhook_conn_id = webhook_conn_id
+
+    @cached_property
+    def settings(self) -> WebhookSettings:
+        """
+        How the webhook is reached.
+
+        :raises ConfigurationError: the connection can't be used as it is.
+        """
+        return webhook_settings(self.get_connection(self.webhook_conn_id))
+
+    @override
+    def get_conn(
+        self, headers: dict[Any, Any] | None = None, extra_options: dict[str, Any] | None = None
+    ) -> requests.Session:
+        """
+        Make a session of requests, which authenticates what it sends.
+
+        :param headers: further headers.
+        :param extra_options: not used: all that there is to say is in the connection.
+        :raises ConfigurationError: the connection can't be used as it is.
+        """
+        settings = self.settings
+        self.base_url, self._base_url_initialized = settings.url, True
+        session = self._configure_session_from_mount_adapters(requests.Session())
+        # Also where there is nothing to add: requests would look for a password in the user's .netrc.
+        session.auth = _Credentials(settings.authentication)
+        session.verify = settings.ca_bundle or True
+        if settings.proxy:
+            session.proxies = {"http": settings.proxy, "https": settings.proxy}
+        elif settings.is_here:
+            # A proxy of the environment is for other machines: the local service is asked directly.
+            session.trust_env = False
+        session.headers.update(
+            {
+                "accept": "application/json",
+                "accept-encoding": "identity",
+                "content-type": "application/json",
+                "user-agent": f"airflow-provider-datapipe/{__version__}",
+                **(headers or {}),
+            }
+        )
+        return session
+
+    @cached_property
+    def _session(self) -> requests.Session:
+        return self.get_conn()
+
+    def close(self) -> None:
+        """Close the connections, if there are any."""
+        if "_session" in self.__dict__:
+            self._session.close()
+            del self._session
+
+    def push(self, payload: Any, endpoint: str | None = None) -> Sent:
+        """
+        Send a payload until it is accepted, or the connection's ``retry_budget`` is used up.
+
+        A request whose answer is lost is sent again: its payload may then be there twice, which the result says.
+
+        :param payload: what :mod:`airflow_provider_datapipe.api.canonical` can write: an object, or a list of them.
+        :param endpoint: the rest of the address, where the connection has only the beginning.
+        :raises NotCanonicalError: it can't be written; nothing was sent.
+        :raises DatapipeError: it was not accepted.
+        """
+        try:
+            return send(canonical(payload), self.sending(endpoint))
+        except UnconfirmedError as failed:
+            raise failed.error from None
+
+    def sending(self, endpoint: str | None = None) -> Sending:
+        """
+        Say how bodies are sent.
+
+        :param endpoint: the rest of the address, where the connection has only the beginning.
+        :raises ConfigurationError: the connection can't be used as it is.
+        """
+        url = address(self.settings, endpoint)
+        return Sending(
+            lambda body: self._post(url, body), RetryPolicy(budget=self.settings.retry_budget), self.log.warning
+        )
+
+    def post(self, body: bytes, endpoint: str | None = None) -> int | None:
+        """
+        Send bytes as they are, once.
+
+        :param body: canonical JSON.
+        :param endpoint: the rest of the address, where the connection has only the beginning.
+        :return: the rows that the service says it has taken; None where it does not say.
+        :raises DatapipeError: they were not accepted, as far as is known.
+        """
+        return self._post(address(self.settings, endpoint), body)
+
+    def _post(self, url: str, body: bytes, *, limit: float | None = None) -> int | None:
+        session = self._session
+        request = session.prepare_request(requests.Request("POST", url, data=body))
+        return _rows(self._answer(session, request, limit)[1])
+
+    @override
+    def run_and_check(
+        self, session: requests.Session, prepped_request: requests.PreparedRequest, extra_options: dict[Any, Any]
+    ) -> requests.Response:
+        """
+        Send what :meth:`run` has prepared, as all that this hook sends.
+
+        :param session: what :meth:`get_conn` gave.
+        :param prepped_request: the request.
+        :param extra_options: not used.
+        :raises DatapipeError: it was not accepted, as far as is known.
+        """
+        response, text = self._answer(session, prepped_request)
+        response._content = text  # noqa: SLF001 - it has been read, within bounds
+        return response
+
+    def _answer(
+        self, session: requests.Session, request: requests.PreparedRequest, limit: float | None = None
+    ) -> tuple[requests.Response, bytes]:
+        timeout = min(self.settings.timeout, limit or self.settings.timeout)
+        options = session.merge_environment_settings(
+            request.url, proxies=dict(session.proxies), stream=True, verify=session.verify, cert=None
+        )
+        ends = time.monotonic() + timeout
+        try:
+            response = session.send(
+                request, timeout=(min(_CONNECT_LIMIT, 0.9 * timeout), timeout), allow_redirects=False, **options
+            )
+        except (RequestException, HTTPError) as error:
+            lost = self._lost(error, timeout)
+        else:
+            with closing(response):
+                text = _read(response, ends)
+            if httpx.codes.is_success(response.status_code):
+                return response, text
+            lost = self._refusal(response, text)
+        # Not from the other one: what the libraries say may hold what is secret.
+        raise lost
+
+    def _lost(self, error: Exception, timeout: float) -> DatapipeError:
+        where, causes = self.settings.origin, list(_causes(error))
+        advice = "Check the address and that the service is up."
+        if untrusted := next((each for each in causes if isinstance(each, SSLCertVerificationError)), None):
+            return ConfigurationError(
+                f"{where} shows a certificate that is not trusted ({untrusted.verify_message}). If it is the right "
+                "server, set the connection's ca_bundle to the certificate of its authority."
+            )
+        sent = not any(isinstance(each, NewConnectionError | ConnectTimeout | ProxyError) for each in causes)
+        if isinstance(error, Timeout):
+            how = f"within {timeout:g} s" if sent else "in time: there is no connection"
+            return RequestTimeoutError(f"The webhook at {where} gave no answer {how}. {advice}", sent=sent)
+        # The innermost says what has happened, in words of the operating system.
+        reasons = [each.strerror for each in causes if isinstance(each, OSError) and each.strerror]
+        told = one_line(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
+        return TransportError(f"The webhook at {where} gave no answer ({told}). {advice}", sent=sent)
+
+    def _refusal(self, response: requests.Response, text: bytes) -> DatapipeError:
+        where, status = self.settings.origin, response.status_code
+        if not httpx.codes.is_error(status):
+            return ProtocolError(
+                f"The webhook at {where} answered {status}, and data was not accepted: redirects are not followed. Set "
+                "the address that takes the data itself."
+            )
+        hint = _HINTS.get(status, _HINT_5XX if httpx.codes.is_server_error(status) else "")
+        told = _json(text)
+        reason = self._shown(told.get("message") or response.reason or "no reason").rstrip(".")
+        return class_of_status(status)(
+            f"The webhook at {where} answered {status}: {reason}. {hint}".rstrip(),
+            status=status,
+            error_code=self._shown(told["error_code"]) if told.get("error_code") else None,
+            retry_after=parse_retry_after(response.headers.get("retry-after"), now=time.time()),
+        )
+
+    def _shown(self, said: object) -> str:
+        """Make what the other side says safe to show: it may be anything, and repeat what is secret."""
+        text = str(said)
+        for secret in self.settings.authentication.secrets:
+            text = text.replace(secret, "***")
+        return one_line(text)
+
+    @override
+    def test_connection(self) -> tuple[bool, str]:
+        """
+        Tell a wrong address, wrong credentials and a healthy webhook apart (Airflow's Test Connection).
+
+        Sends a body that is no JSON, which a webhook refuses, but not before it has looked at the credentials.
+        """
+        try:
+            self._post(self.settings.url, b"{", limit=_TEST_LIMIT)
+        except DatapipeError as error:
+            if isinstance(error, ApiError) and error.status in _BAD_REQUESTS:
+                return True, f"The webhook at {self.settings.origin} is there and accepts the credentials."
+            told = next((told for kind, told in _TOLD_BY_TEST if isinstance(error, kind)), "")
+            return False, f"{told}{error}"
+        finally:
+            self.close()
+        return False, f"The webhook at {self.settings.origin} took a body that is no JSON: is it the right address?"
+
+
+def _read(response: requests.Response, ends: float) -> bytes:
+    """Read an answer within bounds of size and time; what can't be read is left out: its status has said it all."""
+    body = bytearray()
+    try:
+        while len(body) < _LONGEST_ANSWER and time.monotonic() < ends:
+            piece = response.raw.read1(_AT_A_TIME)
+            if not piece:
+                break
+            body += piece
+    except (HTTPError, OSError):
+        pass
+    return bytes(body)
+
+
+def _rows(text: bytes) -> int | None:
+    accepted = _json(text).get("accepted")
+    return accepted if type(accepted) is int else None
+
+
+def _json(text: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Give an error and what it was made of, the innermost last: requests wraps what urllib3 wraps."""
+    seen: list[BaseException] = []
+    following: object = error
+    while isinstance(following, BaseException) and following not in seen:
+        seen.append(following)
+        yield following
+        reason = getattr(following, "reason", None)
+        inner = [each for each in (reason, *following.args) if isinstance(each, BaseException)]
+        following = inner[0] if inner else following.__cause__ or following.__context__

@@ -1,0 +1,143 @@
+"""How an Airflow connection becomes the settings of a webhook."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.api.settings import LOOPBACK, origin_of
+from airflow_provider_datapipe.api.webhook import Authentication, authentication_of
+from airflow_provider_datapipe.hooks.connection import AirflowConnection, base_url
+
+log = logging.getLogger(__name__)
+_HIGHEST_PORT = 65_535
+
+
+class WebhookConnection(AirflowConnection, Protocol):
+    """The part of an Airflow connection that is used."""
+
+    login: str | None
+
+
+class WebhookExtra(BaseModel):
+    """The connection's further fields; each is described in :mod:`airflow_provider_datapipe.get_provider_info`."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    authentication: Literal["none", "basic", "token", "hmac"] = "none"
+    header: str = ""
+    timeout: float = Field(default=60, gt=0)
+    retry_budget: float = Field(default=60, ge=0)
+    proxy: str | None = Field(default=None, repr=False)
+    ca_bundle: str | None = None
+    allow_plain_http: bool = False
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _default_if_empty(cls, value: object, info: Any) -> object:
+        # The form stores an emptied field as null or as an empty text.
+        return cls.model_fields[info.field_name].default if value in (None, "") else value
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """
+    How a webhook is reached.
+
+    :param url: its address; of a table, or what all tables' addresses begin with. It may be all that lets in.
+    :param authentication: how requests authenticate.
+    :param timeout: seconds in which the service has to answer a request.
+    :param retry_budget: seconds for which a request is tried again.
+    :param proxy: address of an HTTP proxy.
+    :param ca_bundle: path of a file with the certificates to trust, in place of the usual ones.
+    """
+
+    url: str = field(repr=False)
+    authentication: Authentication
+    timeout: float
+    retry_budget: float
+    proxy: str | None = field(repr=False)
+    ca_bundle: str | None
+
+    @property
+    def origin(self) -> str:
+        """What of the address can be shown."""
+        return origin_of(self.url)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is on this machine."""
+        return httpx.URL(self.url).host in LOOPBACK
+
+
+def webhook_settings(connection: WebhookConnection) -> WebhookSettings:
+    """
+    Read a connection.
+
+    :raises ConfigurationError: it can't be used as it is.
+    """
+    extra = _read_extra(connection)
+    try:
+        url = base_url(connection)
+        _check(url, allow_plain_http=extra.allow_plain_http)
+        authentication = authentication_of(
+            extra.authentication,
+            username=connection.login or "",
+            secret=connection.password or "",
+            header=extra.header,
+        )
+    except ConfigurationError as error:
+        raise ConfigurationError(f"Connection {connection.conn_id}: {error}") from None
+    return WebhookSettings(url, authentication, extra.timeout, extra.retry_budget, extra.proxy, extra.ca_bundle)
+
+
+def address(settings: WebhookSettings, endpoint: str | None) -> str:
+    """
+    Give the address of a table.
+
+    :param settings: those of the connection.
+    :param endpoint: what follows the connection's address; nothing if that is the table's.
+    :raises ConfigurationError: the connection's address has an end of its own.
+    """
+    if not endpoint:
+        return settings.url
+    if "?" in settings.url:
+        raise ConfigurationError("The connection's address has a query: no endpoint can follow it.")
+    return f"{settings.url.rstrip('/')}/{endpoint.lstrip('/')}"
+
+
+def _read_extra(connection: WebhookConnection) -> WebhookExtra:
+    given, known = connection.extra_dejson, WebhookExtra.model_fields
+    for name in given.keys() - known.keys():
+        if near := difflib.get_close_matches(name, known, n=1):
+            log.warning("Connection %s: extra field %s is not known; was %s meant?", connection.conn_id, name, near[0])
+    try:
+        return WebhookExtra.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise ConfigurationError(f"Connection {connection.conn_id}: extra field {where}: {problem['msg']}.") from None
+
+
+def _check(address: str, *, allow_plain_http: bool) -> None:
+    """Refuse an address that would lose what is secret, or that is none."""
+    try:
+        url = httpx.URL(address)
+        url.host.encode("idna")
+    except (httpx.InvalidURL, UnicodeError):
+        raise ConfigurationError("The address is not a URL.") from None
+    if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > _HIGHEST_PORT:
+        raise ConfigurationError("The address must be a URL such as https://hooks.example.com/orders.")
+    if url.userinfo or url.fragment:
+        raise ConfigurationError("The address must not hold a user or a fragment: set login and password.")
+    if url.scheme == "http" and url.host not in LOOPBACK and not allow_plain_http:
+        raise ConfigurationError(
+            f"Plain http to {url.host} would show data and credentials to the network: use https, or allow plain http "
+            "in the connection."
+        )

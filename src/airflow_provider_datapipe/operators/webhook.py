@@ -1,0 +1,201 @@
+"""The operator that pushes records to a webhook. Nothing heavy is imported here: DAG files import this."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+from airflow_provider_datapipe.operators.base import exactly_one, records_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.webhook.delivery import Delivery, IngestResult, Progress
+    from airflow_provider_datapipe.webhook.sources import Source
+
+# A log of thousands of batches tells no more than one of some.
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+class WebhookIngestOperator(BaseOperator):
+    """
+    Push records to a table of a webhook connection, in batches.
+
+    What was accepted is noted in Airflow's task state (Airflow 3.3 or later): a retry checks that the source still
+    begins with it, and goes on after it. A batch whose answer was lost is sent again, and its records are counted in
+    ``maybe_twice``. See "Webhooks" in the documentation.
+
+    Returns an :class:`~airflow_provider_datapipe.webhook.delivery.IngestResult`; it is pushed when the task fails, too.
+
+    :param records: an object (dict), or a list of them, such as the output of another task; also as JSON text. A
+        single object is sent as it is. Or give ``source``. (templated)
+    :param source: path of a JSON Lines or Parquet file, local or in object storage (``s3://…``). (templated)
+    :param source_format: ``jsonl`` or ``parquet``; None for what the end of the file's name says. (templated)
+    :param source_conn_id: the Airflow connection of the object storage. (templated)
+    :param endpoint: the rest of the table's address, where the connection has only the beginning. (templated)
+    :param batch_size: how many records are sent in a request, as an array; with 1, each record is a request, and no
+        array: what tables in Packed mode need.
+    :param max_batch_bytes: how many bytes a request has at the most.
+    :param if_changed: when what an earlier try has sent is no longer what the source begins with: ``fail``, or
+        ``restart``, which sends all of it.
+    :param webhook_conn_id: the :ref:`webhook connection <webhook-connection>`. (templated)
+
+    .. seealso:: interface.md, "Webhook ingestion endpoints".
+    """
+
+    template_fields: Sequence[str] = (
+        "webhook_conn_id",
+        "records",
+        "source",
+        "source_format",
+        "source_conn_id",
+        "endpoint",
+    )
+    template_fields_renderers = {"records": "json"}  # noqa: RUF012 - as Airflow's
+    ui_color = "#d7efe9"
+
+    def __init__(
+        self,
+        *,
+        records: Any = None,
+        source: str | None = None,
+        source_format: Literal["jsonl", "parquet"] | None = None,
+        source_conn_id: str | None = None,
+        endpoint: str | None = None,
+        batch_size: int = 1000,
+        max_batch_bytes: int = 1_000_000,
+        if_changed: Literal["fail", "restart"] = "fail",
+        webhook_conn_id: str = "datapipe_webhook_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(records=records, source=source)
+        if source is None and not (source_format is None and source_conn_id is None):
+            raise ValueError("source_format and source_conn_id go with source")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        if max_batch_bytes < 1:
+            raise ValueError(f"max_batch_bytes must be at least 1, not {max_batch_bytes}")
+        if if_changed not in ("fail", "restart"):
+            raise ValueError(f"if_changed must be 'fail' or 'restart', not {if_changed!r}")
+        self.webhook_conn_id = webhook_conn_id
+        self.records = records
+        self.source = source
+        self.source_format = source_format
+        self.source_conn_id = source_conn_id
+        self.endpoint = endpoint
+        self.batch_size = batch_size
+        self.max_batch_bytes = max_batch_bytes
+        self.if_changed = if_changed
+
+    def execute(self, context: Context) -> IngestResult:
+        """
+        Send what no earlier try has sent.
+
+        :raises IngestError: not all was accepted; the message says what was.
+        :raises SourceChangedError: the source is not what an earlier try has sent.
+        :raises DatapipeError: the connection or the source can't be used.
+        """
+        from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
+        from airflow_provider_datapipe.webhook.batches import Limits
+        from airflow_provider_datapipe.webhook.delivery import Delivery, SourceChangedError, described
+
+        source, batch_size = self._open()
+        hook = WebhookIngestHook(self.webhook_conn_id)
+        delivery = Delivery(
+            source, Limits(batch_size, self.max_batch_bytes), hook.sending(self.endpoint), records_of(context)
+        )
+        complete = False
+        try:
+            if resumed_from := delivery.resume():
+                self.log.info("Going on after the first %s records, which were accepted before.", f"{resumed_from:,}")
+            progress = _Log(self.log.info)
+            try:
+                result = delivery.run(progress)
+            except SourceChangedError as changed:
+                if self.if_changed != "restart":
+                    raise
+                self.log.warning("%s All is sent, from the beginning.", changed)
+                delivery.restart()
+                result = delivery.run(progress)
+            complete = True
+        finally:
+            hook.close()
+            self.log.info("%s", described(delivery.progress))
+            # What was accepted is of use downstream, also where the rest was not.
+            if not complete:
+                self._push(context, delivery)
+        if result["maybe_twice"]:
+            self.log.warning("%s of them may be there twice: an answer was lost.", f"{result['maybe_twice']:,}")
+        return result
+
+    def _push(self, context: Context, delivery: Delivery) -> None:
+        if self.do_xcom_push and "ti" in context:
+            context["ti"].xcom_push(key="return_value", value=delivery.result())
+
+    def _open(self) -> tuple[Source, int]:
+        """Say how the source is opened, and how many records go into a request."""
+        from airflow_provider_datapipe.webhook.sources import given
+
+        if self.source is None:
+            records = self._records()
+            if isinstance(records, Mapping):
+                return partial(given, [records]), 1
+            return partial(given, records), self.batch_size
+        return self._file(self.source), self.batch_size
+
+    def _records(self) -> Mapping[str, Any] | Iterable[Any]:
+        from airflow_provider_datapipe.api.canonical import NotCanonicalError, parse
+
+        records = self.records
+        if isinstance(records, str):
+            try:
+                records = parse(records)
+            except NotCanonicalError as error:
+                raise ValueError(
+                    f"records has rendered to text, and {error}; give the output of a task as it is, or use tojson"
+                ) from None
+        # Not an iterator: a source is opened anew to begin again.
+        if not isinstance(records, Mapping | Sequence) or isinstance(records, str | bytes):
+            kind = type(records).__name__
+            raise ValueError(f"records must be an object or a list of objects, not {kind}")  # noqa: TRY004 - as the rest
+        return records
+
+    def _file(self, name: str) -> Source:
+        from airflow.sdk import ObjectStoragePath
+
+        from airflow_provider_datapipe.webhook.sources import FORMATS, json_lines, parquet
+
+        if not name or name == "None":
+            raise ValueError("source is empty: it may have rendered to nothing")
+        path = ObjectStoragePath(name, conn_id=self.source_conn_id)
+        kind = self.source_format or FORMATS.get(path.suffix.lower())
+        if kind not in ("jsonl", "parquet"):
+            raise ValueError(
+                f"the name of {path.name} does not say what it is: give source_format, 'jsonl' or 'parquet'"
+            )
+        read = json_lines if kind == "jsonl" else parquet
+        return partial(read, partial(path.open, "rb"), path.name)
+
+
+class _Log:
+    """
+    Tells now and then how far a delivery is.
+
+    :param say: writes a line.
+    """
+
+    def __init__(self, say: Any) -> None:
+        self._say = say
+        self._next = time.monotonic() + _SECONDS_BETWEEN_LINES
+
+    def __call__(self, progress: Progress) -> None:
+        from airflow_provider_datapipe.webhook.delivery import described
+
+        if time.monotonic() >= self._next:
+            self._say("%s", described(progress))
+            self._next = time.monotonic() + _SECONDS_BETWEEN_LINES

@@ -1,0 +1,331 @@
+"""
+Sending batches one after another, and knowing afterwards what has arrived.
+
+The interface has no idempotency key. So what was answered is noted at once, and is not sent again; what was not
+answered is sent again, and counted: it may be there twice.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple, TypedDict
+
+from airflow_provider_datapipe.api.errors import DatapipeError, RateLimitError, ServerError, TransportError
+from airflow_provider_datapipe.api.request import Repeat
+from airflow_provider_datapipe.api.retry import RetryPolicy, delay_before, may_send_again
+from airflow_provider_datapipe.runs.records import Records
+from airflow_provider_datapipe.webhook.batches import Batch, Fingerprint, Limits, batches
+from airflow_provider_datapipe.webhook.sources import Record, RecordError, Source
+
+#: What the progress of a task is kept under.
+KEY = "datapipe.webhook"
+# So many results of batches are given from the beginning, and so many from the end.
+_SHOWN = 50
+
+
+class BatchResult(TypedDict):
+    """What became of a batch."""
+
+    #: How many records of the source stand before it.
+    first: int
+    records: int
+    bytes: int
+    #: How many rows the service says it has taken; None where it does not say.
+    rows: int | None
+    attempts: int
+    #: How many of its records may be there twice.
+    maybe_twice: int
+
+
+class IngestResult(TypedDict):
+    """What was accepted: by all tries together, but for ``results``, which are of the last one."""
+
+    records: int
+    batches: int
+    bytes: int
+    rows: int | None
+    maybe_twice: int
+    #: How many records earlier tries had sent already.
+    resumed_from: int
+    results: list[BatchResult]
+    #: How many batches between the first and the last ones are not in ``results``.
+    results_omitted: int
+
+
+class IngestError(DatapipeError):
+    """
+    Not all was accepted. The message says what was, and what a retry does.
+
+    :param message: for people.
+    :param result: what was accepted.
+    """
+
+    def __init__(self, message: str, result: IngestResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class SourceChangedError(DatapipeError):
+    """What an earlier try has sent is no longer at the beginning of the source."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """
+    What was accepted, and what is not known of.
+
+    :param records: how many records, from the beginning of the source.
+    :param batches: in how many requests.
+    :param size: how many bytes.
+    :param rows: how many rows the service said; None if it once said nothing.
+    :param maybe_twice: how many of the records may be there twice.
+    :param in_doubt: up to which record something was sent that may have been accepted.
+    :param fingerprint: that of the records.
+    """
+
+    records: int = 0
+    batches: int = 0
+    size: int = 0
+    rows: int | None = 0
+    maybe_twice: int = 0
+    in_doubt: int = 0
+    fingerprint: str = field(default_factory=lambda: Fingerprint().now())
+
+
+class Sent(NamedTuple):
+    """
+    A batch that was accepted.
+
+    :param rows: how many rows the service says it has taken; None where it does not say.
+    :param attempts: how often it was sent.
+    :param in_doubt: whether an earlier attempt may have been accepted, too.
+    """
+
+    rows: int | None
+    attempts: int
+    in_doubt: bool
+
+
+class Sending(NamedTuple):
+    """
+    How a body is sent.
+
+    :param post: sends it once, and gives the rows that the service says it has taken.
+    :param retry: how patient to be.
+    :param warn: is told of an attempt that failed and is followed by another.
+    """
+
+    post: Callable[[bytes], int | None]
+    retry: RetryPolicy
+    warn: Callable[[str], None]
+
+
+class UnconfirmedError(Exception):
+    """
+    A body was not accepted, as far as is known.
+
+    :param error: how the last attempt failed.
+    :param in_doubt: whether one of the attempts may have been accepted all the same.
+    """
+
+    def __init__(self, error: DatapipeError, *, in_doubt: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.in_doubt = in_doubt
+
+
+def send(body: bytes, sending: Sending) -> Sent:
+    """
+    Send a body until it is accepted.
+
+    What is refused for now (429), can't be delivered, or is not answered, is sent again within the budget.
+
+    :raises UnconfirmedError: it is refused, or time is over.
+    """
+    began, attempts, in_doubt = time.monotonic(), 0, False
+    while True:
+        attempts += 1
+        try:
+            return Sent(sending.post(body), attempts, in_doubt)
+        except (TransportError, RateLimitError, ServerError) as error:
+            # To send again is what was chosen: at least once.
+            again = may_send_again(error, Repeat.IDEMPOTENT)
+            in_doubt = in_doubt or isinstance(error, ServerError) or (isinstance(error, TransportError) and error.sent)
+            delay = delay_before(
+                attempts,
+                error,
+                elapsed=time.monotonic() - began,
+                policy=sending.retry,
+                jitter=random.random(),  # noqa: S311 - jitter is no secret
+            )
+            if not again or delay is None:
+                raise UnconfirmedError(error, in_doubt=in_doubt) from None
+            if attempts == 1:
+                sending.warn(f"{error} Trying again for up to {sending.retry.budget:g} s.")
+        except DatapipeError as error:
+            raise UnconfirmedError(error, in_doubt=in_doubt) from None
+        time.sleep(delay)
+
+
+class Delivery:
+    """
+    Sends all of a source, from where an earlier try has stopped.
+
+    :param source: opens the source at its beginning.
+    :param limits: how large a batch may be.
+    :param sending: how a batch is sent.
+    :param notes: what outlives this try.
+    """
+
+    def __init__(self, source: Source, limits: Limits, sending: Sending, notes: Records) -> None:
+        self._source = source
+        self._limits = limits
+        self._sending = sending
+        self._notes = notes
+        self.progress = Progress()
+        self._resumed_from = 0
+        self._first: list[BatchResult] = []
+        self._last: list[BatchResult] = []
+        self._sent = 0
+
+    def resume(self) -> int:
+        """Read what an earlier try has noted, and give how many records were accepted by then."""
+        noted = self._notes.get(KEY)
+        if noted is not None:
+            self.progress = Progress(**noted)
+        self._resumed_from = self.progress.records
+        return self._resumed_from
+
+    def restart(self) -> None:
+        """Forget what an earlier try has noted: all is sent, once more."""
+        self._notes.delete(KEY)
+        self.progress, self._resumed_from = Progress(), 0
+
+    def run(self, accepted: Callable[[Progress], None]) -> IngestResult:
+        """
+        Send what is left.
+
+        :param accepted: is told after each batch.
+        :raises SourceChangedError: what was sent earlier is no longer there; nothing was sent.
+        :raises IngestError: not all was accepted.
+        """
+        with closing(self._source()) as records:
+            fingerprint = Fingerprint()
+            self._pass_over(records, fingerprint)
+            left = batches(records, self._limits, first=self.progress.records, fingerprint=fingerprint)
+            batch, problem = _following(left)
+            if batch is not None:
+                self._note(batch)
+            while batch is not None:
+                # Made before this one is sent, so that nothing is between the answer and the note of it.
+                following, problem = _following(left)
+                self._deliver(batch, following)
+                accepted(self.progress)
+                batch = following
+            if problem is not None:
+                raise self._error(problem, None) from problem
+        self._notes.close(KEY)
+        return self.result()
+
+    def result(self) -> IngestResult:
+        """Give what was accepted so far."""
+        progress = self.progress
+        return {
+            "records": progress.records,
+            "batches": progress.batches,
+            "bytes": progress.size,
+            "rows": progress.rows,
+            "maybe_twice": progress.maybe_twice,
+            "resumed_from": self._resumed_from,
+            "results": [*self._first, *self._last],
+            "results_omitted": self._sent - len(self._first) - len(self._last),
+        }
+
+    def _pass_over(self, records: Iterator[Record], fingerprint: Fingerprint) -> None:
+        """Read what was accepted, to see that it is what it was."""
+        number = 0
+        try:
+            for number in range(self.progress.records):  # noqa: B007 - the message tells how far it came
+                fingerprint.take(next(records))
+        except StopIteration:
+            how = f"it has {number:,} records"
+        except RecordError as error:
+            how = f"{error}"
+        else:
+            if fingerprint.now() == self.progress.fingerprint:
+                return
+            how = "they differ"
+        raise SourceChangedError(
+            f"{self.progress.records:,} records were accepted before, and they are no longer those that the source "
+            f"begins with ({how.rstrip('.')}). Nothing more was sent."
+        )
+
+    def _deliver(self, batch: Batch, following: Batch | None) -> None:
+        progress = self.progress
+        try:
+            sent = send(batch.body, self._sending)
+        except UnconfirmedError as failed:
+            progress.in_doubt = max(progress.in_doubt, batch.end if failed.in_doubt else 0)
+            self._keep(progress.in_doubt)
+            raise self._error(failed.error, batch) from failed.error
+        if sent.in_doubt:
+            progress.in_doubt = max(progress.in_doubt, batch.end)
+        twice = max(0, min(progress.in_doubt, batch.end) - batch.first)
+        progress.records = batch.end
+        progress.batches += 1
+        progress.size += len(batch.body)
+        progress.rows = None if progress.rows is None or sent.rows is None else progress.rows + sent.rows
+        progress.maybe_twice += twice
+        progress.fingerprint = batch.fingerprint
+        self._note(following)
+        self._show(
+            {
+                "first": batch.first,
+                "records": batch.records,
+                "bytes": len(batch.body),
+                "rows": sent.rows,
+                "attempts": sent.attempts,
+                "maybe_twice": twice,
+            }
+        )
+
+    def _note(self, following: Batch | None) -> None:
+        """Note what was accepted, and what is about to be sent: a try that is killed may have sent it."""
+        self._keep(max(self.progress.in_doubt, 0 if following is None else following.end))
+
+    def _keep(self, in_doubt: int) -> None:
+        self._notes.set(KEY, asdict(self.progress) | {"in_doubt": in_doubt})
+
+    def _show(self, result: BatchResult) -> None:
+        self._sent += 1
+        if len(self._first) < _SHOWN:
+            self._first.append(result)
+            return
+        self._last.append(result)
+        del self._last[:-_SHOWN]
+
+    def _error(self, cause: DatapipeError, batch: Batch | None) -> IngestError:
+        progress = self.progress
+        told = [str(cause), f"Accepted are the first {progress.records:,} records, in {progress.batches:,} batches."]
+        if batch is not None:
+            told.append(f"The next one is {batch.place}.")
+            doubtful = progress.in_doubt - batch.first
+            if doubtful > 0:
+                told.append(f"The {doubtful:,} after them may have arrived, and will be sent again.")
+        return IngestError(" ".join(told), self.result())
+
+
+def _following(left: Iterator[Batch]) -> tuple[Batch | None, DatapipeError | None]:
+    try:
+        return next(left, None), None
+    except DatapipeError as error:
+        return None, error
+
+
+def described(progress: Progress) -> str:
+    """Say in a line how far it is."""
+    return f"Accepted: {progress.records:,} records in {progress.batches:,} batches, {progress.size:,} bytes."

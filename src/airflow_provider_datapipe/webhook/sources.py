@@ -1,0 +1,126 @@
+"""Where records come from: given ones, JSON Lines and Parquet. All are read as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
+
+from airflow_provider_datapipe.api.canonical import DEEPEST, NotCanonicalError, canonical, parse
+from airflow_provider_datapipe.api.errors import ConfigurationError, InvalidInputError
+
+#: What ends the names of files -> the format that they are taken to have.
+FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
+# No line has more bytes: what has is no JSON Lines, and would fill the memory.
+_LONGEST_LINE = 64 << 20
+_ROWS_AT_A_TIME = 1000
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Record(NamedTuple):
+    """
+    One record.
+
+    :param place: where it stands, for people.
+    :param body: its canonical JSON.
+    """
+
+    place: str
+    body: bytes
+
+
+#: Opens a source at its beginning, as often as it is called.
+Source: TypeAlias = Callable[[], Generator[Record]]
+Opener: TypeAlias = Callable[[], BinaryIO]
+
+
+class RecordError(InvalidInputError):
+    """A record can't be sent. The message says where it stands and why, and quotes none of its values."""
+
+
+def given(records: Iterable[Any]) -> Generator[Record]:
+    """
+    Read records that a task was given.
+
+    :param records: objects as Python has them.
+    :raises RecordError: one can't be sent.
+    """
+    for number, record in enumerate(records):
+        yield _record(f"record {number}", record)
+
+
+def json_lines(opener: Opener, name: str) -> Generator[Record]:
+    """
+    Read JSON Lines: an object in each line; empty lines are passed over.
+
+    :param opener: opens the file.
+    :param name: what the file is called in messages.
+    :raises RecordError: a line can't be sent.
+    """
+    with closing(opener()) as file:
+        number = 0
+        while line := file.readline(_LONGEST_LINE + 1):
+            number += 1
+            place = f"line {number} of {name}"
+            if len(line) > _LONGEST_LINE:
+                raise RecordError(f"{place}: it has more than {_LONGEST_LINE:,} bytes.")
+            if number == 1:
+                line = line.removeprefix(_BYTE_ORDER_MARK)
+            if not line.strip():
+                continue
+            try:
+                record = parse(line)
+            except NotCanonicalError as error:
+                raise RecordError(f"{place}: {error}.") from None
+            yield _record(place, record)
+
+
+def parquet(opener: Opener, name: str) -> Generator[Record]:
+    """
+    Read the rows of a Parquet file.
+
+    :param opener: opens the file.
+    :param name: what the file is called in messages.
+    :raises ConfigurationError: pyarrow is not installed.
+    :raises RecordError: it is no such file, or a row can't be sent.
+    """
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+        from pyarrow import parquet as pq
+    except ImportError:
+        raise ConfigurationError(
+            f"{name} is a Parquet file, and pyarrow is not installed: pip install 'airflow-provider-datapipe[parquet]'."
+        ) from None
+    with closing(opener()) as file:
+        number = 0
+        try:
+            # With a buffer of its own it does not read a whole row group at once.
+            reader = pq.ParquetFile(file, buffer_size=1 << 20)
+            _refuse_twins(reader.schema_arrow, name)
+            for batch in reader.iter_batches(batch_size=_ROWS_AT_A_TIME):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield _record(f"row {number} of {name}", row)
+        except pa.ArrowException as error:
+            kind = type(error).__name__
+            raise RecordError(f"{name} can't be read as Parquet after row {number} ({kind}).") from None
+
+
+def _refuse_twins(fields: Any, name: str) -> None:
+    names = [field.name for field in fields]
+    for each in names:
+        if names.count(each) > 1:
+            raise RecordError(f"{name} has two columns of the name {each}: a record can have one.")
+    for field in fields:
+        if field.type.num_fields and hasattr(field.type, "fields"):
+            _refuse_twins(field.type.fields, name)
+
+
+def _record(place: str, record: Any) -> Record:
+    if not isinstance(record, Mapping):
+        raise RecordError(f"{place}: a record is an object (a dict), and this is of the type {type(record).__name__}.")
+    try:
+        # One level less: it may be sent in an array of several.
+        return Record(place, canonical(record, deepest=DEEPEST - 1))
+    except NotCanonicalError as error:
+        raise RecordError(f"{place}: {error}.") from None

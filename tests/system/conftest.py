@@ -156,6 +156,8 @@ def airflow(dags_folder: Path, service: LocalService) -> Iterator[AirflowCompone
         down = f"http://127.0.0.1:{closed.getsockname()[1]}"
         env = {
             "AIRFLOW_CONN_FS_DEFAULT": "fs:///",
+            # DAGs of tests share tables with them.
+            "PYTHONPATH": str(Path(__file__).parents[2]),
             "AIRFLOW_CONN_DATAPIPE_DEFAULT": connection(service.base_url, service.api_key, poll_interval=0.5),
             "AIRFLOW_CONN_DATAPIPE_WRONG_KEY": connection(service.base_url, f"not-{service.api_key}"),
             "AIRFLOW_CONN_DATAPIPE_DOWN": connection(down, service.api_key, retry_budget=1),

@@ -59,9 +59,9 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
 WEBHOOK_FIELDS: dict[str, dict[str, Any]] = {
     "authentication": {
         "label": "Authentication",
-        "description": "none; basic: login and password; token: the password stands in the header; hmac: a signature of "
-        "the body, made with the password, stands in the header.",
-        "schema": {"type": ["string", "null"], "enum": ["none", "basic", "token", "hmac"], "default": "none"},
+        "description": "none; basic: login and password; token: the password stands in the header; hmac: a signature "
+        "of the body, made with the password, stands in the header.",
+        "schema": {"type": "string", "enum": ["none", "basic", "token", "hmac"], "default": "none"},
     },
     "header": {
         "label": "Header",
@@ -75,7 +75,7 @@ WEBHOOK_FIELDS: dict[str, dict[str, Any]] = {
     },
     "retry_budget": {
         "label": "Retry budget (s)",
-        "description": "Seconds for which a request is tried again that was not answered, or refused for now. 0: never.",
+        "description": "Seconds for which a request without an answer, or refused for now, is tried again. 0: never.",
         "schema": {"type": ["number", "null"], "default": 60, "minimum": 0},
     },
     "proxy": CONNECTION_FIELDS["proxy"],
@@ -119,7 +119,15 @@ def get_provider_info() -> dict[str, Any]:
                 "conn-fields": WEBHOOK_FIELDS,
             },
         ],
-        "hooks": [{"integration-name": "Datapipe", "python-modules": ["airflow_provider_datapipe.hooks.datapipe", "airflow_provider_datapipe.hooks.webhook"]}],
+        "hooks": [
+            {
+                "integration-name": "Datapipe",
+                "python-modules": [
+                    "airflow_provider_datapipe.hooks.datapipe",
+                    "airflow_provider_datapipe.hooks.webhook",
+                ],
+            }
+        ],
         "operators": [
             {
                 "integration-name": "Datapipe",

@@ -72,6 +72,8 @@ class DatapipeRunOperator(BaseOperator):
 
     #: Name of the kind of run.
     kind: ClassVar[str]
+    #: Names of the endpoints that it may start and prepare runs with; ``on_kill`` may disable what runs, besides.
+    endpoints: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

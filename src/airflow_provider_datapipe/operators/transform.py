@@ -45,6 +45,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         "new_folder_path",
     )
     kind = "transform"
+    endpoints = ("transforms.publish",)
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, TypedDict, TypeVar
 
 from pydantic import BaseModel
@@ -13,6 +14,7 @@ from airflow_provider_datapipe.changes.values import choice
 from airflow_provider_datapipe.runs.names import UnknownNameError
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
+from airflow_provider_datapipe.runs.targets import required
 
 T = TypeVar("T")
 
@@ -118,10 +120,20 @@ def created_once(find: Callable[[], Steps[T | None]], create: Request[T]) -> Ste
             raise
         # It may have been created all the same, and may be shown only after a while.
         for pause in (0, _SECOND_LOOK):
-            yield Pause(pause)
+            if pause:
+                yield Pause(pause)
             if (there := (yield from find())) is not None:
                 return there, True
         raise
+
+
+def what_is_given(**fields: str | None) -> dict[str, Any]:
+    """
+    Give the fields that are to be changed: those that are not None.
+
+    :raises ValueError: one of them is empty.
+    """
+    return {field: required(field, value) for field, value in fields.items() if value is not None}
 
 
 def check_if_exists(if_exists: str) -> None:
@@ -166,11 +178,13 @@ def deletion(
     try:
         target = yield from finding
         yield from ask(read(target.resource_id))
-        yield from ask(delete(target.resource_id))
     except (UnknownNameError, NotFoundError):
         if if_missing == "fail":
             raise
         return change(kind, target.resource_id if target else None, action="deleted", changed=False)
+    # It was there a moment ago: the answer to the first time that it was asked for may have been lost.
+    with suppress(NotFoundError):
+        yield from ask(delete(target.resource_id))
     return change(kind, target.resource_id, action="deleted", name=_name(target))
 
 

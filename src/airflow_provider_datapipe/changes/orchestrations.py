@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow_provider_datapipe.api.endpoints import orchestrations
 from airflow_provider_datapipe.changes.change import (
     Change,
@@ -15,8 +13,10 @@ from airflow_provider_datapipe.changes.change import (
     deletion,
     existing,
     if_named,
+    what_is_given,
 )
-from airflow_provider_datapipe.runs.names import find_orchestration
+from airflow_provider_datapipe.runs.names import UnknownNameError, find_orchestration
+from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import orchestration_target, required
 
@@ -46,10 +46,24 @@ def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> 
 def update(
     orchestration_id: str | None, orchestration_name: str | None, *, new_name: str | None, cron_schedule: str | None
 ) -> Steps[Change]:
-    """Change an orchestration; what is None stays. The service does not tell whether its schedule was another one."""
-    target = yield from orchestration_target(orchestration_id, orchestration_name)
-    asked: dict[str, Any] = {"name": new_name, "cron_schedule": cron_schedule}
-    given = {field: required(field, value) for field, value in asked.items() if value is not None}
+    """
+    Change an orchestration; what is None stays. The service does not tell whether its schedule was another one.
+
+    :raises ValueError: there is nothing to change.
+    """
+    given = what_is_given(new_name=new_name, cron_schedule=cron_schedule)
+    if not given:
+        raise ValueError("there is nothing to change: give new_name or cron_schedule")
+    if "new_name" in given:
+        given["name"] = given.pop("new_name")
+    try:
+        target = yield from orchestration_target(orchestration_id, orchestration_name)
+    except UnknownNameError:
+        # A try before may have renamed it already.
+        renamed = None if new_name is None else (yield from if_named(find_orchestration(new_name)))
+        if renamed is None:
+            raise
+        target = Target(renamed.id, renamed.name)
     after = yield from ask(orchestrations.update(target.resource_id, **given))
     return change(KIND, after.id, action="updated", name=after.name, after=after)
 

@@ -79,3 +79,24 @@ def choice(field: str, value: Any, allowed: tuple[str, ...]) -> str:
         return str(value)
     *most, last = (repr(each) for each in allowed)
     raise ValueError(f"{field} must be {', '.join(most)} or {last}, not {value!r}")
+
+
+def named(field: str, value: Any) -> list[dict[str, Any]]:
+    """
+    Read a list of things that each have a name, as a mapping or as the name alone, or the text of such a list.
+
+    :raises ValueError: it is something else, or a name is missing.
+    """
+    read = _read(value)
+    if isinstance(read, str):
+        read = [read]
+    if not isinstance(read, list | tuple):
+        raise ValueError(f"{field} must be a list of names or mappings, not {type(read).__name__}")  # noqa: TRY004 - a rule, as all
+    things = [
+        {"name": each} if isinstance(each, str) else mapping(f"{field}[{place}]", each)
+        for place, each in enumerate(read)
+    ]
+    for place, each in enumerate(things):
+        if not isinstance(each.get("name"), str) or each["name"] in ("", "None"):
+            raise ValueError(f"{field}[{place}] has no name")
+    return things

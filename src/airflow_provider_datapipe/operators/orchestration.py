@@ -32,6 +32,7 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
 
     template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "orchestration_id", "orchestration_name")
     kind = "orchestration"
+    endpoints = ("orchestrations.request_run",)
 
     def __init__(
         self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any

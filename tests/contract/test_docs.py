@@ -46,6 +46,7 @@ RUN_BY = {
     ("docs/local.md", "pip install 'airflow-provider-datapipe[local]'"): (
         "tests/contract/test_packaging.py::test_with_the_local_service"
     ),
+    ("docs/runs.md", "python"): "tests/unit/airflow/test_retries.py::test_the_dag_of_the_documentation_is_patient",
     ("docs/sensors.md", "python"): (
         "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one"
     ),

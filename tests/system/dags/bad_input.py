@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pendulum
 from airflow.sdk import DAG
@@ -11,7 +12,11 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyn
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.retries import DatapipeRetryPolicy
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
+
+#: Some would be tried again: where that can't help, they must not be.
+RETRIED: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(seconds=1), "retry_policy": DatapipeRetryPolicy()}
 
 with DAG(
     dag_id="bad_input",
@@ -27,8 +32,9 @@ with DAG(
             datapipe_conn_id="datapipe_wrong_key",
             stream_id="nycflights.airlines",
             deferrable=deferrable,
+            **RETRIED,
         )
-        EltStreamRunOperator(task_id=f"unknown_stream_{how}", stream_id="nowhere", deferrable=deferrable)
+        EltStreamRunOperator(task_id=f"unknown_stream_{how}", stream_id="nowhere", deferrable=deferrable, **RETRIED)
         EltSyncRunOperator(task_id=f"disabled_sync_{how}", sync_id="disabled", deferrable=deferrable)
         EltStreamRunOperator(task_id=f"vanished_file_{how}", stream_id=f"broken.vanished_{how}", deferrable=deferrable)
         TransformPublishOperator(task_id=f"failing_query_{how}", transform_id="failing_table", deferrable=deferrable)
@@ -44,4 +50,5 @@ with DAG(
             datapipe_conn_id="datapipe_down",
             orchestration_id="nightly",
             deferrable=deferrable,
+            **RETRIED,
         )

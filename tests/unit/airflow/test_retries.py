@@ -1,0 +1,93 @@
+"""Which failures are tried again, and when."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, RetryAction
+
+from airflow_provider_datapipe.api import errors
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.retries import DatapipeRetryPolicy
+from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError, RunPartialError
+from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
+from tests.support.documents import blocks
+
+
+def refused(status: int, retry_after: float | None = None) -> errors.ApiError:
+    return errors.class_of_status(status)("refused", status=status, retry_after=retry_after)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *(refused(status) for status in (400, 401, 403, 404, 405, 413, 415, 422)),
+        errors.ConfigurationError("no host"),
+        errors.InvalidInputError("no such field"),
+        UnknownNameError("none"),
+        AmbiguousNameError("two"),
+    ],
+)
+def test_what_stays_so_fails_at_once(failure: BaseException) -> None:
+    decision = DatapipeRetryPolicy().evaluate(failure, 1, 3)
+    assert decision.action is RetryAction.FAIL
+    assert type(failure).__name__ in (decision.reason or "")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *(refused(status) for status in (408, 409, 425, 429, 500, 503)),
+        errors.TransportError("no answer", sent=True),
+        errors.ProtocolError("no JSON"),
+        LostContactError("lost"),
+        RunFailedError("failed"),
+        OSError("a disc"),
+    ],
+)
+def test_all_else_is_up_to_the_task(failure: BaseException) -> None:
+    assert DatapipeRetryPolicy().evaluate(failure, 1, 3).action is RetryAction.DEFAULT
+
+
+@pytest.mark.parametrize(("status", "asked", "waited"), [(429, 90, 90), (503, 0.5, 0.5), (429, 86_400, 3600)])
+def test_the_service_says_when(status: int, asked: float, waited: float) -> None:
+    decision = DatapipeRetryPolicy().evaluate(refused(status, asked), 1, 3)
+    assert decision.action is RetryAction.RETRY
+    assert decision.retry_delay == timedelta(seconds=waited)
+
+
+def test_failed_runs_can_be_left_alone() -> None:
+    policy = DatapipeRetryPolicy(retry_failed_runs=False)
+    assert policy.evaluate(RunPartialError("refused rows"), 1, 3).action is RetryAction.FAIL
+    assert policy.evaluate(LostContactError("lost"), 1, 3).action is RetryAction.DEFAULT
+
+
+def test_a_delay_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="longest_delay must be more than 0"):
+        DatapipeRetryPolicy(longest_delay=timedelta(0))
+
+
+def test_dags_with_it_can_be_stored_and_it_is_made_again() -> None:
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    policy = DatapipeRetryPolicy(longest_delay=timedelta(minutes=5), retry_failed_runs=False)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    with DAG("d", schedule=None, start_date=start, default_args={"retry_policy": policy}) as dag:
+        EltStreamRunOperator(task_id="t", stream_id="s")
+    stored = DagSerialization.to_dict(dag)
+    DagSerialization.validate_schema(stored)
+    assert DagSerialization.from_dict(json.loads(json.dumps(stored))).task_ids == ["t"]
+    again = DatapipeRetryPolicy.deserialize(json.loads(json.dumps(policy.serialize())))
+    assert vars(again) == vars(policy)
+
+
+def test_the_dag_of_the_documentation_is_patient() -> None:
+    (block,) = (block for block in blocks() if block.page == "docs/runs.md" and block.language == "python")
+    names: dict[str, Any] = {}
+    exec(block.text, names)  # noqa: S102 - our own docs
+    (task,) = names["dag"].tasks
+    assert isinstance(task.retry_policy, DatapipeRetryPolicy)
+    assert (task.retries, task.retry_delay) == (5, timedelta(minutes=5))

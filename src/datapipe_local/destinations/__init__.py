@@ -16,7 +16,7 @@ from datapipe_local.destinations.settings import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from datapipe_local.destinations.base import Destination, Target
+    from datapipe_local.destinations.base import Destination, Progress, Target
     from datapipe_local.destinations.offers import Offer
     from datapipe_local.store.records import Connection
 
@@ -49,25 +49,25 @@ def offer(connection: Connection) -> Offer:
 
 
 def connect(
-    connection: Connection, target: Target, *, checkpoint: str | None, pause: Callable[[float], None]
+    connection: Connection, target: Target, *, progress: Progress, pause: Callable[[float], None]
 ) -> Destination:
     """
     Give the destination that a connection leads to, for one run.
 
     :param connection: The connection.
     :param target: What is written there, and how.
-    :param checkpoint: How far the run got in another process.
+    :param progress: How far this run, and those before, got.
     :param pause: Waits that many seconds, or raises when the service stops.
     :raises RunError: nothing can be written there.
     """
     if connection.integration_id == "http":
         from datapipe_local.destinations.http import HttpDestination
 
-        return HttpDestination(connection.settings, target, pause)
+        return HttpDestination(connection.settings, target, progress, pause)
     if connection.integration_id == "sql_tables":
         from datapipe_local.destinations.sql import SqlTable
 
-        return SqlTable(connection.settings, target, checkpoint)
+        return SqlTable(connection.settings, target, progress)
     from datapipe_local.destinations.jsonl_offer import file_of
 
     path = file_of(connection.settings, target.object_type_id, target.settings, f".{connection.integration_id}")
@@ -75,10 +75,12 @@ def connect(
     if connection.integration_id == "csv":
         from datapipe_local.destinations.csv_files import CsvLog, CsvTable
 
-        return CsvLog(path, checkpoint) if only_appends else CsvTable(path, target.sync_id, target.mode, checkpoint)
+        return (
+            CsvLog(path, progress) if only_appends else CsvTable(path, target.sync_id, target.mode, progress.checkpoint)
+        )
     from datapipe_local.destinations.jsonl import JsonLinesLog
     from datapipe_local.destinations.jsonl_table import JsonLinesTable
 
     if only_appends:
-        return JsonLinesLog(path, checkpoint)
-    return JsonLinesTable(path, target.sync_id, target.mode, checkpoint)
+        return JsonLinesLog(path, progress)
+    return JsonLinesTable(path, target.sync_id, target.mode, progress.checkpoint)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Absent(Enum):
@@ -57,12 +57,59 @@ class Target:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Unanswered:
+    """
+    What was under way when somebody was cut off: only the destination knows whether it was taken.
+
+    :param records: The records.
+    :param is_deletion: Whether they were to be deleted.
+    :param of_failed_run: Whether a run has failed with it. Else the process was killed, and the same run goes on.
+    """
+
+    records: list[Record]
+    is_deletion: bool = False
+    of_failed_run: bool = False
+
+
+def as_json(records: Sequence[Record]) -> list[Any]:
+    """Give records as JSON keeps them."""
+    return [[record.record_id, record.properties, record.identity] for record in records]
+
+
+def from_json(kept: list[Any]) -> list[Record]:
+    """Give the records that :func:`as_json` has kept."""
+    return [Record(*fields) for fields in kept]
+
+
+def _nowhere(checkpoint: str) -> None:
+    """Note nothing."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """
+    How far one got, in the destination's own words.
+
+    :param checkpoint: What was noted of this run by a process that was killed; ``None`` for a new run.
+    :param before: What was noted last of an earlier run.
+    :param note: Keeps such words, before what they tell of is begun. What is done is noted with what became of it.
+    """
+
+    checkpoint: str | None = None
+    before: str | None = None
+    note: Callable[[str], None] = _nowhere
+
+
 class Destination(Protocol):
     """A connection to a destination, for one run. It holds what it needs until :meth:`close`."""
 
     #: How many records are sent, and then noted as sent, at a time. A process that is killed between the two
     #: sends them again, unless the checkpoint tells it better.
     batch_size: int
+
+    def unanswered(self) -> Unanswered | None:
+        """Give what is to be asked again before anything else, if there is anything."""
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
@@ -77,7 +124,7 @@ class Destination(Protocol):
         """
         Have records deleted; one that is not there is deleted already.
 
-        :return: For each record ``None``, or the reason for which the destination refused it.
+        :return: For the first of them, of at least one, ``None``, or the reason for which the destination refused it.
         :raises RunError: the destination takes nothing more.
         """
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from datapipe_local.destinations.csv_form import as_object, as_row, raw_rows, text_of, values_of
 from datapipe_local.destinations.jsonl import WRITING, Log, unwritable
-from datapipe_local.destinations.jsonl_table import Changes, JsonLinesTable
+from datapipe_local.destinations.jsonl_table import JsonLinesTable
 from datapipe_local.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from datapipe_local.destinations.base import Outcome, Record
+    from datapipe_local.destinations.base import Outcome, Progress, Record
+    from datapipe_local.destinations.changes import Changes
 
 Json = dict[str, Any]
 
@@ -26,14 +27,16 @@ class CsvLog:
     Its columns are those of its first line; of a new file those of the first record.
 
     :param path: The file.
-    :param checkpoint: The checkpoint of the process that began the run.
+    :param progress: How far one got.
     :raises RunError: the file cannot be written.
     """
 
     batch_size = 1_000
 
-    def __init__(self, path: Path, checkpoint: str | None) -> None:
-        self._log = Log(path, checkpoint, encode=as_row, split=raw_rows)
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self._log = Log(path, progress)
+        self.unanswered = self._log.unanswered
+        self.checkpoint = self._log.checkpoint
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
@@ -42,27 +45,28 @@ class CsvLog:
         :raises RunError: the file cannot be written, or has no column for a property.
         """
         with WRITING:
-            columns = _columns(self._log.path)
-            rows: list[list[Any]] = []
-            if not columns:
-                columns = list(records[0].properties)
-                rows.append(columns)
-            missing = [name for name in records[0].properties if name not in columns]
-            if missing:
-                raise RunError(
-                    f"The destination {self._log.path} has no column {missing[0]!r}: it has {', '.join(columns)}."
-                    " Correct the mapping, or add the column there."
-                )
-            self._log.append([*rows, *([record.properties.get(name) for name in columns] for record in records)])
+            # First: what was being written may be the first line.
+            if not self._log.finish(records):
+                self._log.append(records, b"".join(self._rows(records)))
         return [None] * len(records)
+
+    def _rows(self, records: Sequence[Record]) -> Iterator[bytes]:
+        columns = _columns(self._log.path)
+        if not columns:
+            columns = list(records[0].properties)
+            yield as_row(columns)
+        missing = [name for name in records[0].properties if name not in columns]
+        if missing:
+            raise RunError(
+                f"The destination {self._log.path} has no column {missing[0]!r}: it has {', '.join(columns)}."
+                " Correct the mapping, or add the column there."
+            )
+        for record in records:
+            yield as_row(record.properties.get(name) for name in columns)
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
         """Refuse it: what is only appended to loses nothing."""
         return ["Rows are only appended to this file."] * len(records)
-
-    def checkpoint(self) -> str:
-        """Give the file's length."""
-        return self._log.checkpoint()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -106,7 +110,7 @@ class CsvTable(JsonLinesTable):
     def rewritten(self, changes: Changes) -> Iterator[bytes]:
         """Give the file as it is to be."""
         before = _columns(self.path)
-        columns = [*before, *(name for name in changes.names() if name not in before)]
+        columns = [*before, *(name for name in changes.names if name not in before)]
         if columns:
             yield as_row(columns)
         for text, line in changes.applied_to(self.lines()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -11,14 +12,15 @@ import httpx
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.destinations.base import ABSENT
-from datapipe_local.destinations.http_batch import LONGEST_REASON, refused
+from datapipe_local.destinations.http_answer import Answer, read, refused
+from datapipe_local.destinations.http_request import UnderWay
 from datapipe_local.destinations.settings import HttpSettings
 from datapipe_local.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from datapipe_local.destinations.base import Outcome, Record, Target
+    from datapipe_local.destinations.base import Outcome, Progress, Record, Target, Unanswered
 
 _TRIES = 5
 _FIRST_WAIT = 0.2
@@ -35,6 +37,8 @@ _OF_RECORDS = frozenset(
     }
 )
 _GONE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
+#: Asks to come again, and has done nothing.
+_LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class HttpDestination:
@@ -46,18 +50,26 @@ class HttpDestination:
 
     2xx takes the record. 4xx refuses it, for good, but for 408 and 429, which ask to try again, as does 5xx; so
     does a connection that fails. ``Retry-After`` is honoured up to half a minute. One request at a time, on one
-    connection. A process that is killed sends at most the record, or the batch, again whose answer it had not noted.
+    connection.
 
-    A batch is an array. Its answer can refuse some of it: :func:`~datapipe_local.destinations.http_batch.refused`. A
+    Each request has an ``Idempotency-Key``. What was under way when the process was killed is sent again as it was,
+    with the same key (:class:`~datapipe_local.destinations.http_request.UnderWay`): so an endpoint that honours it
+    carries out nothing twice. 409 then means that it is still at work on the first of them.
+
+    A batch is an array. Its answer can refuse some of it: :func:`~datapipe_local.destinations.http_answer.refused`. A
     batch that is refused as a whole, with 400, 409, 413 or 422, was not taken: it is sent again without those that
     the answer names, or if it names none, by halves.
 
     :param settings: As :class:`~datapipe_local.destinations.settings.HttpSettings` describes.
     :param target: What is written, and how.
+    :param progress: How far one got.
     :param pause: Waits before another try.
+    :raises RunError: no request can be sent there.
     """
 
-    def __init__(self, settings: dict[str, Any], target: Target, pause: Callable[[float], None]) -> None:
+    def __init__(
+        self, settings: dict[str, Any], target: Target, progress: Progress, pause: Callable[[float], None]
+    ) -> None:
         url = HttpSettings.model_validate(settings).url.rstrip("/")
         self._url = f"{url}/{quote(target.object_type_id, safe='')}"
         self._pause = pause
@@ -66,27 +78,36 @@ class HttpDestination:
         self.batch_size = int(target.settings.get("batch_size", 1))
         self._is_array = "batch_size" in target.settings
         self._method = target.settings.get("method", "PATCH" if self._by_key else "POST")
-        # A proxy of the environment cannot reach this machine's own addresses.
-        self._client = httpx.Client(timeout=_SECONDS_FOR_AN_ANSWER, trust_env=not _is_local(url))
+        self._under_way = UnderWay(target.sync_id, progress)
+        try:
+            # A proxy of the environment cannot reach this machine's own addresses.
+            self._client = httpx.Client(timeout=_SECONDS_FOR_AN_ANSWER, trust_env=not _is_local(url))
+        except httpx.InvalidURL as error:
+            raise RunError(f"The destination {self._url} is no address ({error}): correct its connection.") from error
+
+    def unanswered(self) -> Unanswered | None:
+        """Give the request that was under way."""
+        return self._under_way.left()
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Send records.
+        Send a request.
 
         :raises RunError: the endpoint cannot be reached, or answers what no endpoint should.
         """
-        return self._sent_together(records) if self._is_array else [self._sent(record) for record in records]
+        return self._sent_together(records) if self._is_array else [self._sent(records[0])]
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        DELETE records.
+        DELETE a record.
 
         :raises RunError: the endpoint cannot be reached, or answers what no endpoint should.
         """
-        return [self._deleted(record) for record in records]
+        return [self._deleted(records[0])]
 
-    def checkpoint(self) -> None:
-        """There is none: the endpoint has what it took."""
+    def checkpoint(self) -> str:
+        """Give the request that is under way, if there is any."""
+        return self._under_way.checkpoint()
 
     def close(self) -> None:
         """Close the connection."""
@@ -96,33 +117,35 @@ class HttpDestination:
         url = self._address(record) if self._by_key else self._url
         if url is None:
             return _NO_ADDRESS
-        answer = self._answered(self._method, url, f"record {record.record_id!r}", record.properties)
-        if self._updates and self._by_key and answer.status_code in _GONE:
+        answer = self._answered(self._method, url, [record], record.properties)
+        self._under_way.end()
+        if self._updates and self._by_key and answer.status in _GONE:
             return ABSENT
-        return None if answer.is_success else _reason(answer)
+        return None if answer.takes else answer.reason
 
     def _sent_together(self, records: Sequence[Record]) -> list[Outcome]:
         outcomes: list[Outcome] = [None] * len(records)
         left = list(range(len(records)))
         while left:
             part = [records[index] for index in left]
-            what = f"{len(part)} records from {part[0].record_id!r} on"
-            answer = self._answered(self._method, self._url, what, [record.properties for record in part])
+            answer = self._answered(self._method, self._url, part, [record.properties for record in part])
             named = refused(answer, part)
-            if not answer.is_success and answer.status_code not in _OF_RECORDS:
-                raise self._failed(f"answered {_phrase(answer.status_code)}", what)
-            if answer.is_success and named is None:
-                raise self._failed("answered with errors that name no record", what)
-            if not named and not answer.is_success:
+            if not answer.takes and answer.status not in _OF_RECORDS:
+                self._under_way.forget()
+                raise self._failed(f"answered {answer.phrase}", part)
+            if answer.takes and named is None:
+                raise self._failed("answered with errors that name no record", part)
+            self._under_way.end()
+            if not named and not answer.takes:
                 if len(left) > 1:
                     # What became of the first half is noted before the other is sent.
                     del left[(len(left) + 1) // 2 :]
                     del outcomes[left[-1] + 1 :]
                     continue
-                named = {0: _reason(answer)}
+                named = {0: answer.reason}
             for place, reason in (named or {}).items():
                 outcomes[left[place]] = reason
-            if answer.is_success:
+            if answer.takes:
                 break
             left = [index for place, index in enumerate(left) if place not in (named or {})]
         return outcomes
@@ -131,67 +154,59 @@ class HttpDestination:
         url = self._address(record)
         if url is None:
             return _NO_ADDRESS
-        answer = self._answered("DELETE", url, f"record {record.record_id!r}", None)
-        return None if answer.is_success or answer.status_code in _GONE else _reason(answer)
+        answer = self._answered("DELETE", url, [record], None)
+        self._under_way.end()
+        return None if answer.takes or answer.status in _GONE else answer.reason
 
     def _address(self, record: Record) -> str | None:
         # Such a path would lead to the address of all records, or above.
         key = record.record_id
         return None if key in ("", ".", "..") else f"{self._url}/{quote(key, safe='')}"
 
-    def _answered(self, method: str, url: str, what: str, body: Any) -> httpx.Response:
+    def _answered(self, method: str, url: str, records: Sequence[Record], content: Any) -> Answer:
         """Give an answer that takes or refuses what is sent."""
+        is_deletion = content is None
+        key, may_be_done = self._under_way.begin(records, is_deletion=is_deletion)
+        headers = {"idempotency-key": f'"{key}"'}
+        body = None
+        if not is_deletion:
+            headers["content-type"] = "application/json"
+            body = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        answer: Answer | None = None
         said, wait = "", 0.0
         for number in range(_TRIES):
             if number:
                 self._pause(min(wait, _LONGEST_WAIT))
             wait = _FIRST_WAIT * 2**number
+            answer = None
             try:
-                answer = self._client.request(method, url, json=body)
-            except httpx.TransportError as error:
+                with self._client.stream(method, url, content=body, headers=headers) as response:
+                    answer = read(response, _SECONDS_FOR_AN_ANSWER, is_needed=self._is_array and not is_deletion)
+            except httpx.HTTPError as error:
                 said = f"could not be reached ({str(error) or type(error).__name__})"
+                may_be_done = may_be_done or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
                 continue
-            status = answer.status_code
-            said = f"answered {_phrase(status)}"
-            if answer.is_server_error or status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS):
-                wait = _retry_after(answer) or wait
+            said = f"answered {answer.phrase}"
+            is_at_work = may_be_done and answer.status == HTTPStatus.CONFLICT
+            if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or answer.status in _LATER or is_at_work:
+                may_be_done = may_be_done or answer.status not in _LATER
+                wait = answer.wait() or wait
                 continue
-            if answer.is_success or answer.is_client_error:
+            if answer.takes or answer.refuses:
                 return answer
             # Neither taken nor refused: to follow a redirect would send the data elsewhere.
             break
-        raise self._failed(said, what)
+        if answer is not None and answer.status == HTTPStatus.CONFLICT:
+            # Long after nobody can be at work any more: it is refused.
+            return answer
+        if not may_be_done:
+            self._under_way.forget()
+        raise self._failed(said, records)
 
-    def _failed(self, said: str, what: str) -> RunError:
+    def _failed(self, said: str, records: Sequence[Record]) -> RunError:
+        first = records[0].record_id
+        what = f"{len(records)} records from {first!r} on" if self._is_array else f"record {first!r}"
         return RunError(f"The destination {self._url} {said} for {what}: see to it, then run the sync again.")
-
-
-def _retry_after(answer: httpx.Response) -> float | None:
-    """Read the seconds that the endpoint asks for; a date is not worth a clock of the other side."""
-    text = answer.headers.get("retry-after", "")
-    return float(text) if text.isdecimal() else None
-
-
-def _reason(answer: httpx.Response) -> str:
-    try:
-        body = answer.json()
-    except ValueError:
-        body = None
-    if isinstance(body, dict):
-        for name in ("message", "error"):
-            said = body.get(name)
-            if isinstance(said, dict):
-                said = said.get("message")
-            if isinstance(said, str) and said.strip():
-                return " ".join(said.split())[:LONGEST_REASON]
-    return _phrase(answer.status_code)
-
-
-def _phrase(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
 
 
 def _is_local(url: str) -> bool:

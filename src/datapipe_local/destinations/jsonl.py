@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
+from datapipe_local.destinations.base import Unanswered, as_json, from_json
 from datapipe_local.errors import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    import sqlite3
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from datapipe_local.destinations.base import Outcome, Record
+    from datapipe_local.destinations.base import Outcome, Progress, Record
+
+Json = dict[str, Any]
 
 #: Held by whoever changes a file: another sync may write the same.
 WRITING = threading.RLock()
@@ -20,72 +26,88 @@ WRITING = threading.RLock()
 
 class Log:
     """
-    A file that grows by lines.
+    A file that grows by what is appended.
 
-    The checkpoint is the file's length. What a killed process has written after it is read back, so that no
-    line of the run stands there twice and none stays half-written.
+    What is about to be written is noted, with its place, before it is. So a run that is carried on after a kill
+    knows whether it stands there, and takes away what is half-written; what others have written is left alone.
 
     :param path: The file; it is created where there is none.
-    :param checkpoint: The checkpoint of the process that began the run.
-    :param encode: Writes an entry; as a line of JSON if not given.
-    :param split: Takes a file apart into what was written; into lines if not given.
+    :param progress: How far one got.
     :raises RunError: the file cannot be written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        checkpoint: str | None,
-        *,
-        encode: Callable[[Any], bytes] | None = None,
-        split: Callable[[IO[bytes]], Iterable[bytes]] = iter,
-    ) -> None:
+    def __init__(self, path: Path, progress: Progress) -> None:
         self.path = path
-        self._encode = encode or as_line
-        self._split = split
-        self._written_before: set[bytes] = set()
+        self._note = progress.note
+        self._under_way: Json | None = None if progress.checkpoint is None else json.loads(progress.checkpoint)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
-            if checkpoint is not None:
-                with WRITING:
-                    self._written_before = self._read_back(int(checkpoint))
         except OSError as error:
             raise unwritable(path, error) from error
 
-    def append(self, entries: Iterable[Any]) -> None:
-        """
-        Write entries that the run has not written before.
+    def unanswered(self) -> Unanswered | None:
+        """Give the records that were being written."""
+        return None if self._under_way is None else Unanswered(from_json(self._under_way["records"]))
 
+    def finish(self, records: Sequence[Record]) -> bool:
+        """
+        See to it that records stand there, if they are those that were being written.
+
+        :return: Whether they are.
         :raises RunError: the file cannot be written.
         """
-        lines = [line for entry in entries if (line := self._encode(entry)) not in self._written_before]
+        before = self._under_way
+        if before is None or before["records"] != as_json(records):
+            return False
+        start, text = before["start"], before["text"].encode("utf-8", "surrogateescape")
+        try:
+            with WRITING, self.path.open("rb+", buffering=0) as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(start)
+                there = file.read(len(text)) if end > start else b""
+                is_torn = start + len(there) == end and text.startswith(there)
+                if there != text and is_torn:
+                    write(file, start, text)
+                elif there != text:
+                    # Others have written there.
+                    self.append(records, text.removeprefix(b"\n"))
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        self._under_way = None
+        return True
+
+    def append(self, records: Sequence[Record], text: bytes) -> None:
+        """
+        Write all of a text, or nothing.
+
+        :param records: What it says.
+        :raises RunError: the file cannot be written.
+        """
         try:
             # Opened each time: another sync may have put another file in its place.
-            with WRITING, self.path.open("ab") as file:
-                file.write(b"".join(lines))
+            with WRITING, self.path.open("rb+", buffering=0) as file:
+                start = file.seek(0, os.SEEK_END)
+                file.seek(max(0, start - 1))
+                if file.read(1) not in (b"", b"\n"):
+                    # Somebody's last line, without its end.
+                    text = b"\n" + text
+                self._under_way = {
+                    "start": start,
+                    "text": text.decode("utf-8", "surrogateescape"),
+                    "records": as_json(records),
+                }
+                self._note(self.checkpoint())
+                write(file, start, text)
         except OSError as error:
+            # Nothing was written: the next run begins anew.
+            self._under_way = None
             raise unwritable(self.path, error) from error
+        self._under_way = None
 
     def checkpoint(self) -> str:
-        """
-        Give the file's length.
-
-        :raises RunError: the file is gone.
-        """
-        try:
-            return str(self.path.stat().st_size)
-        except OSError as error:
-            raise unwritable(self.path, error) from error
-
-    def _read_back(self, length: int) -> set[bytes]:
-        with self.path.open("rb+") as file:
-            file.seek(length)
-            lines = list(self._split(file))
-            if lines and not lines[-1].endswith(b"\n"):
-                lines.pop()
-                file.truncate(length + sum(map(len, lines)))
-        return set(lines)
+        """Give what is being written, if there is anything."""
+        return json.dumps(self._under_way)
 
 
 class JsonLinesLog:
@@ -93,14 +115,16 @@ class JsonLinesLog:
     A file to which each record is appended as a line, whatever stands there.
 
     :param path: The file.
-    :param checkpoint: The checkpoint of the process that began the run.
+    :param progress: How far one got.
     :raises RunError: the file cannot be written.
     """
 
     batch_size = 1_000
 
-    def __init__(self, path: Path, checkpoint: str | None) -> None:
-        self._log = Log(path, checkpoint)
+    def __init__(self, path: Path, progress: Progress) -> None:
+        self._log = Log(path, progress)
+        self.unanswered = self._log.unanswered
+        self.checkpoint = self._log.checkpoint
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
@@ -108,19 +132,36 @@ class JsonLinesLog:
 
         :raises RunError: the file cannot be written.
         """
-        self._log.append(record.properties for record in records)
+        if not self._log.finish(records):
+            self._log.append(records, b"".join(as_line(record.properties) for record in records))
         return [None] * len(records)
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
         """Refuse it: what is only appended to loses nothing."""
         return ["Lines are only appended to this file."] * len(records)
 
-    def checkpoint(self) -> str:
-        """Give the file's length."""
-        return self._log.checkpoint()
-
     def close(self) -> None:
         """Nothing is held."""
+
+
+def write(file: IO[bytes], start: int, text: bytes) -> None:
+    """
+    Write at the end of a file that has no buffer: all of a text, or nothing.
+
+    :param start: Where; what stands behind it goes.
+    :raises OSError: it cannot be written.
+    """
+    file.truncate(start)
+    file.seek(start)
+    left = memoryview(text)
+    try:
+        while left:
+            left = left[file.write(left) :]
+    except OSError:
+        # There is always room for less.
+        with suppress(OSError):
+            file.truncate(start)
+        raise
 
 
 def as_line(entry: Any) -> bytes:
@@ -132,6 +173,6 @@ def as_line(entry: Any) -> bytes:
         return json.dumps(entry).encode() + b"\n"
 
 
-def unwritable(path: Path, error: OSError) -> RunError:
+def unwritable(path: Path, error: OSError | sqlite3.Error) -> RunError:
     """Give the error of a run that cannot write its file."""
-    return RunError(f"The destination {path} cannot be written: {error.strerror or error}.")
+    return RunError(f"The destination {path} cannot be written: {getattr(error, 'strerror', None) or error}.")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.destinations.base import ABSENT
-from datapipe_local.destinations.jsonl import WRITING, Log, as_line, unwritable
+from datapipe_local.destinations.changes import Changes, key_of
+from datapipe_local.destinations.jsonl import WRITING, as_line, unwritable, write
+from datapipe_local.spill import DiskSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -17,8 +21,8 @@ if TYPE_CHECKING:
     from datapipe_local.destinations.base import Outcome, Record
 
 Json = dict[str, Any]
-#: The names and values of a record's key, in the order of the names.
-_Key: TypeAlias = tuple[tuple[str, str], ...]
+
+_TRIES = 5
 
 
 class JsonLinesTable:
@@ -29,6 +33,8 @@ class JsonLinesTable:
     hidden file beside it while the run goes on, and done at its end: the whole file is written anew and takes the
     old one's place at one instant. A process that is killed has changed nothing or all of it; what it kept is
     done by the next. To do it twice changes nothing.
+
+    The checkpoint is the length of what is kept: what a killed process has kept after it is sent again.
 
     A property that is not sent stays as it is. Lines that are no objects, or have no such key, are left alone.
 
@@ -45,11 +51,21 @@ class JsonLinesTable:
         self.path = path
         self._adds = mode != OperationName.UPDATE
         self._kept = path.with_name(f".{path.name}.{sync_id}")
+        self._there: dict[tuple[str, ...], DiskSet] = {}
         if checkpoint is None:
             # A run that failed could not write the file; what it kept was noted as sent.
             self._do_what_is_kept()
-        self._log = Log(self._kept, checkpoint)
-        self._there: dict[tuple[str, ...], set[_Key]] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._kept.open("ab") as file:
+                # It may have been done already, just before the kill: then there is less.
+                file.truncate(min(file.tell(), int(checkpoint or 0)))
+                self._length = file.seek(0, 2)
+        except OSError as error:
+            raise unwritable(path, error) from error
+
+    def unanswered(self) -> None:
+        """There is nothing: to keep something twice changes nothing."""
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
@@ -58,7 +74,7 @@ class JsonLinesTable:
         :raises RunError: it cannot be kept.
         """
         outcomes: list[Outcome] = [None if self._adds or self._has(record) else ABSENT for record in records]
-        self._log.append(
+        self._keep(
             {"key": record.identity, "set": record.properties, "add": self._adds}
             for record, outcome in zip(records, outcomes, strict=True)
             if outcome is None
@@ -71,12 +87,12 @@ class JsonLinesTable:
 
         :raises RunError: it cannot be kept.
         """
-        self._log.append({"key": record.identity} for record in records)
+        self._keep({"key": record.identity} for record in records)
         return [None] * len(records)
 
     def checkpoint(self) -> str:
         """Give the length of what is kept."""
-        return self._log.checkpoint()
+        return str(self._length)
 
     def close(self) -> None:
         """
@@ -84,6 +100,8 @@ class JsonLinesTable:
 
         :raises RunError: the file cannot be written; it is as it was.
         """
+        for keys in self._there.values():
+            keys.close()
         self._do_what_is_kept()
 
     def lines(self) -> Iterator[tuple[bytes, Json | None]]:
@@ -100,95 +118,65 @@ class JsonLinesTable:
 
     def _has(self, record: Record) -> bool:
         names = tuple(sorted(record.identity))
-        if names not in self._there:
-            # Read once: nobody but this run is expected to add lines meanwhile.
-            try:
+        try:
+            if names not in self._there:
+                # Read once: nobody but this run is expected to add lines meanwhile.
+                keys = self._there[names] = DiskSet()
                 with WRITING:
-                    found = {_key_of(line, names) for _, line in self.lines()}
-            except OSError as error:
-                raise unwritable(self.path, error) from error
-            self._there[names] = {key for key in found if key is not None}
-        return _key_of(record.identity, names) in self._there[names]
+                    found = (key_of(line, names) for _, line in self.lines() if line is not None)
+                    keys.update(key for key in found if key is not None)
+            return key_of(record.identity, names) in self._there[names]
+        except (OSError, sqlite3.Error) as error:
+            raise unwritable(self.path, error) from error
+
+    def _keep(self, entries: Iterable[Json]) -> None:
+        text = b"".join(map(as_line, entries))
+        try:
+            with self._kept.open("rb+", buffering=0) as file:
+                write(file, self._length, text)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        self._length += len(text)
 
     def _do_what_is_kept(self) -> None:
         try:
-            with WRITING:
-                changes = Changes(entry for _, entry in _lines(self._kept) if entry is not None)
+            with WRITING, closing(Changes(entry for _, entry in _lines(self._kept) if entry is not None)) as changes:
                 if changes:
-                    unfinished = self._kept.with_name(f"{self._kept.name}.new")
-                    with unfinished.open("wb") as file:
-                        file.writelines(self.rewritten(changes))
-                    unfinished.replace(self.path)
+                    self._write(changes)
                 elif not self.path.exists():
                     self.path.parent.mkdir(parents=True, exist_ok=True)
                     self.path.touch()
                 self._kept.unlink(missing_ok=True)
-        except OSError as error:
+        except (OSError, sqlite3.Error) as error:
             raise unwritable(self.path, error) from error
 
-
-class Changes:
-    """
-    What is to become of lines.
-
-    :param entries: The changes, oldest first.
-    """
-
-    def __init__(self, entries: Iterable[Json]) -> None:
-        self._sets: dict[tuple[str, ...], dict[_Key, list[Json]]] = {}
-        for entry in entries:
-            names = tuple(sorted(entry["key"]))
-            key = _key_of(entry["key"], names)
-            assert key is not None  # noqa: S101 - the names are its own
-            self._sets.setdefault(names, {}).setdefault(key, []).append(entry)
-
-    def __bool__(self) -> bool:
-        return bool(self._sets)
-
-    def names(self) -> list[str]:
-        """Give the names of all that is set, in the order in which they come."""
-        found: dict[str, None] = {}
-        for changes in self._sets.values():
-            for entries in changes.values():
-                for entry in entries:
-                    found.update(dict.fromkeys(entry.get("set", ())))
-        return list(found)
-
-    def applied_to(self, lines: Iterable[tuple[bytes, Json | None]]) -> Iterator[tuple[bytes | None, Json]]:
-        """Give all lines as they are afterwards, the new ones behind the others: as they stood there if they stay."""
-        done: set[tuple[tuple[str, ...], _Key]] = set()
-        for text, line in lines:
-            now = line
-            for names, changes in self._sets.items():
-                key = None if now is None else _key_of(now, names)
-                if key in changes:
-                    # Of several lines with one key all are changed.
-                    done.add((names, key))
-                    now = _changed(now, changes[key])
-            if now is line:
-                yield text, line or {}
-            elif now is not None:
-                yield None, now
-        for names, changes in self._sets.items():
-            for key, entries in changes.items():
-                added = None if (names, key) in done else _changed(None, entries)
-                if added is not None:
-                    yield None, added
+    def _write(self, changes: Changes) -> None:
+        # The file itself, if it is a link.
+        path = self.path.resolve()
+        unfinished = path.with_name(f"{self._kept.name}.new")
+        try:
+            for _ in range(_TRIES):
+                before = _stamp(path)
+                with unfinished.open("wb") as file:
+                    file.writelines(self.rewritten(changes))
+                # Somebody may have written it meanwhile: that is not to be lost.
+                if _stamp(path) == before:
+                    break
+            with suppress(FileNotFoundError):
+                shutil.copymode(path, unfinished)
+            unfinished.replace(path)
+        except BaseException:
+            # It would take the room that was missing.
+            unfinished.unlink(missing_ok=True)
+            raise
 
 
-def _changed(line: Json | None, entries: Sequence[Json]) -> Json | None:
-    for entry in entries:
-        if "set" not in entry:
-            line = None
-        elif line is not None or entry["add"]:
-            line = {**(line or {}), **entry["set"]}
-    return line
-
-
-def _key_of(line: Json | None, names: Sequence[str]) -> _Key | None:
-    if line is None or any(name not in line for name in names):
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
         return None
-    return tuple((name, json.dumps(line[name], sort_keys=True)) for name in names)
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, Json | None]]:

@@ -16,7 +16,7 @@ from datapipe_local.errors import RunError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from datapipe_local.destinations.base import Outcome, Record, Target
+    from datapipe_local.destinations.base import Outcome, Progress, Record, Target
 
 
 class SqlTable:
@@ -32,13 +32,13 @@ class SqlTable:
 
     :param settings: As :class:`~datapipe_local.destinations.settings.SqlSettings` describes.
     :param target: What is written, and how.
-    :param checkpoint: The checkpoint of the process that began the run.
+    :param progress: How far one got.
     :raises RunError: the database cannot be reached, or the table is not there.
     """
 
     batch_size = 1_000
 
-    def __init__(self, settings: dict[str, Any], target: Target, checkpoint: str | None) -> None:
+    def __init__(self, settings: dict[str, Any], target: Target, progress: Progress) -> None:
         self._engine = open_engine(settings)
         self._mode = target.mode
         self._name = target.object_type_id
@@ -54,13 +54,16 @@ class SqlTable:
         try:
             self._look(name, schema)
             if self._mode == OperationName.INSERT:
-                self._receipts = Receipts(self._connection, target.sync_id, checkpoint)
+                self._receipts = Receipts(self._connection, target.sync_id, progress)
         except sa.exc.SQLAlchemyError as error:
             self.close()
             raise self._unwritable(error) from error
         except RunError:
             self.close()
             raise
+
+    def unanswered(self) -> None:
+        """There is nothing: what was committed is in the receipt, or can be done again."""
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """

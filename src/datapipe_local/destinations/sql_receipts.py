@@ -11,7 +11,7 @@ import sqlalchemy as sa
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from datapipe_local.destinations.base import Record
+    from datapipe_local.destinations.base import Progress, Record
 
 #: The table beside those that are written.
 TABLE = "datapipe_local_receipts"
@@ -27,14 +27,15 @@ class Receipts:
 
     The service notes the number of the receipt with what became of the records. A process that is killed between the
     two finds, when it carries on, that the receipt has a higher number than was noted: so the records in it were
-    taken. A record that is not asked for again at once stays in the receipt, until it is.
+    taken. So does the next run if the connection broke in the middle of a COMMIT. A record that is not asked for
+    again at once stays in the receipt, until it is.
 
     :param connection: A connection that is in no transaction.
     :param sync_id: The sync.
-    :param checkpoint: The number that was noted; ``None`` for a new run.
+    :param progress: The number that was noted last.
     """
 
-    def __init__(self, connection: sa.Connection, sync_id: str, checkpoint: str | None) -> None:
+    def __init__(self, connection: sa.Connection, sync_id: str, progress: Progress) -> None:
         self._connection = connection
         self._sync_id = sync_id
         with connection.begin():
@@ -45,12 +46,13 @@ class Receipts:
             ).one_or_none()
         self._number = 0 if row is None else int(row[0])
         self._taken: set[str] = set()
+        checkpoint = progress.before if progress.checkpoint is None else progress.checkpoint
         if row is not None and checkpoint is not None:
             self._taken.update(json.loads(row[2]))
             if self._number > int(checkpoint):
                 self._taken.update(json.loads(row[1]))
-        # Not the number of a receipt that was not noted, before what it is for is.
-        self._noted = self._number if checkpoint is None else int(checkpoint)
+        # Not the number of a receipt that was not noted, before what it is for is. Somebody may have emptied the table.
+        self._noted = self._number if checkpoint is None else min(self._number, int(checkpoint))
 
     @property
     def number(self) -> str:

@@ -43,7 +43,7 @@ def candidate(mappings: Sequence[Json], row: Sequence[Any]) -> Candidate:
     """
     values = [json_value(value) for value in row]
     properties = {mapping["destination_property_id"]: value for mapping, value in zip(mappings, values, strict=True)}
-    digest = hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()
+    digest = digest_of(properties)
     keys = [mapping for mapping in mappings if mapping.get("primary_key")]
     identity = {mapping["destination_property_id"]: properties[mapping["destination_property_id"]] for mapping in keys}
     missing = [key["source_property_id"] for key in keys if properties[key["destination_property_id"]] is None]
@@ -52,6 +52,11 @@ def candidate(mappings: Sequence[Json], row: Sequence[Any]) -> Candidate:
         obstacle = f"The key column {missing[0]} is null, so that the record cannot be told from others."
     record_id = _SEPARATOR.join(_as_text(value, alone=len(keys) == 1) for value in identity.values())
     return Candidate(Record(record_id if keys else digest, properties, identity), digest, obstacle)
+
+
+def digest_of(properties: Json) -> str:
+    """Tell what is sent apart from all else."""
+    return hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()
 
 
 def _as_text(value: Any, *, alone: bool) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _AT_A_TIME = 1_000
 #: Stands for the digest of a record that is to be gone.
 _GONE = ""
+#: Stands for the digest of what nobody knows.
+_UNKNOWN = "?"
 
 
 class Ledger:
@@ -158,6 +160,28 @@ class Ledger:
                     for record, outcome in zip(records, outcomes, strict=True)
                 ],
             )
+
+    def doubt(self, records: Sequence[Record]) -> None:
+        """Note that nobody knows what the destination has of records: what it has is to be sent or deleted anew."""
+        if self._mode == OperationName.INSERT:
+            # What is known here is not sent again.
+            return
+        self._store.database.run_many(
+            "INSERT INTO reverse_etl_records (sync_id, record_id, state, digest, identity, present, run_id)"
+            " VALUES (?, ?, ?, ?, ?, TRUE, '') ON CONFLICT (sync_id, record_id) DO UPDATE SET digest = excluded.digest,"
+            " present = TRUE, state = CASE state WHEN ? THEN excluded.state ELSE state END",
+            [
+                (
+                    self._sync_id,
+                    record.record_id,
+                    RecordState.SYNCED,
+                    _UNKNOWN,
+                    json.dumps(record.identity),
+                    RecordState.DELETED,
+                )
+                for record in records
+            ],
+        )
 
     def counts(self) -> dict[str, int]:
         """Count what the records of the run became: right also if several processes worked on it."""

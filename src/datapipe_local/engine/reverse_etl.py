@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName, ReverseEtlSyncRunStatus
 from datapipe_local import destinations
 from datapipe_local.clock import later
-from datapipe_local.destinations.base import Target
-from datapipe_local.engine.candidates import Candidate, candidate
+from datapipe_local.destinations.base import Progress, Target
+from datapipe_local.engine.candidates import Candidate, candidate, digest_of
+from datapipe_local.engine.delivery import Delivery
 from datapipe_local.engine.record_ledger import Ledger
 from datapipe_local.errors import RunError
 from datapipe_local.service import connections, jobs, reverse_etl, reverse_etl_sources
+from datapipe_local.spill import DiskSet
 from datapipe_local.store.records import ReverseEtlSyncRun
 from datapipe_local.warehouse import WarehouseError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from datapipe_local.destinations.base import Destination
+    from datapipe_local.destinations.base import Unanswered
     from datapipe_local.engine.stop import Stop
     from datapipe_local.service.context import Context
     from datapipe_local.store.records import Job, Json, ReverseEtlSync
     from datapipe_local.warehouse import Place
-
-T = TypeVar("T")
 
 _ROWS_AT_A_TIME = 1_000
 
@@ -35,8 +36,8 @@ class RecordSender:
     Sends what is new, what has changed, and what was reset for a retry; a mirror also deletes what is gone.
 
     What the destination took or refused is noted after each batch of the destination's size, so that a run
-    that is carried on after a crash goes on after it. A record that was refused is not sent again until it
-    changes or is reset.
+    that is carried on after a crash goes on after it; what was under way is asked again first. A record that was
+    refused is not sent again until it changes or is reset.
 
     A sync that is deleted takes its run with it: what is going on notices that at the next batch.
 
@@ -89,13 +90,15 @@ class RecordSender:
             destination = destinations.connect(
                 connections.get(self._context, sync.destination_connection_id),
                 Target(sync.id, sync.object_type_id, OperationName(sync.operation["mode"]), sync.settings),
-                checkpoint=run.checkpoint,
+                progress=self._progress(run),
                 pause=stop.pause,
             )
             try:
                 # Before the first record: what a killed process has written is found after this.
                 self._note(run.id, checkpoint=destination.checkpoint())
-                self._send_all(sync, run.id, self._candidates(sync, place, columns), destination, stop)
+                delivery = Delivery(destination, Ledger(self._context, sync, run.id), stop)
+                self._ask_again(delivery, lambda: self._candidates(sync, place, columns))
+                self._send_all(sync, run.id, self._candidates(sync, place, columns), delivery)
             finally:
                 # Whatever stops it: what was noted as taken has to be there.
                 destination.close()
@@ -139,46 +142,56 @@ class RecordSender:
         for rows in self._context.warehouse.distinct_rows(place, columns, keys, _ROWS_AT_A_TIME):
             yield [candidate(mappings, row) for row in rows]
 
+    def _progress(self, run: ReverseEtlSyncRun) -> Progress:
+        before = self._context.store.database.value(
+            "SELECT checkpoint FROM reverse_etl_sync_runs WHERE reverse_etl_sync_id = ? AND id <> ?"
+            " AND checkpoint IS NOT NULL ORDER BY started_at DESC LIMIT 1",
+            run.reverse_etl_sync_id,
+            run.id,
+        )
+        return Progress(run.checkpoint, before, lambda checkpoint: self._note(run.id, checkpoint=checkpoint))
+
+    def _ask_again(self, delivery: Delivery, candidates: Callable[[], Iterator[list[Candidate]]]) -> None:
+        """Have answered first what was not: with the same records, by which the destination knows it again."""
+        left = delivery.destination.unanswered()
+        if left is None:
+            return
+        if left.of_failed_run and not _is_still_so(left, candidates()):
+            # It is not what is to be said any more.
+            delivery.ledger.doubt(left.records)
+        elif left.is_deletion:
+            delivery.delete(left.records)
+        else:
+            delivery.send([Candidate(record, digest_of(record.properties)) for record in left.records])
+
     def _send_all(
-        self,
-        sync: ReverseEtlSync,
-        run_id: str,
-        candidates: Iterator[list[Candidate]],
-        destination: Destination,
-        stop: Stop,
+        self, sync: ReverseEtlSync, run_id: str, candidates: Iterator[list[Candidate]], delivery: Delivery
     ) -> None:
-        ledger = Ledger(self._context, sync, run_id)
-        is_mirror = sync.operation["mode"] == OperationName.MIRROR
-        in_source: set[str] = set()
+        ledger, is_mirror = delivery.ledger, sync.operation["mode"] == OperationName.MIRROR
         distinct_rows = 0
-        for batch in candidates:
-            distinct_rows += len(batch)
+        with closing(DiskSet()) as in_source:
+            for batch in candidates:
+                distinct_rows += len(batch)
+                if is_mirror:
+                    in_source.update(each.record.record_id for each in batch)
+                due = ledger.due(batch)
+                refused = [each for each in due if each.obstacle is not None]
+                ledger.sent(refused, [each.obstacle for each in refused], None)
+                delivery.send([each for each in due if each.obstacle is None])
+                self._note(run_id, distinct_rows=distinct_rows, **ledger.counts())
+            self._note(run_id, distinct_rows=distinct_rows)
             if is_mirror:
-                in_source.update(each.record.record_id for each in batch)
-            due = ledger.due(batch)
-            refused = [each for each in due if each.obstacle is not None]
-            ledger.sent(refused, [each.obstacle for each in refused], None)
-            sendable = [each for each in due if each.obstacle is None]
-            for part in _parts(sendable, destination.batch_size):
-                left = part
-                while left:
-                    stop.check()
-                    outcomes = destination.send([each.record for each in left])
-                    ledger.sent(left[: len(outcomes)], outcomes, destination.checkpoint())
-                    left = left[len(outcomes) :]
-            self._note(run_id, distinct_rows=distinct_rows, **ledger.counts())
-        self._note(run_id, distinct_rows=distinct_rows)
-        if is_mirror:
-            for gone in ledger.gone(in_source):
-                for records in _parts(gone, destination.batch_size):
-                    stop.check()
-                    outcomes = destination.delete(records)
-                    ledger.deleted(records, outcomes, destination.checkpoint())
+                for gone in ledger.gone(in_source):
+                    delivery.delete(gone)
 
     def _note(self, run_id: str, **changes: Any) -> None:
         self._context.store.reverse_etl_sync_runs.update(run_id, **changes)
 
 
-def _parts(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _is_still_so(left: Unanswered, candidates: Iterator[list[Candidate]]) -> bool:
+    """Tell whether what was said of records is what the source says now."""
+    said = {record.record_id: digest_of(record.properties) for record in left.records}
+    now = {
+        each.record.record_id: each.digest for batch in candidates for each in batch if each.record.record_id in said
+    }
+    return not now if left.is_deletion else now == said

@@ -187,9 +187,10 @@ def _change(context: Context, before: ReverseEtlSync, after: ReverseEtlSync) -> 
     if target(before) != target(after):
         database.run("DELETE FROM reverse_etl_records WHERE sync_id = ?", after.id)
     if target(before) != target(after) or before.operation["mode"] != after.operation["mode"]:
-        # Only a seed changes one with a run that is not over. How far that got was told of another way to write.
+        # How far its runs got was told of another way to write.
         database.run(
-            "UPDATE reverse_etl_sync_runs SET checkpoint = NULL WHERE reverse_etl_sync_id = ? AND finished_at IS NULL",
+            "UPDATE reverse_etl_sync_runs SET checkpoint = NULL"
+            " WHERE reverse_etl_sync_id = ? AND checkpoint IS NOT NULL",
             after.id,
         )
     context.store.reverse_etl_syncs.update(

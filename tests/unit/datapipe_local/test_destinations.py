@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import resource
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.destinations import connect
-from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Record, Target
+from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
 from datapipe_local.destinations.http import HttpDestination
 from datapipe_local.errors import RunError
 from datapipe_local.store.records import Connection
@@ -25,9 +28,12 @@ def send(
     pauses: list[float] = []
     with ScriptedServer(script) as server:
         target = Target("sync", "con tacts", mode)
-        destination = HttpDestination({"url": f"{server.url}/base/"}, target, pauses.append)
+        destination = HttpDestination({"url": f"{server.url}/base/"}, target, Progress(), pauses.append)
+        done: list[Outcome] = []
         try:
-            done = destination.delete(records) if delete else destination.send(records)
+            while len(done) < len(records):
+                left = records[len(done) :]
+                done += destination.delete(left) if delete else destination.send(left)
             return done, pauses, server
         finally:
             destination.close()
@@ -91,7 +97,7 @@ def test_a_redirect_is_not_followed() -> None:
 def test_nobody_there() -> None:
     with ScriptedServer([Reply()]) as server:
         url = server.url
-    destination = HttpDestination({"url": url}, Target("sync", "x"), lambda _: None)
+    destination = HttpDestination({"url": url}, Target("sync", "x"), Progress(), lambda _: None)
     with pytest.raises(RunError, match="could not be reached"):
         destination.send([ONE])
     destination.close()
@@ -132,7 +138,7 @@ def send_batches(
     outcomes: list[Outcome] = []
     with ScriptedServer(script) as server:
         target = Target("sync", "contacts", INSERT, {"batch_size": batch_size})
-        destination = HttpDestination({"url": server.url}, target, lambda _: None)
+        destination = HttpDestination({"url": server.url}, target, Progress(), lambda _: None)
         assert destination.batch_size == batch_size
         try:
             while len(outcomes) < len(records):
@@ -185,7 +191,7 @@ def test_a_refusal_that_names_none_is_found_out_by_halves(body: dict[str, object
 def test_an_endpoint_that_takes_no_batch_fails_the_run_at_once(status: int) -> None:
     with ScriptedServer([Reply(status)]) as server:
         destination = HttpDestination(
-            {"url": server.url}, Target("sync", "x", INSERT, {"batch_size": 10}), lambda _: None
+            {"url": server.url}, Target("sync", "x", INSERT, {"batch_size": 10}), Progress(), lambda _: None
         )
         with pytest.raises(RunError, match=f"answered {status} .* for 8 records from '0' on"):
             destination.send(MANY)
@@ -205,49 +211,109 @@ def test_a_batch_waits_as_long_as_it_is_told() -> None:
     pauses: list[float] = []
     with ScriptedServer([Reply(429, headers={"retry-after": "3"}), Reply(503), Reply(200)]) as server:
         target = Target("sync", "x", UPSERT, {"batch_size": 10})
-        destination = HttpDestination({"url": server.url}, target, pauses.append)
+        destination = HttpDestination({"url": server.url}, target, Progress(), pauses.append)
         assert destination.send(MANY) == [None] * 8
         destination.close()
     assert pauses == [3.0, 0.4]
     assert len({seen.body for seen in server.seen}) == 1
 
 
-def opened(folder: Path, mode: OperationName, checkpoint: str | None = None, sync_id: str = "sync") -> Destination:
+def opened(folder: Path, mode: OperationName, progress: Progress | None = None, sync_id: str = "sync") -> Destination:
     connection = Connection(id="c", integration_id="jsonl", label="c", settings={"path": str(folder)}, created_at="")
-    return connect(connection, Target(sync_id, "things", mode), checkpoint=checkpoint, pause=lambda _: None)
+    return connect(connection, Target(sync_id, "things", mode), progress=progress or Progress(), pause=lambda _: None)
 
 
-def written(folder: Path, checkpoint: str | None, *records: Record, mode: OperationName = INSERT) -> str:
-    destination = opened(folder, mode, checkpoint)
+def written(folder: Path, *records: Record) -> str:
+    """Append records, and give what was noted before they were written."""
+    noted: list[str] = []
+    destination = opened(folder, INSERT, Progress(note=noted.append))
     assert destination.send(records) == [None] * len(records)
-    after = destination.checkpoint()
+    assert destination.checkpoint() == "null"
     destination.close()
-    assert after is not None
-    return after
+    return noted[-1]
+
+
+def carried_on(folder: Path, noted: str, *records: Record) -> None:
+    """Do as the engine does after a kill."""
+    destination = opened(folder, INSERT, Progress(noted))
+    left = destination.unanswered()
+    assert left is not None
+    assert destination.send(left.records) == [None] * len(left.records)
+    if records:
+        destination.send(records)
+    destination.close()
+
+
+def numbers(folder: Path) -> list[int]:
+    return [json.loads(line)["n"] for line in (folder / "things.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def test_records_are_lines_appended(tmp_path: Path) -> None:
-    written(tmp_path / "new" / "folder", None, ONE)
-    written(tmp_path / "new" / "folder", None, TWO)
+    written(tmp_path / "new" / "folder", ONE)
+    written(tmp_path / "new" / "folder", TWO)
     lines = (tmp_path / "new" / "folder" / "things.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == [ONE.properties, TWO.properties]
 
 
-def test_what_a_killed_process_has_written_is_not_written_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bytes_there", range(-1, 22))
+def test_killed_at_any_byte_what_was_being_written_is_there_once(tmp_path: Path, bytes_there: int) -> None:
     file = tmp_path / "things.jsonl"
-    checkpoint = written(tmp_path, None, Record("0", {"n": 0}))
-    written(tmp_path, None, ONE)
-    with file.open("a") as torn:
-        torn.write('{"n": 2, "na')
-    written(tmp_path, checkpoint, ONE, TWO)
-    lines = file.read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line) for line in lines] == [{"n": 0}, ONE.properties, TWO.properties]
+    written(tmp_path, Record("0", {"n": 0}))
+    before = file.stat().st_size
+    noted = written(tmp_path, ONE, Record("2", {"n": 2}))
+    whole = file.read_bytes()
+    file.write_bytes(whole if bytes_there < 0 else whole[: before + bytes_there])
+    carried_on(tmp_path, noted, Record("3", {"n": 3}))
+    assert numbers(tmp_path) == [0, 1, 2, 3]
 
 
-def test_a_record_of_an_earlier_run_is_written_again(tmp_path: Path) -> None:
-    checkpoint = written(tmp_path, None, ONE)
-    written(tmp_path, checkpoint, ONE)
-    assert len((tmp_path / "things.jsonl").read_text().splitlines()) == 2
+def test_what_others_have_written_meanwhile_stays(tmp_path: Path) -> None:
+    file = tmp_path / "things.jsonl"
+    noted = written(tmp_path, ONE)
+    # All of it was written, and then the same by another, who left out the end of the last line.
+    file.write_bytes(file.read_bytes() + b'{"n": 1}\n{"n": 8}')
+    carried_on(tmp_path, noted, TWO)
+    assert numbers(tmp_path) == [1, 1, 8, 2]
+    # Nothing of it was written, and others wrote there.
+    file.write_bytes(b'{"n": 9}')
+    carried_on(tmp_path, noted)
+    assert numbers(tmp_path) == [9, 1]
+
+
+@pytest.mark.parametrize("integration", ["jsonl", "csv"])
+def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path: Path, integration: str) -> None:
+    connection = Connection(
+        id="c", integration_id=integration, label="c", settings={"path": str(tmp_path)}, created_at=""
+    )
+    file = tmp_path / f"things.{integration}"
+    target = Target("sync", "things", INSERT)
+    many = [Record(str(n), {"n": n, "name": "x" * 50}) for n in range(1_000)]
+
+    def send(*records: Record) -> None:
+        destination = connect(connection, target, progress=Progress(), pause=lambda _: None)
+        destination.send(records)
+        destination.close()
+
+    send(ONE)
+    before = file.read_bytes()
+    with limit_of_files(len(before) + 20_000), pytest.raises(RunError, match=r"cannot be written: File too large"):
+        send(*many)
+    assert file.read_bytes() == before
+    send(*many)
+    assert file.read_bytes().count(b"\n") == before.count(b"\n") + 1_000
+
+
+@contextmanager
+def limit_of_files(size: int) -> Iterator[None]:
+    """Let no file grow further, as if the disk were full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("mode", [INSERT, UPSERT, UPDATE])

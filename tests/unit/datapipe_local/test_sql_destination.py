@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local import destinations
-from datapipe_local.destinations.base import ABSENT, Destination, Record, Target
+from datapipe_local.destinations.base import ABSENT, Destination, Progress, Record, Target
 from datapipe_local.destinations.sql_receipts import TABLE
 from datapipe_local.errors import RunError
 from datapipe_local.store.records import Connection
@@ -55,7 +55,7 @@ def connect(
     url: str, mode: OperationName = UPSERT, table: str = "people", checkpoint: str | None = None
 ) -> Destination:
     return destinations.connect(
-        connection(url), Target("sync", table, mode), checkpoint=checkpoint, pause=lambda _: None
+        connection(url), Target("sync", table, mode), progress=Progress(checkpoint), pause=lambda _: None
     )
 
 

@@ -1,0 +1,40 @@
+"""What may be more than memory should hold: in a file without a name, which is gone with the process."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def open_spill() -> sqlite3.Connection:
+    """Give an empty database of one's own. What does not fit into a few MiB goes to disk."""
+    database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    # Nobody will ever need it again.
+    database.execute("PRAGMA journal_mode = OFF")
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute("PRAGMA cache_size = -4096")
+    return database
+
+
+class DiskSet:
+    """A set of texts."""
+
+    def __init__(self) -> None:
+        self._database = open_spill()
+        self._database.execute("CREATE TABLE entries (entry TEXT PRIMARY KEY) WITHOUT ROWID")
+
+    def update(self, entries: Iterable[str]) -> None:
+        """Add texts."""
+        self._database.execute("BEGIN")
+        self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?)", ((entry,) for entry in entries))
+        self._database.execute("COMMIT")
+
+    def __contains__(self, entry: object) -> bool:
+        return self._database.execute("SELECT 1 FROM entries WHERE entry = ?", (entry,)).fetchone() is not None
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._database.close()

@@ -151,6 +151,10 @@ class DatapipeRunOperator(BaseOperator):
         known = [*batch.waiting, *(end.reference for end in batch.ended)]
         return self.kind, known[0].resource_id if known else None
 
+    def _go_on(self, batch: Batch) -> Steps[None]:
+        """Do what is left once all runs so far have ended; what it puts into the queue is run as well."""
+        yield from ()
+
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
         """Give the result, and the error that the task ends with, if any."""
         raise NotImplementedError
@@ -213,33 +217,24 @@ class DatapipeRunOperator(BaseOperator):
     def _proceed(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> Any:
         from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
-        from airflow_provider_datapipe.runs.batch import run_batch, settle_records, start_queued
+        from airflow_provider_datapipe.runs.batch import settle_records
         from airflow_provider_datapipe.runs.start import RunSkipped
         from airflow_provider_datapipe.runs.verdict import error_of, explain
 
         self._under_way, self._instance = batch, context.get("ti")
-        records, start_policy = records_of(context), self._start_policy()
+        records = records_of(context)
         try:
-            known = len(batch.waiting)
-            hook.run(start_queued(batch, records, start_policy, alone=self._alone))
-            self._log_started(batch, known)
-            show_link(self, context, address_of(hook.extra.link, *self._works_on(batch)))
-            if self.deferrable and not batch.is_over:
-                from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
-
-                self.defer(
-                    trigger=DatapipeRunTrigger(
-                        self.datapipe_conn_id, batch.as_dict(), policy.as_dict(), self.kill_policy
-                    ),
-                    method_name="execute_complete",
-                )
-            hook.run(run_batch(batch, records, start_policy, policy, alone=self._alone))
+            going_on = True
+            while going_on:
+                self._carry_out(context, hook, batch, policy)
+                batch.ended = [hook.run(explain(end)) for end in batch.ended]
+                hook.run(self._go_on(batch))
+                going_on = not batch.is_over
         except RunSkipped as skipped:
             raise AirflowSkipException(str(skipped)) from None
         except AirflowTaskTimeout:
             self._timed_out = True
             raise
-        batch.ended = [hook.run(explain(end)) for end in batch.ended]
         for end in batch.ended:
             self._log_end(end)
         result, error = self._finish(batch)
@@ -253,6 +248,24 @@ class DatapipeRunOperator(BaseOperator):
                 context["ti"].xcom_push(key="return_value", value=result)
             raise error
         return result
+
+    def _carry_out(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> None:
+        """Start what is queued, and wait until all has ended, here or in the triggerer."""
+        from airflow_provider_datapipe.runs.batch import run_batch, start_queued
+
+        records, start_policy = records_of(context), self._start_policy()
+        known = len(batch.waiting)
+        hook.run(start_queued(batch, records, start_policy, alone=self._alone))
+        self._log_started(batch, known)
+        show_link(self, context, address_of(hook.extra.link, *self._works_on(batch)))
+        if self.deferrable and not batch.is_over:
+            from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
+
+            self.defer(
+                trigger=DatapipeRunTrigger(self.datapipe_conn_id, batch.as_dict(), policy.as_dict(), self.kill_policy),
+                method_name="execute_complete",
+            )
+        hook.run(run_batch(batch, records, start_policy, policy, alone=self._alone))
 
     def _disable_late(self, hook: DatapipeHook, batch: Batch) -> None:
         """Do for runs that were waited for in vain what is done when a person stops the task."""

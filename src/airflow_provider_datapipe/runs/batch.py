@@ -46,6 +46,7 @@ class Batch:
     :param hindered: what is started when another run has ended.
     :param ended: the runs that have ended, in the order in which they did.
     :param at_a_time: the most runs that are waited for at a time; None for all.
+    :param note: what else the task has to know when it goes on; JSON.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class Batch:
     hindered: list[Hindered] = field(default_factory=list)
     ended: list[End] = field(default_factory=list)
     at_a_time: int | None = None
+    note: dict[str, Any] = field(default_factory=dict)
 
     @property
     def has_room(self) -> bool:
@@ -82,6 +84,7 @@ class Batch:
             "hindered": [{"by": each.by.as_dict(), "target": each.target.as_dict()} for each in self.hindered],
             "ended": [end.as_dict() for end in self.ended],
             "at_a_time": self.at_a_time,
+            "note": self.note,
         }
 
     @classmethod
@@ -94,6 +97,8 @@ class Batch:
             [Hindered(Reference(**each["by"]), Target(**each["target"])) for each in data["hindered"]],
             [End.from_dict(end) for end in data["ended"]],
             data["at_a_time"],
+            # A trigger of an earlier version has none.
+            data.get("note", {}),
         )
 
 

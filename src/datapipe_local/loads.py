@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import duckdb
 
 from datapipe_local.loading import history, increment, substreams
+from datapipe_local.loading.increment import OutdatedError
 from datapipe_local.loading.manner import Manner, Note, Run
 from datapipe_local.loading.readable import relations
 from datapipe_local.loading.types import described
@@ -16,6 +17,7 @@ from datapipe_local.warehouse import Place, WarehouseError, drop, number, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from datapipe_local.loading.increment import Newest
     from datapipe_local.loading.readable import Readable
     from datapipe_local.warehouse import Warehouse
 
@@ -89,10 +91,18 @@ class Loads:
         with self._rows_of(place, readable) as (cursor, found):
             return _carefully(cursor, found, load)
 
-    def added(self, place: Place, readable: Readable, manner: Manner, told: Told) -> int:
+    def newest(self, place: Place, manner: Manner) -> Newest | None:
+        """Give from where on :meth:`added` needs rows, as far as that can be told."""
+        with self._warehouse.cursor() as cursor:
+            return increment.newest(cursor, place, manner)
+
+    def added(
+        self, place: Place, readable: Readable, manner: Manner, told: Told, *, since: Newest | None = None
+    ) -> int:
         """
         Add to a table what is new at its source.
 
+        :param since: The rows of the source were read from there on alone, as :meth:`newest` had said.
         :return: The number of rows that are added or changed.
         :raises OutdatedError: all has to be loaded; the table is as it was.
         :raises WarehouseError: it cannot be read; the table is as it was.
@@ -100,6 +110,8 @@ class Loads:
 
         def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
             before = Note.read(cursor, place)
+            if since is not None and increment.newest(cursor, place, manner) != since:
+                raise OutdatedError("its table was changed while its source was read")
             query = _selected(cursor, relation, manner)
             increment.check(cursor, place, described(cursor, f"({query})"), manner)
             rows = increment.add(cursor, place, query, manner, cautious=cautious)

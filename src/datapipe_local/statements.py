@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 
@@ -29,6 +29,13 @@ def one_line(error: duckdb.Error) -> str:
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 1] + "…"
 
 
+class Interruptible(Protocol):
+    """What does something that can be broken off."""
+
+    def interrupt(self) -> None:
+        """Have it fail with an error of its own. It must not take long."""
+
+
 class Statements:
     """
     Statements on one database, for all threads: each gets a cursor of its own.
@@ -39,7 +46,7 @@ class Statements:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         #: What is executing, and for which work.
-        self._busy: dict[duckdb.DuckDBPyConnection, int | None] = {}
+        self._busy: dict[Interruptible, int | None] = {}
         self._working: set[int] = set()
         self._broken_off: set[int] = set()
         self._local = threading.local()
@@ -117,6 +124,23 @@ class Statements:
         """
         with self.watched(self._connection.cursor()) as cursor:
             yield cursor
+
+    @contextmanager
+    def breaking_off(self, what: Interruptible) -> Iterator[None]:
+        """
+        Have :meth:`interrupt` and :meth:`break_off` break off something else, too, that this thread does in the block.
+
+        :raises WarehouseError: it is broken off already.
+        """
+        owner: int | None = getattr(self._local, "work", None)
+        with self._guard:
+            self._check(owner)
+            self._busy[what] = owner
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._busy.pop(what, None)
 
     @contextmanager
     def watched(self, connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:

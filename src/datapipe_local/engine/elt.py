@@ -12,15 +12,17 @@ from datapipe_local.loading.increment import OutdatedError
 from datapipe_local.loading.manner import Run
 from datapipe_local.loads import Loads, Slice, Told
 from datapipe_local.service import elt_plan, elt_streams, elt_syncs, elt_tables, jobs, readings
+from datapipe_local.sources.base import Need
 from datapipe_local.store.records import EltStreamRun
 from datapipe_local.warehouse import Place, Scan, WarehouseError
 
 if TYPE_CHECKING:
     from datapipe_local.engine.stop import Stop
+    from datapipe_local.loading.increment import Newest
     from datapipe_local.loading.manner import Note
     from datapipe_local.service.context import Context
     from datapipe_local.service.readings import Reading
-    from datapipe_local.store.records import EltStream, Job
+    from datapipe_local.store.records import EltStream, EltSync, Job
 
 #: The setting that says how many rows of a first load go in one run.
 SLICE_SETTING = "first_load_slice_rows"
@@ -44,6 +46,16 @@ class Loaded(NamedTuple):
     trigger: str | None = None
     is_slice: bool = False
     rows_so_far: int = 0
+
+
+class _Task(NamedTuple):
+    """A run of a stream, and where its rows go."""
+
+    job: Job
+    stream: EltStream
+    sync: EltSync
+    run: EltStreamRun
+    place: Place
 
 
 class StreamLoader:
@@ -129,11 +141,12 @@ class StreamLoader:
         if noted is not None and noted.run == run.id:
             # It was loaded, and the process killed before that was noted here.
             return Loaded(noted.rows, noted.size, noted.mode, noted.trigger)
-        with readings.opened(self._context, sync, stream.origin) as reading:
-            try:
-                return self._load(job, stream, run, place, reading)
-            except WarehouseError as error:
-                raise RunError(_reason(reading, place, error)) from error
+        task = _Task(job, stream, sync, run, place)
+        try:
+            return self._read(task, run.operation_mode, run.full_sync_trigger)
+        except OutdatedError:
+            # Only what is new was read.
+            return self._read(task, OperationMode.FULL, FullSyncTrigger.SCHEMA_CHANGE)
 
     def _finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
         store, now = self._context.store, self._context.clock.now()
@@ -167,28 +180,49 @@ class StreamLoader:
         else:
             jobs.end(self._context, job, failed=result is None)
 
-    def _load(self, job: Job, stream: EltStream, run: EltStreamRun, place: Place, reading: Reading) -> Loaded | None:
+    def _read(self, task: _Task, mode: str, trigger: str) -> Loaded | None:
+        """
+        Read the source, and load what it gives.
+
+        :raises OutdatedError: all has to be loaded, and not all was read.
+        """
+        warehouse, manner = self._context.warehouse, readings.manner_of(task.stream)
+        try:
+            since = None if mode == OperationMode.FULL else Loads(warehouse).newest(task.place, manner)
+            need = Need(manner.selection.excluded, since, check=warehouse.check, breaking_off=warehouse.breaking_off)
+            with readings.opened(self._context, task.sync, task.stream.origin, need) as reading:
+                try:
+                    return self._load(task, mode, trigger, reading, None if reading.is_whole else since)
+                except WarehouseError as error:
+                    raise RunError(_reason(reading, task.place, error)) from error
+        except WarehouseError as error:
+            raise RunError(f"Cannot load {task.place}: {error}.") from error
+
+    def _load(self, task: _Task, mode: str, trigger: str, reading: Reading, since: Newest | None) -> Loaded | None:
+        _, stream, _, run, place = task
         slice_rows: int | None = self._context.store.setting(SLICE_SETTING, None)
-        loads, manner = Loads(self._context.warehouse), readings.manner_of(stream)
-        mode, trigger = run.operation_mode, run.full_sync_trigger
+        loads, manner, readable = Loads(self._context.warehouse), readings.manner_of(stream), reading.readable
         with elt_tables.held(self._context, place):
-            if not self._claim(job, stream, place):
+            if not self._claim(task.job, stream, place):
                 return None
             if mode != OperationMode.FULL:
                 try:
                     told = _told(stream, run, reading.size, mode, trigger)
-                    return Loaded(loads.added(place, reading.readable, manner, told), reading.size, mode, trigger)
+                    rows = loads.added(place, readable, manner, told, since=since)
+                    return Loaded(rows, reading.size, mode, trigger)
                 except OutdatedError as error:
                     if stream.protected_from_full_sync:
                         raise RunError(
                             f"{place} is protected from being loaded anew, which is needed: {error}."
                             " Have `protected_from_full_sync` false for one run."
                         ) from error
+                    if not reading.is_whole:
+                        raise
                     mode, trigger = OperationMode.FULL, FullSyncTrigger.SCHEMA_CHANGE
             told = _told(stream, run, reading.size, mode, trigger)
             if slice_rows is None or stream.loaded:
-                return Loaded(loads.whole(place, reading.readable, manner, told), reading.size, mode, trigger)
-            return _loaded(loads.first_slice(place, reading.readable, slice_rows, manner, told), 0, reading.size)
+                return Loaded(loads.whole(place, readable, manner, told), reading.size, mode, trigger)
+            return _loaded(loads.first_slice(place, readable, slice_rows, manner, told), 0, reading.size)
 
     def _go_on(self, job: Job, stream: EltStream, run: EltStreamRun, place: Place) -> Loaded | None:
         with elt_tables.held(self._context, place):

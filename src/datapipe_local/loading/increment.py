@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import datetime as dt
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datapipe_local.loading.manner import Note
 from datapipe_local.loading.types import Typed, described, evolve, kind_of
@@ -19,6 +20,30 @@ if TYPE_CHECKING:
 # Of this cursor alone, as all that is temporary.
 _FRESH, _NEW = "temp.main.__fresh__", "temp.main.__new__"
 _NUMBER = "__number__"
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# What is infinite, or no number, is greater than all: whoever reads from the others on reads it, too.
+_FINITE = "max({0}) FILTER (isfinite({0}))"
+_MOMENT = f"epoch_us({_FINITE})"
+#: How a pointer is asked for, so that its value is the same in Python. Others are not handed on.
+_ASKED = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL", "VARCHAR"), "max({0})"),
+    "DOUBLE": _FINITE,
+    **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"), _MOMENT),
+}
+
+
+class Newest(NamedTuple):
+    """
+    The greatest pointer of a table.
+
+    :param pointer: The column.
+    :param type: Its type.
+    :param value: A number, text, or time.
+    """
+
+    pointer: str
+    type: str
+    value: Any
 
 
 class OutdatedError(Exception):
@@ -35,6 +60,36 @@ def newest_of_each(query: str, columns: Sequence[Typed], manner: Manner) -> str:
     others = "".join(f", {quoted(column.name)}" for column in columns if column != pointer)
     order = f"{quoted(pointer.name)} DESC NULLS LAST{others}"
     return f"FROM ({query}) QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"
+
+
+def newest(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> Newest | None:
+    """
+    Give the greatest pointer of a table, if rows can be added to it, and it can be handed on exactly.
+
+    :param place: The table; it need not exist.
+    """
+    note = Note.read(cursor, place)
+    if note is None or manner.pointer is None or note.signature != manner.signature:
+        return None
+    pointer = found(described(cursor, place.sql), manner.pointer)
+    asked = _ASKED.get(pointer.type.partition("(")[0])
+    if asked is None:
+        return None
+    row = cursor.execute(f"SELECT {asked.format(quoted(pointer.name))} FROM {place.sql}").fetchone()  # noqa: S608
+    value = row[0] if row else None
+    if value is not None and _MOMENT in asked:
+        value = _moment(pointer.type, value)
+    return None if value is None else Newest(pointer.name, pointer.type, value)
+
+
+def _moment(type_name: str, microseconds: int) -> dt.date | None:
+    try:
+        moment = _EPOCH + dt.timedelta(microseconds=microseconds)
+    except OverflowError:
+        return None
+    if type_name == "DATE":
+        return moment.date()
+    return moment if type_name.endswith("ZONE") else moment.replace(tzinfo=None)
 
 
 def check(cursor: duckdb.DuckDBPyConnection, place: Place, columns: Sequence[Typed], manner: Manner) -> None:

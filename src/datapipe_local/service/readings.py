@@ -16,6 +16,7 @@ from datapipe_local.loading.substreams import names as substream_names
 from datapipe_local.loading.types import described
 from datapipe_local.sandbox import SandboxTable
 from datapipe_local.service import connections
+from datapipe_local.sources.base import Need
 from datapipe_local.store.records import Json
 from datapipe_local.warehouse import Scan, WarehouseError
 
@@ -39,12 +40,14 @@ class Reading:
 
     :param name: What it is called at the source, for people.
     :param readable: Where and how it is read.
-    :param size: Its bytes at the source.
+    :param size: Its bytes, as they have come from the source.
+    :param is_whole: No row was left out.
     """
 
     name: str
     readable: Readable
     size: int
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ def substreams(context: Context, source: Source, origin: Json) -> tuple[str, ...
         return ()
     try:
         with (
-            source.fetch(origin, context.warehouse.scratch) as fetched,
+            source.fetch(origin, context.warehouse.scratch, Need(rows=False)) as fetched,
             context.warehouse.cursor() as cursor,
             relations(cursor, fetched.scan) as found,
         ):
@@ -112,20 +115,21 @@ def substreams(context: Context, source: Source, origin: Json) -> tuple[str, ...
 
 
 @contextmanager
-def opened(context: Context, sync: EltSync, origin: Json) -> Iterator[Reading]:
+def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterator[Reading]:
     """
     Have at hand what a stream reads, for the time of a ``with`` block.
 
+    :param need: What of it is needed.
     :raises RunError: it cannot be had.
     """
     report = report_of(context, origin)
     if report is None:
-        with source_of(context, sync).fetch(origin, context.warehouse.scratch) as fetched:
-            yield Reading(fetched.name, fetched.scan, fetched.size)
+        with source_of(context, sync).fetch(origin, context.warehouse.scratch, need) as fetched:
+            yield Reading(fetched.name, fetched.scan, fetched.size, fetched.is_whole)
         return
     with tempfile.TemporaryDirectory(dir=context.warehouse.scratch) as folder:
         file = Path(folder) / "result.duckdb"
-        with _tables(context, sync, report.query) as (tables, size):
+        with _tables(context, sync, report.query, need) as (tables, size):
             try:
                 sandbox.store(context.warehouse, report.query, tables, file)
             except WarehouseError as error:
@@ -144,7 +148,7 @@ def columns(context: Context, sync: EltSync, origin: Json) -> list[Typed]:
         if report is not None:
             return query_columns(context, sync, report.query)
         with (
-            opened(context, sync, origin) as reading,
+            opened(context, sync, origin, Need(rows=False)) as reading,
             context.warehouse.cursor() as cursor,
             relations(cursor, reading.readable) as found,
         ):
@@ -160,7 +164,7 @@ def query_columns(context: Context, sync: EltSync, query: str) -> list[Typed]:
     :raises WarehouseError: it is no query that can be run.
     :raises RunError: what it names cannot be had.
     """
-    with _tables(context, sync, query) as (tables, _):
+    with _tables(context, sync, query, Need(rows=False)) as (tables, _):
         return sandbox.columns(context.warehouse, query, tables)
 
 
@@ -188,18 +192,22 @@ def is_part_of(offered: Json, origin: Json) -> bool:
 
 
 @contextmanager
-def _tables(context: Context, sync: EltSync, query: str) -> Iterator[tuple[Mapping[str, SandboxTable], int]]:
+def _tables(
+    context: Context, sync: EltSync, query: str, need: Need
+) -> Iterator[tuple[Mapping[str, SandboxTable], int]]:
     """Have at hand what a query names, and tell how many bytes that is."""
     named = sandbox.tables_named(query)
     there = parts(context, sync)
     source = source_of(context, sync)
+    # The query may look at all of them, whatever is needed of its result.
+    whole = Need(rows=need.rows, check=need.check)
     tables: dict[str, SandboxTable] = {}
     size = 0
     with ExitStack() as stack:
         for name in sorted({name.lower() for name in named}):
             part = there.get(name)
             if part is not None:
-                fetched = stack.enter_context(source.fetch(part.origin, context.warehouse.scratch))
+                fetched = stack.enter_context(source.fetch(part.origin, context.warehouse.scratch, whole))
                 assert isinstance(fetched.scan, Scan)  # noqa: S101 - only sources of files have reports
                 tables[name] = SandboxTable(fetched.scan, part.selection)
                 size += fetched.size

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from datapipe_local.errors import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from datapipe_local.loading.increment import Newest
     from datapipe_local.loading.readable import Readable
+    from datapipe_local.statements import Interruptible
 
 
 class SourceError(RunError):
@@ -46,18 +49,39 @@ class Offer:
 
 
 @dataclass(frozen=True)
+class Need:
+    """
+    What is needed of a stream. A source leaves out of the rest what it can, and may give more.
+
+    :param excluded: Columns that are not needed.
+    :param newest: Rows with a smaller pointer are not needed.
+    :param rows: Rows are needed, and not just columns.
+    :param check: Raises an error once nothing is needed any more; whoever takes long calls it now and then.
+    :param breaking_off: Has what is done in a ``with`` block interrupted then.
+    """
+
+    excluded: Collection[str] = ()
+    newest: Newest | None = None
+    rows: bool = True
+    check: Callable[[], None] = field(default=lambda: None)
+    breaking_off: Callable[[Interruptible], AbstractContextManager[None]] = nullcontext
+
+
+@dataclass(frozen=True)
 class Fetched:
     """
     What a stream's run can load.
 
     :param name: What it is called at the source, for people.
     :param scan: Where and how it is read.
-    :param size: Its bytes at the source.
+    :param size: Its bytes, as they have come from the source.
+    :param is_whole: No row was left out.
     """
 
     name: str
     scan: Readable
     size: int
+    is_whole: bool = True
 
 
 class Source(Protocol):
@@ -84,11 +108,12 @@ class Source(Protocol):
         :param origin: Where it is in the source.
         """
 
-    def fetch(self, origin: dict[str, Any], scratch: Path) -> AbstractContextManager[Fetched]:
+    def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> AbstractContextManager[Fetched]:
         """
         Get the data of one stream, for the time of a ``with`` block.
 
         :param origin: Where it is in the source, as the stream's definition says.
         :param scratch: A folder for files that are needed on the way.
+        :param need: What of it is needed.
         :raises RunError: it cannot be had.
         """

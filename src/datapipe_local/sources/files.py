@@ -1,9 +1,7 @@
 """Files in a folder: CSV, JSON Lines and Parquet, also zipped."""
 
 import os
-import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -13,12 +11,13 @@ from pydantic import Field, field_validator, model_validator
 
 from datapipe_local.errors import RunError
 from datapipe_local.names import numbered, snake_case
-from datapipe_local.sources.base import Fetched, Offer, SourceError
+from datapipe_local.sources import archives
+from datapipe_local.sources.archives import is_archive
+from datapipe_local.sources.base import Fetched, Need, Offer, SourceError
 from datapipe_local.sources.formats import FORMATS, format_of, stem_of
 from datapipe_local.strict import Strict
 from datapipe_local.warehouse import Scan
 
-_CHUNK = 1 << 20
 # What DuckDB takes for a pattern in a file's name.
 _PATTERN_CHARACTERS = frozenset("*?[]{}")
 
@@ -34,6 +33,7 @@ class FileOrigin(Strict):
 
     file: str | None = Field(default=None, min_length=1)
     files: str | None = Field(default=None, min_length=1)
+    within: str | None = Field(default=None, min_length=1)
     format: Literal["csv", "jsonl", "parquet"] | None = None
     options: dict[str, Any] = Field(default_factory=dict)
 
@@ -48,21 +48,29 @@ class FileOrigin(Strict):
     def _can_be_read(self) -> Self:
         if (self.file is None) == (self.files is None):
             raise ValueError("give `file`, or else `files`, a pattern such as sales/*.csv")
-        self.reader_options()
+        if self.known_format is not None:
+            self.reader_options(self.known_format)
+        elif not is_archive(self.declared):
+            raise ValueError(f"the format of {self.declared!r} is not known by its name: give `format`")
+        elif self.options:
+            raise ValueError("give `format`, too: it tells which options there are")
+        if self.within is not None and not is_archive(self.declared):
+            raise ValueError("`within` is for archives: give a `file` or `files` that ends with .zip")
         return self
 
     @property
-    def known_format(self) -> str:
-        """The format: as given, else by the file's name."""
-        declared = str(self.file or self.files)
-        name = self.format or format_of(declared)
-        if name is None:
-            raise ValueError(f"the format of {declared!r} is not known by its name: give `format`")
-        return name
+    def declared(self) -> str:
+        """The file, or the pattern."""
+        return str(self.file or self.files)
 
-    def reader_options(self) -> dict[str, Any]:
-        """Give the options for DuckDB's reader."""
-        return FORMATS[self.known_format].check(self.options)
+    @property
+    def known_format(self) -> str | None:
+        """The format: as given, else by the name. None for an archive: then the names in it tell."""
+        return self.format or format_of(self.declared)
+
+    def reader_options(self, kind: str) -> dict[str, Any]:
+        """Give the options for DuckDB's reader of a format."""
+        return FORMATS[kind].check(self.options)
 
 
 class FilesSource:
@@ -82,7 +90,7 @@ class FilesSource:
         A stream is called after its file. Where another file has that name, the format, or else a number, stands behind
         it. A file whose name leaves nothing for a name can't be selected.
 
-        A folder within it whose files are all of one format is a stream, too.
+        A folder within it whose files are all of one format is a stream, too, and so is an archive of such files.
 
         :raises SourceError: the folder cannot be read.
         """
@@ -105,16 +113,16 @@ class FilesSource:
             ) from error
         offers: dict[str, Offer] = {}
         for file in files:
-            kind = format_of(file)
-            if kind is not None:
+            kind, origin = self._offered(file)
+            if origin is not None:
                 name = snake_case(stem_of(file))
                 wanted = [
                     name,
-                    snake_case(f"{name}_{kind}"),
+                    *([snake_case(f"{name}_{kind}")] if kind else []),
                     *(numbered(name, number) for number in range(2, 2 + len(files))),
                 ]
                 offer = next(each for each in wanted if each not in offers) if name else file
-                offers[offer] = Offer(offer, {"file": file}, is_selectable=bool(name))
+                offers[offer] = Offer(offer, origin, is_selectable=bool(name))
         for folder, pattern in sorted(folders.items()):
             name = snake_case(folder)
             if name:
@@ -123,10 +131,23 @@ class FilesSource:
                 offers[offer] = Offer(offer, {"files": pattern})
         return list(offers.values())
 
+    def _offered(self, file: str) -> tuple[str | None, dict[str, Any] | None]:
+        """Tell of which format a file is, and how it can be read, if it can."""
+        kind = format_of(file)
+        if kind is not None or not is_archive(file):
+            return kind, None if kind is None else {"file": file}
+        packed = [name for name in archives.names(self._folder / file) if format_of(name) is not None]
+        if len({PurePath(name).suffix for name in packed}) != 1:
+            return None, None
+        if len(packed) == 1:
+            return None, {"file": file}
+        # Whatever a pattern means there is not what the archive is called.
+        return None, None if _PATTERN_CHARACTERS & set(file) else {"files": file}
+
     def may_nest(self, origin: dict[str, Any]) -> bool:
         """Tell whether a file is one of JSON Lines that need not be unpacked to be looked at."""
         wanted = FileOrigin.model_validate(origin)
-        return wanted.known_format == "jsonl" and not str(wanted.file or wanted.files).lower().endswith(".zip")
+        return wanted.known_format == "jsonl" and not is_archive(wanted.declared)
 
     def has(self, origin: dict[str, Any]) -> bool:
         """Tell whether a stream's file is there, or one of its files."""
@@ -136,43 +157,58 @@ class FilesSource:
         return bool(self._matching(str(wanted.files)))
 
     @contextmanager
-    def fetch(self, origin: dict[str, Any], scratch: Path) -> Iterator[Fetched]:
+    def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> Iterator[Fetched]:
         """
-        Get one file, unpacked if need be.
+        Get one file, or several as one, unpacked if need be.
 
         :param origin: As :class:`FileOrigin` describes.
-        :param scratch: Where zipped files are unpacked.
+        :param scratch: Where archives are unpacked.
+        :param need: DuckDB leaves out what is not needed. It is looked at for whether archives still are.
         :raises RunError: it is not there, or cannot be unpacked.
         """
         wanted = FileOrigin.model_validate(origin)
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
             if wanted.file is not None:
-                yield self._one(wanted, self._folder / wanted.file, Path(folder))
+                yield self._one(wanted, self._folder / wanted.file, Path(folder), need)
             else:
-                yield self._several(wanted, str(wanted.files), Path(folder))
+                yield self._several(wanted, str(wanted.files), Path(folder), need)
 
-    def _one(self, wanted: FileOrigin, path: Path, folder: Path) -> Fetched:
+    def _one(self, wanted: FileOrigin, path: Path, folder: Path, need: Need) -> Fetched:
         if not path.is_file():
             raise RunError(f"The source file {path} does not exist: put it there, or correct `file` of the stream.")
-        readable = _readable(path, folder)
+        found = _readable(wanted, path, folder, need)
+        if len(found) != 1:
+            raise RunError(
+                f"{path} holds {len(found)} files: pack the one that the stream reads, or give it as `files`,"
+                " to have all of them read as one."
+            )
+        ((name, readable),) = found
         if readable.stat().st_size == 0:
             raise RunError(f"The source file {path} is empty: it has not even a header.")
-        scan = Scan(FORMATS[wanted.known_format].reader, readable, wanted.reader_options())
+        kind = wanted.known_format or str(format_of(name))
+        scan = Scan(FORMATS[kind].reader, readable, wanted.reader_options(kind))
         return Fetched(str(path), scan, path.stat().st_size)
 
-    def _several(self, wanted: FileOrigin, pattern: str, folder: Path) -> Fetched:
+    def _several(self, wanted: FileOrigin, pattern: str, folder: Path, need: Need) -> Fetched:
         where = self._folder / pattern
         found = self._matching(pattern)
-        readable: list[Path] = []
+        readable: list[tuple[str, Path]] = []
         for number, path in enumerate(found):
             own = folder / str(number)
             own.mkdir()
-            readable += _unpack_all(path, own) if path.suffix.lower() == ".zip" else [_readable(path, own)]
-        readable = [path for path in readable if path.stat().st_size]
+            readable += _readable(wanted, path, own, need)
+        readable = [(name, path) for name, path in readable if path.stat().st_size]
         if not readable:
             raise RunError(f"No file with a row matches {where}: put one there, or correct `files` of the stream.")
-        options = {**wanted.reader_options(), "union_by_name": True}
-        scan = Scan(FORMATS[wanted.known_format].reader, tuple(readable), options)
+        kinds = {wanted.known_format or str(format_of(name)) for name, _ in readable}
+        if len(kinds) != 1:
+            raise RunError(
+                f"{where} holds files of several formats, {' and '.join(sorted(kinds))}:"
+                " give `within` of the stream, a pattern of those that it reads."
+            )
+        (kind,) = kinds
+        options = {**wanted.reader_options(kind), "union_by_name": True}
+        scan = Scan(FORMATS[kind].reader, tuple(path for _, path in readable), options)
         return Fetched(str(where), scan, sum(path.stat().st_size for path in found))
 
     def _matching(self, pattern: str) -> list[Path]:
@@ -183,15 +219,16 @@ class FilesSource:
         return [path for path in found if path.is_file() and not path.name.startswith(".")]
 
 
-def _readable(path: Path, folder: Path) -> Path:
-    if path.suffix.lower() == ".zip":
-        return _unpack(path, folder)
+def _readable(wanted: FileOrigin, path: Path, folder: Path, need: Need) -> list[tuple[str, Path]]:
+    """Give what DuckDB can read of a file, and what it is called: all files of an archive, or the file itself."""
+    if is_archive(path.name):
+        return archives.unpack(path, folder, need.check, within=wanted.within, known=wanted.known_format is not None)
     if _PATTERN_CHARACTERS & set(str(path)):
         # Under a plain name it is one file and no pattern.
         alias = folder / "data"
         alias.symlink_to(path.absolute())
-        return alias
-    return path
+        return [(path.name, alias)]
+    return [(path.name, path)]
 
 
 def _is_offered(entry: os.DirEntry[str]) -> bool:
@@ -215,35 +252,3 @@ def _pattern(folder: os.DirEntry[str]) -> str | None:
     if len(ending) != 1 or format_of(names[0]) is None:
         return None
     return f"{folder.name}/*{ending.pop()}"
-
-
-def _unpack(path: Path, folder: Path) -> Path:
-    """Unpack the one file of an archive: DuckDB's readers do not read zip."""
-    unpacked = _unpack_all(path, folder)
-    if len(unpacked) != 1:
-        raise RunError(
-            f"{path} holds {len(unpacked)} files: pack the one that the stream reads, or give it as `files`,"
-            " to have all of them read as one."
-        )
-    return unpacked[0]
-
-
-def _unpack_all(path: Path, folder: Path) -> list[Path]:
-    """Unpack all files of an archive, under names of our own."""
-    unpacked: list[Path] = []
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                # macOS adds a folder of its own.
-                if member.is_dir() or member.filename.startswith("__MACOSX/"):
-                    continue
-                unpacked.append(folder / f"data{len(unpacked)}")
-                with archive.open(member) as packed, unpacked[-1].open("wb") as out:
-                    shutil.copyfileobj(packed, out, _CHUNK)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise RunError(f"{path} cannot be unpacked: {error}. Pack it again.") from error
-    except RuntimeError as error:
-        raise RunError(f"{path} cannot be unpacked: it is encrypted. Pack it without a password.") from error
-    except OSError as error:
-        raise RunError(f"{path} cannot be unpacked: {error.strerror or error}.") from error
-    return unpacked

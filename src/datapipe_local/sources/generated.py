@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from datapipe_local.clock import Clock, as_datetime
 from datapipe_local.errors import RunError
 from datapipe_local.loading.readable import Query
-from datapipe_local.sources.base import Fetched, Offer
+from datapipe_local.sources.base import Fetched, Need, Offer
 from datapipe_local.strict import Strict
 from datapipe_local.warehouse import literal, quoted
 
@@ -106,12 +106,13 @@ class GeneratedSource:
         return False
 
     @contextmanager
-    def fetch(self, origin: dict[str, Any], scratch: Path) -> Iterator[Fetched]:
+    def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> Iterator[Fetched]:
         """
         Give the query that makes the rows.
 
         :param origin: As :class:`GeneratedOrigin` describes.
-        :param scratch: Is not needed.
+        :param scratch: Is not used.
+        :param need: Is not looked at: rows are made as they are read.
         :raises RunError: the connection has no such table.
         """
         table = self._table(origin)

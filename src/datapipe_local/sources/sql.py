@@ -1,34 +1,26 @@
 """Tables and views of an SQL database."""
 
-import datetime as dt
-import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from decimal import Decimal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from pydantic import Field, field_validator
 
 from datapipe_local.errors import RunError
-from datapipe_local.loading.readable import Query
-from datapipe_local.sources.base import Fetched, Offer, SourceError
+from datapipe_local.sources.base import Fetched, Need, Offer, SourceError
 from datapipe_local.strict import Secret, Strict
-from datapipe_local.warehouse import Scan, quoted
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+    from psycopg.abc import Buffer
 
 _URL = re.compile(r"sqlite:///(/|[A-Za-z]:).+|postgresql(\+psycopg)?://([^/?#@]*@)?[^/?#@:]+(:[0-9]{1,5})?/[^?#]+")
 _SECONDS_TO_CONNECT = 10
-# So many rows are held in memory at a time.
-_AT_A_TIME = 5_000
-# What DuckDB takes by itself. It reserves as much for each thread.
-_LONGEST_LINE = 1 << 24
-_MOST_DIGITS = 38
+_BEFORE_CHRIST = re.compile(r"^([0-9]+-[0-9]+-[0-9]+)( .*)? BC$")
 
 
 class SqlSourceSettings(Strict, title="SQL database"):
@@ -103,28 +95,33 @@ class SqlSource:
         return False
 
     @contextmanager
-    def fetch(self, origin: dict[str, Any], scratch: Path) -> Iterator[Fetched]:
+    def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> Iterator[Fetched]:
         """
-        Get all rows of one table, as one statement sees them.
+        Get the rows of one table that are needed, as one statement sees them.
 
         :param origin: As :class:`SqlOrigin` describes.
         :param scratch: Where the rows are written for DuckDB.
+        :param need: What of it is needed: other columns, and older rows, are not asked for.
         :raises RunError: they cannot be had.
         """
         import sqlalchemy as sa
 
+        from datapipe_local.sources import sql_rows
+
         name = SqlOrigin.model_validate(origin).table
         with tempfile.TemporaryDirectory(dir=scratch) as folder, self._connected() as connection:
+            if connection.dialect.name == "postgresql":
+                _have_text(connection)
             try:
                 table = sa.Table(name, sa.MetaData(), schema=self._settings.database_schema, autoload_with=connection)
             except sa.exc.NoSuchTableError as error:
                 raise RunError(
                     f"The database {self._shown} has no table {name!r}: correct `table` of the stream."
                 ) from error
-            path = Path(folder) / "rows.jsonl"
-            size, longest = _write(connection, table, path)
+            with need.breaking_off(_Reading(connection)):
+                rows = sql_rows.write(connection, table, need, Path(folder) / "rows.jsonl")
             connection.close()
-            yield Fetched(f"the table {name} of {self._shown}", _query(path, table, longest), size)
+            yield Fetched(f"the table {name} of {self._shown}", rows.query, rows.size, rows.is_whole)
 
     @property
     def _shown(self) -> str:
@@ -161,80 +158,42 @@ class SqlSource:
             engine.dispose()
 
 
-def _write(connection: "sa.Connection", table: "sa.Table", path: Path) -> tuple[int, int]:
-    """Write the rows of a table as lines of JSON; give the bytes of all and those of the longest."""
-    import sqlalchemy as sa
+class _Reading:
+    """What a connection to a database does."""
 
-    names = [column.name for column in table.columns]
-    size, longest = 0, _LONGEST_LINE
-    encode = json.JSONEncoder(default=_as_text, ensure_ascii=False, allow_nan=True).encode
-    result = connection.execution_options(stream_results=True, yield_per=_AT_A_TIME).execute(sa.select(table))
-    with path.open("w", encoding="utf-8") as file:
-        for rows in result.partitions():
-            lines = [f"{encode(dict(zip(names, row, strict=True)))}\n" for row in rows]
-            longest = max(longest, *(4 * len(line) for line in lines if 4 * len(line) > longest), longest)
-            size += sum(map(len, lines))
-            file.write("".join(lines))
-    return size, longest
+    def __init__(self, connection: "sa.Connection") -> None:
+        self._driver: Any = connection.connection.driver_connection
+        self._is_near = connection.dialect.name == "sqlite"
 
+    def interrupt(self) -> None:
+        """Have the database break off its statement."""
+        if self._is_near:
+            self._driver.interrupt()
+        else:
+            # By a connection of its own, to a server that may not answer.
+            threading.Thread(target=self._cancel, name="cancel", daemon=True).start()
 
-def _query(path: Path, table: "sa.Table", longest: int) -> Query:
-    """Give the query of the rows: with the types of the table, else, where values do not fit them, with DuckDB's."""
-    kinds = {column.name: _type(column.type) for column in table.columns}
-    options = {"format": "newline_delimited", "maximum_object_size": longest}
-    blobs = [name for name, kind in kinds.items() if kind == "BLOB"]
-    declared = {name: "VARCHAR" if kind == "BLOB" else kind for name, kind in kinds.items()}
-    replaced = ", ".join(f"from_hex({quoted(name)}) AS {quoted(name)}" for name in blobs)
-    star = f"* REPLACE ({replaced})" if replaced else "*"
-    typed = Scan("read_json", path, {**options, "columns": declared})
-    inferred = Scan("read_json", path, {**options, "sample_size": -1})
-    # An empty file tells nothing about its columns.
-    instead = f"SELECT * FROM {inferred.sql()}" if path.stat().st_size else None  # noqa: S608 - a reader of ours
-    return Query(f"SELECT {star} FROM {typed.sql()}", instead)  # noqa: S608 - as above
+    def _cancel(self) -> None:
+        # What has ended meanwhile is what was wanted.
+        with suppress(Exception):
+            self._driver.cancel_safe(timeout=_SECONDS_TO_CONNECT)
 
 
-def _type(kind: Any) -> str:
-    """Give DuckDB's type of a column of a database."""
-    import sqlalchemy as sa
+def _have_text(connection: "sa.Connection") -> None:
+    """Have PostgreSQL give times in its own words: Python's do not hold all of them, such as ``infinity``."""
+    from psycopg.types.string import TextLoader
 
-    for known, give in _types(sa):
-        if isinstance(kind, known):
-            return give(kind)
-    return "VARCHAR"
+    class Words(TextLoader):
+        def load(self, data: "Buffer") -> str | bytes:
+            # DuckDB takes its own words for years before the first alone.
+            return _BEFORE_CHRIST.sub(r"\1 (BC)\2", str(super().load(data)))
 
-
-def _types(sa: Any) -> list[tuple[type, Callable[[Any], str]]]:
-    # The special before the general.
-    return [
-        (sa.Boolean, lambda _: "BOOLEAN"),
-        (sa.Integer, lambda _: "BIGINT"),
-        (sa.Float, lambda _: "DOUBLE"),
-        (sa.Numeric, _decimal),
-        (sa.DateTime, lambda kind: "TIMESTAMPTZ" if kind.timezone else "TIMESTAMP"),
-        (sa.Date, lambda _: "DATE"),
-        (sa.Time, lambda _: "TIME"),
-        (sa.Uuid, lambda _: "UUID"),
-        (sa.LargeBinary, lambda _: "BLOB"),
-        (sa.JSON, lambda _: "JSON"),
-        (sa.ARRAY, lambda _: "JSON"),
-    ]
-
-
-def _decimal(kind: Any) -> str:
-    if kind.precision is None or kind.precision > _MOST_DIGITS:
-        # It can hold any number: text does, too.
-        return "VARCHAR"
-    return f"DECIMAL({kind.precision},{kind.scale or 0})"
-
-
-def _as_text(value: Any) -> Any:
-    if isinstance(value, dt.datetime | dt.date | dt.time):
-        return value.isoformat()
-    if isinstance(value, bytes | memoryview):
-        return bytes(value).hex()
-    if isinstance(value, Decimal | UUID | dt.timedelta):
-        return str(value)
-    return str(value)
+    for setting in ("TimeZone TO 'UTC'", "DateStyle TO 'ISO'", "IntervalStyle TO 'postgres'"):
+        connection.exec_driver_sql(f"SET {setting}")
+    driver = connection.connection.driver_connection
+    assert driver is not None  # noqa: S101 - it is connected
+    for kind in ("date", "time", "timetz", "timestamp", "timestamptz", "interval"):
+        driver.adapters.register_loader(kind, Words)
 
 
 def _reason(error: Exception) -> str:

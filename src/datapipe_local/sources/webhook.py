@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from datapipe_local import canonical
 from datapipe_local.errors import RunError
-from datapipe_local.sources.base import Fetched, Offer
+from datapipe_local.sources.base import Fetched, Need, Offer
 from datapipe_local.store.records import Connection
 from datapipe_local.store.store import Store
 from datapipe_local.strict import Secret, Strict
@@ -161,12 +161,13 @@ class WebhookSource:
         return self._settings.table(WebhookOrigin.model_validate(origin).table) is not None
 
     @contextmanager
-    def fetch(self, origin: dict[str, Any], scratch: Path) -> Iterator[Fetched]:
+    def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> Iterator[Fetched]:
         """
         Get all that was pushed to one table.
 
         :param origin: As :class:`WebhookOrigin` describes.
         :param scratch: Where the rows are written for DuckDB.
+        :param need: Only looked at for whether it is still needed.
         :raises RunError: the connection has no such table.
         """
         name = WebhookOrigin.model_validate(origin).table
@@ -177,7 +178,7 @@ class WebhookSource:
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
             path, size, longest = Path(folder) / "rows.jsonl", 0, _LONGEST_LINE
             with path.open("wb") as file:
-                for record in self._records(name):
+                for record in self._records(name, need):
                     size += len(record.encode())
                     for row in rows(record, packed=packed):
                         longest = max(longest, file.write(f"{row}\n".encode()))
@@ -189,9 +190,10 @@ class WebhookSource:
                 options |= {"sample_size": -1, "map_inference_threshold": -1, "field_appearance_threshold": 0}
             yield Fetched(f"the webhook table {name}", Scan("read_json", path, options), size)
 
-    def _records(self, table: str) -> Iterator[str]:
+    def _records(self, table: str, need: Need) -> Iterator[str]:
         last = 0
         while True:
+            need.check()
             found = self._store.database.rows(
                 "SELECT seq, record FROM webhook_records WHERE connection_id = ? AND table_name = ? AND seq > ?"
                 " ORDER BY seq LIMIT ?",

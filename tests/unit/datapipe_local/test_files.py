@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from datapipe_local.errors import RunError
 from datapipe_local.loading.manner import Manner, Run
 from datapipe_local.loads import Loads, Told
-from datapipe_local.sources.base import SourceError
+from datapipe_local.sources.base import Need, SourceError
 from datapipe_local.sources.files import FileOrigin, FilesSource
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError
 
@@ -53,7 +53,7 @@ def zip_up(path: Path, *members: str) -> None:
 @contextmanager
 def loaded(tmp_path: Path, warehouse: Warehouse, **origin: Any) -> Iterator[int]:
     source = FilesSource({"path": str(tmp_path)})
-    with source.fetch(FileOrigin(**origin).model_dump(exclude_none=True), tmp_path / "scratch") as fetched:
+    with source.fetch(FileOrigin(**origin).model_dump(exclude_none=True), tmp_path / "scratch", Need()) as fetched:
         yield Loads(warehouse).whole(PLACE, fetched.scan, *PLAIN)
     # Nothing that was unpacked is left.
     assert list((tmp_path / "scratch").glob("tmp*")) == []

@@ -94,8 +94,8 @@ def parquet(opener: Opener, name: str) -> Generator[Record]:
     with closing(opener()) as file:
         number = 0
         try:
-            # With a buffer of its own it does not read a whole row group at once.
-            reader = pq.ParquetFile(file, buffer_size=1 << 20)
+            # Only so it does not read a whole row group at once.
+            reader = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
             _refuse_twins(reader.schema_arrow, name)
             for batch in reader.iter_batches(batch_size=_ROWS_AT_A_TIME):
                 for row in batch.to_pylist():

@@ -173,7 +173,7 @@ def test_what_has_no_form_is_refused(value: Any, said: str) -> None:
 
 
 def test_what_pandas_has_for_no_moment_is_refused() -> None:
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]  # its types are not installed
 
     with pytest.raises(NotCanonicalError, match="NaT"):
         canonical({"at": pd.NaT})

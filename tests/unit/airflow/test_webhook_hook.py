@@ -1,0 +1,396 @@
+"""The hook for webhooks: with connections from the environment, over requests-mock and over broken servers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import logging
+import socket
+import ssl
+import threading
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests_mock
+import trustme
+from airflow.providers.http.hooks.http import HttpHook
+
+from airflow_provider_datapipe.api.canonical import NotCanonicalError
+from airflow_provider_datapipe.api.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    DatapipeError,
+    InvalidRequestError,
+    ProtocolError,
+    RateLimitError,
+    RequestTimeoutError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS, get_provider_info
+from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
+from airflow_provider_datapipe.hooks.webhook_connection import WebhookExtra
+from tests.support.raw_server import RawServer
+from tests.support.scripted_server import Reply, ScriptedServer
+
+SECRET = "canary-s3cret-that-must-not-show"
+URL = "https://hooks.example.com/path-that-lets-in/orders"
+HMAC = {"authentication": "hmac", "header": "X-Signature"}
+TOKEN = {"authentication": "token", "header": "X-Token"}
+TAKEN = Reply(200, {"accepted": 1})
+Connect = Callable[..., WebhookIngestHook]
+
+
+@pytest.fixture
+def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
+    def make(host: str | None, **extra: Any) -> WebhookIngestHook:
+        fields = {name: extra.pop(name) for name in ("login", "password", "port", "schema") if name in extra}
+        if extra.get("authentication") in ("basic", "token", "hmac"):
+            fields.setdefault("password", SECRET)
+        connection = {"conn_type": "datapipe_webhook", "host": host, "extra": {"retry_budget": 0} | extra} | fields
+        monkeypatch.setenv("AIRFLOW_CONN_HOOKS", json.dumps(connection))
+        return WebhookIngestHook("hooks")
+
+    return make
+
+
+def signature(body: bytes) -> str:
+    return hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+
+
+def test_what_is_sent_is_what_is_signed(connect: Connect) -> None:
+    with requests_mock.Mocker() as service:
+        service.post(URL, json={"accepted": 2})
+        sent = connect(URL, **HMAC).push([{"b": 1.0, "a": "é"}, {}])
+    (request,) = service.request_history
+    assert request.body == '[{"a":"é","b":1.0},{}]'.encode()
+    assert request.headers["X-Signature"] == signature(request.body)
+    assert request.headers["Content-Type"] == "application/json"
+    assert request.headers["User-Agent"].startswith("airflow-provider-datapipe/")
+    assert (sent.rows, sent.attempts, sent.in_doubt) == (2, 1, False)
+
+
+@pytest.mark.parametrize(
+    ("extra", "name", "value"),
+    [
+        ({"authentication": "basic", "login": "ann", "password": "pw"}, "Authorization", "Basic YW5uOnB3"),
+        (TOKEN, "X-Token", SECRET),
+        ({}, "Authorization", None),
+    ],
+)
+def test_the_other_ways_in(connect: Connect, extra: dict[str, Any], name: str, value: str | None) -> None:
+    with requests_mock.Mocker() as service:
+        service.post(URL)
+        assert connect(URL, **extra).push({}).rows is None
+    assert service.last_request is not None
+    assert service.last_request.headers.get(name) == value
+
+
+def test_no_password_comes_from_the_netrc_of_the_user(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    (tmp_path / "netrc").write_text(f"machine hooks.example.com login ann password {SECRET}\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with requests_mock.Mocker() as service:
+        service.post(URL)
+        connect(URL).push({})
+    assert service.last_request is not None
+    assert "Authorization" not in service.last_request.headers
+
+
+def test_the_methods_of_the_http_hook_authenticate_too_and_follow_no_redirect(connect: Connect) -> None:
+    hook = connect(URL, **HMAC)
+    assert isinstance(hook, HttpHook)
+    with requests_mock.Mocker() as service:
+        service.post(
+            f"{URL}/x", [{"json": {"accepted": 1}}, {"status_code": 307, "headers": {"Location": "https://evil"}}]
+        )
+        assert hook.run("x", data='{"a":1}').json() == {"accepted": 1}
+        with pytest.raises(ProtocolError, match="redirects are not followed"):
+            hook.run("x", data='{"a":1}')
+    assert [request.headers["X-Signature"] for request in service.request_history] == [signature(b'{"a":1}')] * 2
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 304])
+def test_redirects_are_refused(connect: Connect, status: int) -> None:
+    with (
+        ScriptedServer([TAKEN]) as other,
+        ScriptedServer([Reply(status, headers={"Location": f"{other.url}/elsewhere"})]) as server,
+        pytest.raises(ProtocolError, match=rf"answered {status}, and data was not accepted"),
+    ):
+        connect(server.url, **TOKEN).push({})
+    assert len(server.seen) == 1
+    assert other.seen == []
+
+
+def test_an_endpoint_follows_the_address(connect: Connect) -> None:
+    with ScriptedServer([TAKEN]) as server:
+        hook = connect(f"{server.url}/hooks/", **TOKEN)
+        for endpoint in ("orders", "/orders", None, "http://evil.example.com/x"):
+            hook.push({}, endpoint)
+        # One connection of TCP for all, which is closed at the end.
+        hook.close()
+        paths = [seen.path for seen in server.seen]
+    assert paths == ["/hooks/orders", "/hooks/orders", "/hooks/", "/hooks/http://evil.example.com/x"]
+    with pytest.raises(ConfigurationError, match="no endpoint can follow"):
+        connect(f"{server.url}/hooks?key=1").push({}, "orders")
+
+
+def test_connections_are_kept(connect: Connect) -> None:
+    connections = 0
+
+    def answer(connection: socket.socket, stopping: threading.Event) -> None:
+        nonlocal connections
+        connections += 1
+        for _ in range(3):
+            connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
+            # Until the head of the next request; a body that is left of the one before is passed over.
+            received = b" "
+            while received and b"\r\n\r\n" not in received:
+                piece = connection.recv(65536)
+                received = received + piece if piece else b""
+
+    with RawServer(answer) as server:
+        hook = connect(server.url)
+        assert [hook.push({}).rows for _ in range(3)] == [1, 1, 1]
+        hook.close()
+    assert connections == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "said"),
+    [
+        (Reply(400, {"message": "not an object"}), InvalidRequestError, "answered 400: not an object."),
+        (Reply(401, {"message": f"bad {SECRET}"}), AuthenticationError, r"401: bad \*\*\*. Check the connection's"),
+        (Reply(404, b"<html>"), DatapipeError, "404: Not Found. Check the address"),
+        (Reply(413, {"message": ["odd"]}), InvalidRequestError, "lower max_batch_bytes"),
+        (Reply(429, {}), RateLimitError, "Send less often"),
+        (Reply(500, b"\xff"), ServerError, "500: Internal Server Error. The service has a problem"),
+        (Reply(400, {"message": "x" * 10_000}), InvalidRequestError, "…"),
+        (Reply(400, b"[" * 60_000), InvalidRequestError, "Bad Request"),
+        (Reply(0), TransportError, "gave no answer"),
+    ],
+)
+def test_refusals_are_explained_and_show_no_secret(
+    connect: Connect, reply: Reply, error: type[DatapipeError], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with ScriptedServer([reply]) as server:
+        hook = connect(f"{server.url}/path-that-lets-in", **TOKEN)
+        with pytest.raises(error, match=said) as failed:
+            hook.push({"canary": 1})
+    shown = "".join(traceback.format_exception(failed.value)) + repr(hook) + repr(hook.settings)
+    # urllib3 logs the path of each request for who debugs it.
+    shown += "".join(record.getMessage() for record in caplog.records if not record.name.startswith("urllib3"))
+    for secret in (SECRET, "path-that-lets-in"):
+        assert secret not in shown
+    assert len(str(failed.value)) < 1000
+    assert len(server.seen) == 1
+
+
+def test_basic_credentials_are_shown_in_no_form(connect: Connect) -> None:
+    encoded = "YW5uOnB3LWNhbmFyeQ=="
+    with ScriptedServer([Reply(401, {"message": f"Basic {encoded} is pw-canary"})]) as server:
+        with pytest.raises(AuthenticationError) as failed:
+            connect(server.url, authentication="basic", login="ann", password="pw-canary").push({})
+        assert server.seen[0].headers["Authorization"] == f"Basic {encoded}"
+    assert encoded not in str(failed.value)
+    assert "pw-canary" not in str(failed.value)
+
+
+def test_what_is_refused_for_now_is_sent_again_when_the_service_says(connect: Connect) -> None:
+    script = [Reply(429, headers={"Retry-After": "0"}), Reply(503), Reply(0), TAKEN]
+    with ScriptedServer(script) as server:
+        sent = connect(server.url, **HMAC, retry_budget=30).push({"a": 1})
+    assert (sent.attempts, sent.in_doubt) == (4, True)
+    assert {seen.body for seen in server.seen} == {b'{"a":1}'}
+    assert {seen.headers["X-Signature"] for seen in server.seen} == {signature(b'{"a":1}')}
+
+
+def test_patience_that_is_not_there_is_not_shown(connect: Connect) -> None:
+    with (
+        ScriptedServer([Reply(429, headers={"Retry-After": "3600"})]) as server,
+        pytest.raises(RateLimitError) as failed,
+    ):
+        connect(server.url, retry_budget=30).push({})
+    assert failed.value.retry_after == 3600
+    assert len(server.seen) == 1
+
+
+def test_what_can_not_be_written_is_not_sent(connect: Connect) -> None:
+    with ScriptedServer([TAKEN]) as server, pytest.raises(NotCanonicalError, match="a: NaN"):
+        connect(server.url).push({"a": float("nan")})
+    assert server.seen == []
+
+
+def test_nobody_listens(connect: Connect) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        hook = connect(f"http://127.0.0.1:{closed.getsockname()[1]}", **TOKEN)
+        with pytest.raises(TransportError, match=r"gave no answer \(Connection refused\)") as failed:
+            hook.push({})
+    assert not failed.value.sent
+
+
+def test_no_answer_in_time(connect: Connect) -> None:
+    with (
+        ScriptedServer([Reply(200, delay=60)]) as server,
+        pytest.raises(RequestTimeoutError, match=r"no answer within 0\.2 s") as failed,
+    ):
+        connect(server.url, timeout=0.2).push({})
+    assert failed.value.sent
+
+
+def endless(connection: socket.socket, stopping: threading.Event) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    while not stopping.is_set():
+        connection.sendall(b"x" * 65536)
+
+
+def dripping(connection: socket.socket, stopping: threading.Event) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    while not stopping.wait(0.05):
+        connection.sendall(b"x")
+
+
+def broken_off(connection: socket.socket, stopping: threading.Event) -> None:
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"accepted":')
+
+
+def other_json(connection: socket.socket, stopping: threading.Event) -> None:
+    connection.sendall(b'HTTP/1.1 201 Created\r\nContent-Length: 19\r\n\r\n{"accepted": "many"')
+
+
+@pytest.mark.parametrize("answer", [endless, dripping, broken_off, other_json])
+def test_whatever_is_in_the_answer_its_status_says_that_it_was_accepted(connect: Connect, answer: Any) -> None:
+    with RawServer(answer) as server:
+        assert connect(server.url, timeout=1).push({}).rows is None
+
+
+def no_http(connection: socket.socket, stopping: threading.Event) -> None:
+    connection.sendall(f"SSH-2.0 {SECRET}\r\n".encode())
+
+
+def test_what_is_no_http_is_no_answer(connect: Connect) -> None:
+    with RawServer(no_http) as server, pytest.raises(TransportError) as failed:
+        connect(server.url, **TOKEN).push({})
+    assert failed.value.sent
+    assert SECRET not in "".join(traceback.format_exception(failed.value))
+
+
+def answering(connection: socket.socket, stopping: threading.Event) -> None:
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
+
+
+def test_certificates(connect: Connect, tmp_path: Any) -> None:
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    with RawServer(answering, tls) as server:
+        with pytest.raises(ConfigurationError, match=r"a certificate that is not trusted .*ca_bundle"):
+            connect(server.url, **TOKEN).push({})
+        assert connect(server.url, **TOKEN, ca_bundle=str(tmp_path / "ca.pem")).push({}).rows == 1
+    assert server.requests == 1
+
+
+def test_a_proxy(connect: Connect) -> None:
+    with ScriptedServer([TAKEN]) as proxy:
+        connect("http://hooks.example.com/x", **TOKEN, proxy=proxy.url, allow_plain_http=True).push({})
+    assert [seen.path for seen in proxy.seen] == ["http://hooks.example.com/x"]
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        down = f"http://u:{SECRET}@127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(TransportError, match="no answer") as failed:
+            connect(URL, **TOKEN, proxy=down).push({})
+    assert not failed.value.sent
+    assert SECRET not in str(failed.value)
+
+
+def test_a_proxy_of_the_environment_is_not_for_this_machine(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with ScriptedServer([TAKEN]) as proxy, ScriptedServer([TAKEN]) as server:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("http_proxy", proxy.url)
+        connect(server.url).push({})
+        connect("http://hooks.example.com/x", allow_plain_http=True).push({})
+    assert (len(server.seen), len(proxy.seen)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"host": None}, "Connection hooks: There is no base address"),
+        ({"host": "http://hooks.example.com"}, "Plain http to hooks.example.com would show data"),
+        ({"host": "https://u:p@hooks.example.com"}, "must not hold a user"),
+        ({"host": "https://hooks.example.com/#x"}, "fragment"),
+        ({"host": "ftp://hooks.example.com"}, "must be a URL"),
+        ({"host": "https://hooks.example.com:99999"}, "URL"),
+        ({"host": "https://a..b"}, "not a URL"),
+        ({"host": URL, "authentication": "magic"}, "extra field authentication"),
+        ({"host": URL, "timeout": 0}, "extra field timeout"),
+        ({"host": URL, "password": SECRET}, "Connection hooks: There is a password, and the authentication is 'none'"),
+        ({"host": URL, "authentication": "hmac"}, "Connection hooks: .* name of a header"),
+    ],
+)
+def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields: dict[str, Any], problem: str) -> None:
+    hook = connect(fields.pop("host"), **fields)
+    with pytest.raises(ConfigurationError, match=problem) as caught:
+        hook.sending()
+    assert SECRET not in str(caught.value)
+    healthy, message = hook.test_connection()
+    assert not healthy
+    assert message == str(caught.value)
+
+
+def test_a_field_whose_name_is_mistyped_is_told(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+    connect(URL, retrybudget=3).sending()
+    assert "was retry_budget meant?" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("reply", "healthy", "said"),
+    [
+        (Reply(400), True, "is there and accepts the credentials."),
+        (Reply(422), True, "is there and accepts the credentials."),
+        (Reply(401), False, "The webhook is there, but does not accept the credentials."),
+        (Reply(403), False, "The webhook is there, but does not accept the credentials."),
+        (Reply(404), False, "No table has this address; credentials were not looked at."),
+        (Reply(503), False, "The service is there, but has a problem."),
+        (Reply(405), False, "Something else than a webhook answered."),
+        (Reply(302), False, "Something else than a webhook answered."),
+        (Reply(200), False, "took a body that is no JSON"),
+        (Reply(0), False, "gave no answer"),
+    ],
+)
+def test_the_test_button(connect: Connect, reply: Reply, healthy: bool, said: str) -> None:
+    with ScriptedServer([reply]) as server:
+        answer = connect(server.url, **HMAC, retry_budget=60).test_connection()
+    assert answer[0] == healthy
+    assert said in answer[1]
+    # Once, and nothing that could become a row.
+    (seen,) = server.seen
+    assert seen.body == b"{"
+    assert seen.headers["X-Signature"] == signature(b"{")
+
+
+def test_every_field_of_the_form_is_read_and_every_field_that_is_read_is_in_the_form() -> None:
+    assert set(WEBHOOK_FIELDS) == set(WebhookExtra.model_fields)
+    for name, field in WEBHOOK_FIELDS.items():
+        assert field["schema"].get("default") == WebhookExtra.model_fields[name].default, name
+    (form,) = [
+        each for each in get_provider_info()["connection-types"] if each["connection-type"] == "datapipe_webhook"
+    ]
+    assert form["conn-fields"] is WEBHOOK_FIELDS
+    assert form["hook-class-name"] == f"{WebhookIngestHook.__module__}.{WebhookIngestHook.__qualname__}"
+    assert form["hook-name"] == WebhookIngestHook.hook_name
+
+
+def test_fields_that_the_form_has_emptied_are_as_if_they_were_not_there(connect: Connect) -> None:
+    settings = connect(URL, **dict.fromkeys(WEBHOOK_FIELDS)).settings
+    assert (settings.timeout, settings.retry_budget, settings.proxy) == (60, 60, None)
+    assert connect(URL, authentication="").settings.authentication.headers(b"") == {}

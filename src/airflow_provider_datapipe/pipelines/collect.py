@@ -1,0 +1,202 @@
+"""Reading a snapshot from the service: requests only, so that whoever carries them out can tell how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_datapipe.api.endpoints import (
+    elt_streams,
+    elt_syncs,
+    orchestrations,
+    reverse_etl_syncs,
+    transforms,
+)
+from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, ServerError
+from airflow_provider_datapipe.pipelines.references import Catalogue
+from airflow_provider_datapipe.pipelines.snapshot import (
+    ORCHESTRATION,
+    REVERSE_ETL,
+    STREAM,
+    SYNC,
+    TRANSFORM,
+    Node,
+    Snapshot,
+    node_id,
+)
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.elt_streams import EltStream
+    from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+    from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.transforms import Transform, TransformVersion
+
+_PUBLISHED = "published"
+
+
+def collect(*, with_sql: bool = False) -> Steps[Snapshot]:
+    """
+    Read what the service holds.
+
+    What is created or deleted meanwhile may be there or not; what leads to something that is not there is left out.
+
+    :param with_sql: whether the SQL of transforms is wanted.
+    """
+    held = _Held(
+        (yield from ask_all(orchestrations.list_())),
+        (yield from ask_all(elt_syncs.list_())),
+        (yield from ask_all(elt_streams.list_())),
+        (yield from ask_all(transforms.list_())),
+        (yield from ask_all(reverse_etl_syncs.list_())),
+    )
+    versions: dict[str, TransformVersion] = {}
+    for transform in held.transforms:
+        if transform.status == _PUBLISHED:
+            found = yield from _published_version(transform.id)
+            if found is not None:
+                versions[transform.id] = found
+    used = [version.parameters for version in versions.values()] + [each.parameters for each in held.transforms]
+    unknown = {
+        reference.dw_item_id.partition(".")[0]
+        for references in used
+        for reference in references
+        if reference.tag.startswith("raw.") and not held.catalogue.leads_to(reference)
+    }
+    for sync in held.syncs.values():
+        if sync.destination_schema_name in unknown:
+            # Only now: a service may have to ask the source.
+            try:
+                offered = yield from ask_all(elt_syncs.available_source_streams(sync.id))
+            except (InvalidRequestError, NotFoundError, ServerError):
+                continue
+            held.catalogue.add_parts(sync.destination_schema_name, offered, held.streams_of(sync.id))
+    return Snapshot(held.nodes(versions, with_sql=with_sql), origin="The service's answer")
+
+
+def _published_version(transform_id: str) -> Steps[TransformVersion | None]:
+    """Find the SQL that was published: the newest in most cases, so one version is asked for first."""
+    request = transforms.versions(transform_id, limit=1)
+    try:
+        page = yield from ask(request)
+        found = next((version for version in page.data if version.is_published), None)
+        if found is None and page.has_more:
+            older = yield from ask_all(transforms.versions(transform_id))
+            found = next((version for version in older if version.is_published), None)
+    except NotFoundError:
+        # Deleted meanwhile: what was read of it before is as good.
+        return None
+    return found
+
+
+class _Held:
+    """What was read, and what it becomes."""
+
+    def __init__(
+        self,
+        workflows: Sequence[Orchestration],
+        syncs: Sequence[EltSync],
+        streams: Sequence[EltStream],
+        models: Sequence[Transform],
+        sendings: Sequence[ReverseEtlSync],
+    ) -> None:
+        # A list that is read page by page may show something twice, if it changes meanwhile.
+        self.workflows = {each.id: each for each in workflows}
+        self.syncs = {each.id: each for each in syncs}
+        self.streams = {each.id: each for each in streams if each.elt_sync_id in self.syncs}
+        self.by_id = {each.id: each for each in models}
+        self.sendings = {each.id: each for each in sendings}
+        self.catalogue = Catalogue()
+        for stream in self.streams.values():
+            self.catalogue.add_stream(stream.id, self._schema(stream), stream.name)
+        for model in self.transforms:
+            self.catalogue.add_transform(model)
+
+    @property
+    def transforms(self) -> Iterable[Transform]:
+        return self.by_id.values()
+
+    def streams_of(self, sync_id: str) -> Mapping[str, str]:
+        return {each.name: each.id for each in self.streams.values() if each.elt_sync_id == sync_id}
+
+    def nodes(self, versions: Mapping[str, TransformVersion], *, with_sql: bool) -> list[Node]:
+        nodes = [self._workflow(each) for each in self.workflows.values()]
+        nodes += [self._sync(each) for each in self.syncs.values()]
+        nodes += [self._stream(each) for each in self.streams.values()]
+        nodes += [self._transform(each, versions.get(each.id), with_sql=with_sql) for each in self.transforms]
+        titles = {node.id: node.name for node in nodes}
+        nodes += [self._sending(each, titles) for each in self.sendings.values()]
+        return nodes
+
+    def _schema(self, stream: EltStream) -> str | None:
+        return self.syncs[stream.elt_sync_id].destination_schema_name
+
+    def _orchestration(self, workflow_id: str | None) -> str:
+        return node_id(ORCHESTRATION, workflow_id) if workflow_id in self.workflows and workflow_id else ""
+
+    def _workflow(self, each: Orchestration) -> Node:
+        return Node(node_id(ORCHESTRATION, each.id), ORCHESTRATION, each.id, each.name or each.id)
+
+    def _sync(self, each: EltSync) -> Node:
+        return Node(
+            node_id(SYNC, each.id),
+            SYNC,
+            each.id,
+            each.destination_schema_name or each.id,
+            status=_status(each.enabled),
+            integration=each.source_integration_id,
+            orchestration=self._orchestration(each.orchestration_workflow_id),
+        )
+
+    def _stream(self, each: EltStream) -> Node:
+        sync = self.syncs[each.elt_sync_id]
+        return Node(
+            node_id(STREAM, each.id),
+            STREAM,
+            each.id,
+            each.name,
+            folder=sync.destination_schema_name or sync.id,
+            status=_status(sync.enabled),
+            sync=node_id(SYNC, sync.id),
+        )
+
+    def _transform(self, each: Transform, published: TransformVersion | None, *, with_sql: bool) -> Node:
+        newest = self.catalogue.resolve(each.parameters)
+        counts = newest if published is None else self.catalogue.resolve(published.parameters)
+        node = Node(
+            node_id(TRANSFORM, each.id),
+            TRANSFORM,
+            each.id,
+            each.name,
+            folder="/".join(part for part in each.folder_path.split("/") if part),
+            status=str(each.status),
+            materialization=str(each.materialization),
+            orchestration=self._orchestration(each.orchestration_workflow_id),
+            depends_on=counts.nodes,
+            draft_depends_on=None if newest.nodes == counts.nodes else newest.nodes,
+            unresolved=tuple(sorted({*counts.unresolved, *newest.unresolved})),
+            documentation=each.documentation or "",
+        )
+        return replace(node, sql=(published or each).sql_template) if with_sql else node
+
+    def _sending(self, each: ReverseEtlSync, titles: Mapping[str, str]) -> Node:
+        source = self.catalogue.source(str(each.source_type), each.transform_id or each.source_id)
+        there = tuple(key for key in source.nodes if key in titles)
+        read = titles[there[0]] if there else each.source_id
+        return Node(
+            node_id(REVERSE_ETL, each.id),
+            REVERSE_ETL,
+            each.id,
+            f"{read}_to_{each.destination_integration_id}",
+            status=_status(each.enabled),
+            integration=each.destination_integration_id,
+            orchestration=self._orchestration(each.orchestration_workflow_id),
+            depends_on=there,
+            unresolved=() if there else (each.source_id,),
+        )
+
+
+def _status(enabled: bool) -> str:
+    return "enabled" if enabled else "disabled"

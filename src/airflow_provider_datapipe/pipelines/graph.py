@@ -1,0 +1,116 @@
+"""Who reads whom among what can be run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Literal
+
+from airflow_provider_datapipe.pipelines.errors import CycleError
+from airflow_provider_datapipe.pipelines.snapshot import RUNNABLE, Node, Snapshot
+
+Which = Literal["published", "newest"]
+
+
+class Graph:
+    """
+    The nodes of a snapshot that can be run, and who reads whom.
+
+    :param snapshot: the snapshot.
+    :param sql: whose references count where a transform was changed after it was published: those of the
+        ``published`` SQL, or those of the ``newest``.
+    """
+
+    def __init__(self, snapshot: Snapshot, *, sql: Which = "published") -> None:
+        self.snapshot = snapshot
+        self.nodes: Mapping[str, Node] = {key: node for key, node in snapshot.nodes.items() if node.kind in RUNNABLE}
+        self.parents: Mapping[str, tuple[str, ...]] = {
+            key: node.depends_on if sql == "published" or node.draft_depends_on is None else node.draft_depends_on
+            for key, node in self.nodes.items()
+        }
+        children: dict[str, list[str]] = {key: [] for key in self.nodes}
+        for key, parents in self.parents.items():
+            for parent in dict.fromkeys(parents):
+                children[parent].append(key)
+        self.children: Mapping[str, list[str]] = children
+
+    def ancestors(self, begin: Collection[str], steps: int | None = None) -> set[str]:
+        """
+        Give what nodes read, directly or not, and themselves.
+
+        :param begin: the nodes.
+        :param steps: the most steps away; None for all.
+        """
+        return _reached(begin, self.parents, steps)
+
+    def descendants(self, begin: Collection[str], steps: int | None = None) -> set[str]:
+        """
+        Give what reads nodes, directly or not, and themselves.
+
+        :param begin: the nodes.
+        :param steps: the most steps away; None for all.
+        """
+        return _reached(begin, self.children, steps)
+
+    def among(self, chosen: Collection[str]) -> dict[str, list[str]]:
+        """
+        Give what each of some nodes has to wait for among them: also what it reads only through others.
+
+        :param chosen: the nodes.
+        :raises CycleError: they would wait for one another.
+        """
+        these = frozenset(chosen)
+        within = {key: sorted(self._nearest(key, these)) for key in sorted(these)}
+        circle = _circle(within)
+        if circle:
+            told = " -> ".join(self.nodes[key].title for key in circle)
+            raise CycleError(
+                f"{self.snapshot.origin}: the references go round in a circle, so nothing of it can be run first: "
+                f"{told}. Each of these is read by the next: mend the SQL of one, and take the snapshot again."
+            )
+        return within
+
+    def _nearest(self, key: str, chosen: frozenset[str]) -> set[str]:
+        """Give the chosen nodes that a node reads, directly or through nodes that are not chosen."""
+        found: set[str] = set()
+        seen: set[str] = set()
+        ahead = list(self.parents[key])
+        while ahead:
+            parent = ahead.pop()
+            if parent in chosen:
+                found.add(parent)
+            elif parent not in seen:
+                seen.add(parent)
+                ahead += self.parents[parent]
+        return found
+
+
+def _reached(begin: Collection[str], following: Mapping[str, Collection[str]], steps: int | None) -> set[str]:
+    reached = set(begin)
+    edge = reached
+    while edge and (steps is None or steps > 0):
+        edge = {each for key in edge for each in following[key]} - reached
+        reached = reached | edge
+        steps = None if steps is None else steps - 1
+    return reached
+
+
+def _circle(parents: Mapping[str, Collection[str]]) -> list[str]:
+    """Give the nodes of a circle, in the order in which data would pass, the first of them at both ends."""
+    done: set[str] = set()
+    for begin in parents:
+        if begin in done:
+            continue
+        way: dict[str, Iterator[str]] = {begin: iter(parents[begin])}
+        while way:
+            last = next(reversed(way))
+            for parent in way[last]:
+                if parent in way:
+                    round_trip = list(way)
+                    return [*round_trip[round_trip.index(parent) :], parent][::-1]
+                if parent not in done:
+                    way[parent] = iter(parents[parent])
+                    break
+            else:
+                done.add(last)
+                del way[last]
+    return []

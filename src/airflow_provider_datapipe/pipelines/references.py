@@ -1,0 +1,97 @@
+"""
+What the references of SQL templates lead to.
+
+The service lists the references of each template itself, with their tags and where they lead to in the warehouse, so
+no SQL is read here. What it does not say is whose they are: that is told by the schema and name of a stream, and by the
+folder and name of a transform, exactly.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from airflow_provider_datapipe.pipelines.snapshot import STREAM, TRANSFORM, node_id
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.elt_syncs import AvailableStream
+    from airflow_provider_datapipe.api.models.transforms import Reference, Transform
+
+_RAW = "raw."
+_MODEL = "model."
+_RAW_VIEW = "raw_view"
+
+
+class Resolved(NamedTuple):
+    """
+    What references lead to.
+
+    :param nodes: the ids of the nodes, sorted.
+    :param unresolved: the tags that lead to none, sorted.
+    """
+
+    nodes: tuple[str, ...]
+    unresolved: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """What references can lead to: node ids, by what the references are called."""
+
+    _raw: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _models: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _published: set[str] = field(default_factory=set)
+
+    def add_stream(self, stream_id: str, schema: str | None, name: str) -> None:
+        """Add the table of a stream."""
+        self._raw[_place(schema, name)].append(node_id(STREAM, stream_id))
+
+    def add_parts(self, schema: str | None, offered: Iterable[AvailableStream], stream_ids: Mapping[str, str]) -> None:
+        """
+        Add what stands beside the tables of streams: lists of records within their rows.
+
+        :param schema: the schema of the sync.
+        :param offered: what its source offers.
+        :param stream_ids: the ids of its streams, by their names.
+        """
+        for stream in offered:
+            for part in stream.sub_streams or ():
+                if stream.name in stream_ids:
+                    for name in (part, f"{stream.name}_{part}", f"{stream.name}__{part}"):
+                        self.add_stream(stream_ids[stream.name], schema, name)
+
+    def add_transform(self, transform: Transform) -> None:
+        """Add the view or table of a transform."""
+        key = node_id(TRANSFORM, transform.id)
+        folders = [part for part in transform.folder_path.split("/") if part]
+        self._models[".".join([*folders, transform.name])].append(key)
+        if transform.status == "published":
+            self._published.add(key)
+
+    def leads_to(self, reference: Reference) -> list[str]:
+        """Give the nodes that a reference leads to: several, if the service's names don't tell them apart."""
+        if reference.type == _RAW_VIEW or reference.tag.startswith(_RAW):
+            found = self._raw.get(reference.tag.removeprefix(_RAW)) or self._raw.get(reference.dw_item_id, [])
+            return sorted(set(found))
+        named = set(self._models.get(reference.tag.removeprefix(_MODEL), ()))
+        # Only what is published can be named; of drafts it is what they are going to be called.
+        return sorted(named & self._published or named)
+
+    def resolve(self, references: Sequence[Reference]) -> Resolved:
+        """Give what references lead to."""
+        found = {reference.tag: self.leads_to(reference) for reference in references}
+        nodes = {node for each in found.values() for node in each}
+        return Resolved(tuple(sorted(nodes)), tuple(sorted(tag for tag, each in found.items() if not each)))
+
+    def source(self, source_type: str, source_id: str) -> Resolved:
+        """Give what a reverse ETL sync reads: a transform by its id, a raw view by its schema and name."""
+        if source_type != "RawView":
+            return Resolved((node_id(TRANSFORM, source_id),), ())
+        found = sorted(set(self._raw.get(source_id.removeprefix(_RAW), ())))
+        return Resolved(tuple(found), () if found else (source_id,))
+
+
+def _place(schema: str | None, name: str) -> str:
+    return f"{schema}.{name}" if schema else name

@@ -1,0 +1,215 @@
+"""
+What a service holds, as one JSON file: sorted, without times and secrets, so that it can be under version control.
+
+``snapshot.schema.json`` beside this module describes the file. It is read without any library: DAG files read it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from airflow_provider_datapipe.pipelines.errors import SnapshotError
+
+FORMAT = "datapipe-snapshot"
+VERSION = 1
+
+STREAM, TRANSFORM, REVERSE_ETL = "stream", "transform", "reverse_etl"
+SYNC, ORCHESTRATION = "sync", "orchestration"
+#: What can be run, and so becomes tasks; in the order in which data passes through.
+RUNNABLE = (STREAM, TRANSFORM, REVERSE_ETL)
+KINDS = (*RUNNABLE, SYNC, ORCHESTRATION)
+
+_AGAIN = "take it again with `datapipe snapshot`"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """
+    Something that the service holds. What does not apply to its kind is empty.
+
+    :param id: ``kind:`` and the service's id: unique in the snapshot.
+    :param kind: ``stream``, ``transform``, ``reverse_etl``, ``sync`` (ELT) or ``orchestration``.
+    :param resource_id: the service's id.
+    :param name: its name. A sync is called by its schema, and a reverse ETL sync by what it reads and where that goes:
+        they have no names.
+    :param folder: of a transform, its folder; of a stream, the schema that its sync loads into.
+    :param status: ``draft`` or ``published``; of what is synced ``enabled`` or ``disabled``.
+    :param materialization: of a transform, ``view`` or ``table``.
+    :param integration: of a sync, that of its source; of a reverse ETL sync, that of its destination.
+    :param sync: of a stream, the node of its sync.
+    :param orchestration: the node of the orchestration that it is attached to.
+    :param depends_on: the nodes that it reads; of a published transform, as it was published.
+    :param draft_depends_on: the nodes that the newest SQL of a published transform reads, if it was not published.
+    :param unresolved: references that lead to no node.
+    :param documentation: what it is, for people.
+    :param sql: the SQL, if it was asked for: of a published transform, as it was published.
+    """
+
+    id: str
+    kind: str
+    resource_id: str
+    name: str
+    folder: str = ""
+    status: str = ""
+    materialization: str = ""
+    integration: str = ""
+    sync: str = ""
+    orchestration: str = ""
+    depends_on: tuple[str, ...] = ()
+    draft_depends_on: tuple[str, ...] | None = None
+    unresolved: tuple[str, ...] = ()
+    documentation: str = ""
+    sql: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name with the folder or schema before it, as selections and messages have it."""
+        if not self.folder:
+            return self.name
+        return f"{self.folder}.{self.name}" if self.kind == STREAM else f"{self.folder}/{self.name}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as JSON: what is empty is left out."""
+        given = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in given
+            if value or (name == "draft_depends_on" and value is not None)
+        }
+
+
+_TEXTS = tuple(field.name for field in fields(Node) if field.type == "str")
+_LISTS = tuple(field.name for field in fields(Node) if field.name not in _TEXTS)
+_REQUIRED = ("id", "kind", "resource_id", "name")
+#: Where a node may lead to, by the field.
+_LEADS_TO = {"sync": (SYNC,), "orchestration": (ORCHESTRATION,)}
+
+
+class Snapshot:
+    """
+    What a service holds.
+
+    :param nodes: all nodes, in any order.
+    :param origin: what messages call it.
+    :raises SnapshotError: nodes have the same id, or lead to what is not there.
+    """
+
+    def __init__(self, nodes: Iterable[Node], *, origin: str = "The snapshot") -> None:
+        ordered = sorted(nodes, key=lambda node: node.id)
+        self.origin = origin
+        self.nodes: Mapping[str, Node] = MappingProxyType({node.id: node for node in ordered})
+        if len(self.nodes) != len(ordered):
+            twice = next(one.id for one, other in pairwise(ordered) if one.id == other.id)
+            raise SnapshotError(f"{origin}: the id {twice!r} is there twice: {_AGAIN}.")
+        for node in ordered:
+            self._check_ends(node)
+
+    def _check_ends(self, node: Node) -> None:
+        for field in (*_LEADS_TO, "depends_on", "draft_depends_on"):
+            value = getattr(node, field)
+            for end in (value,) if isinstance(value, str) else value or ():
+                there = self.nodes.get(end)
+                if end and (there is None or there.kind not in _LEADS_TO.get(field, RUNNABLE)):
+                    what = "is not there" if there is None else f"is of the kind {there.kind}"
+                    raise SnapshotError(f"{self.origin}: {field} of {node.id!r} names {end!r}, which {what}: {_AGAIN}.")
+
+    def as_text(self) -> str:
+        """Give it as the text of a file: the same for the same nodes."""
+        document = {"format": FORMAT, "version": VERSION, "nodes": [node.as_json() for node in self.nodes.values()]}
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def parse(text: str, *, origin: str = "The snapshot") -> Snapshot:
+    """
+    Read a snapshot.
+
+    :param text: the text of the file.
+    :param origin: what messages call it.
+    :raises SnapshotError: it is no JSON, of another version, or not what it has to be.
+    """
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SnapshotError(
+            f"{origin}, line {error.lineno}, column {error.colno}: this is no JSON ({error.msg}): {_AGAIN}."
+        ) from None
+    except RecursionError:
+        raise SnapshotError(f"{origin} is nested too deeply to be a snapshot: {_AGAIN}.") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise SnapshotError(f"{origin} is no snapshot: it does not say that its format is {FORMAT!r}. Or {_AGAIN}.")
+    version = document.get("version")
+    if isinstance(version, bool) or version != VERSION:
+        raise SnapshotError(
+            f"{origin} has the format version {version!r}, and this release reads version {VERSION}: {_AGAIN} "
+            "of the release that reads it."
+        )
+    nodes = document.get("nodes")
+    if not isinstance(nodes, list):
+        raise SnapshotError(f"{origin}: nodes is not a list: {_AGAIN}.")
+    return Snapshot((_node(node, f"{origin}, nodes[{place}]") for place, node in enumerate(nodes)), origin=origin)
+
+
+def _node(given: Any, where: str) -> Node:
+    """Read a node. Fields that are not known are passed over: a later release may have more."""
+    if not isinstance(given, dict):
+        raise SnapshotError(f"{where} is no object: {_AGAIN}.")
+    for name in _TEXTS:
+        value = given.get(name, "")
+        if not isinstance(value, str) or (name in _REQUIRED and not value):
+            raise SnapshotError(f"{where}: {name} is no text: {_AGAIN}.")
+    if given["kind"] not in KINDS:
+        raise SnapshotError(f"{where}: kind is {given['kind']!r} and not one of {', '.join(KINDS)}: {_AGAIN}.")
+    if given["id"] != node_id(given["kind"], given["resource_id"]):
+        raise SnapshotError(f"{where}: id is {given['id']!r} and not made of kind and resource_id: {_AGAIN}.")
+    taken: dict[str, Any] = {name: given[name] for name in _TEXTS if name in given}
+    for name in _LISTS:
+        if name in given:
+            value = given[name]
+            if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+                raise SnapshotError(f"{where}: {name} is no list of texts: {_AGAIN}.")
+            taken[name] = tuple(value)
+    return Node(**taken)
+
+
+def node_id(kind: str, resource_id: str) -> str:
+    """Give the id of a node."""
+    return f"{kind}:{resource_id}"
+
+
+_Mark = tuple[int, int, int]
+#: What was read in this process, by path, with what the file looked like then.
+_read_before: dict[Path, tuple[_Mark, Snapshot]] = {}
+
+
+def read(path: Path) -> Snapshot:
+    """
+    Read the file of a snapshot; once in a process, as long as the file stays as it is.
+
+    :param path: the file.
+    :raises SnapshotError: there is none, or it can't be used.
+    """
+    origin = str(path)
+    try:
+        state = path.stat()
+        mark = (state.st_mtime_ns, state.st_size, state.st_ino)
+        known = _read_before.get(path)
+        if known is not None and known[0] == mark:
+            return known[1]
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise SnapshotError(
+            f"There is no snapshot {origin}: take one with `datapipe snapshot --output FILE`."
+        ) from None
+    except UnicodeDecodeError:
+        raise SnapshotError(f"{origin} is no text in UTF-8: {_AGAIN}.") from None
+    except OSError as error:
+        raise SnapshotError(f"The snapshot {origin} can't be read: {error.strerror or error}.") from None
+    snapshot = parse(text, origin=origin)
+    _read_before[path] = (mark, snapshot)
+    return snapshot

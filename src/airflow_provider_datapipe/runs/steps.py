@@ -35,16 +35,20 @@ def ask(request: Request[T]) -> Steps[T]:
     return answer
 
 
-def ask_all(request: Request[Page[T]]) -> Steps[list[T]]:
-    """Read a whole list."""
+def ask_all(request: Request[Page[T]], *, limit: int | None = None) -> Steps[list[T]]:
+    """
+    Read a whole list, or its beginning.
+
+    :param limit: the most items to read; None for all.
+    """
     items: list[T] = []
     following: Request[Page[T]] | None = paging.first_page(request)
     cursors = paging.Cursors()
-    while following is not None:
+    while following is not None and (limit is None or len(items) < limit):
         page = yield from ask(following)
         items += page.data
         following = cursors.after(following, page)
-    return items
+    return items[:limit]
 
 
 def drive(steps: Steps[T], send: Callable[[Request[Any]], Any], sleep: Callable[[float], None]) -> T:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.operator_examples import orchestrations
+from tests.support.operator_examples import connections, custom_reports, elt, generic, orchestrations, reverse_etl, runs
 from tests.support.operator_examples.example import Example
 
 __all__ = ["EXAMPLES", "Example", "seed"]
 
-_AREAS = (orchestrations,)
+_AREAS = (elt, orchestrations, runs, generic, reverse_etl, connections, custom_reports)
 
 EXAMPLES: list[Example] = [example for area in _AREAS for example in area.EXAMPLES]
 
@@ -29,6 +30,8 @@ def seed(folder: Path) -> dict[str, Any]:
         ]
     }
     for area in _AREAS:
-        for section, items in area.SEED.items():
+        # A path may hold what JSON escapes.
+        there = json.dumps(area.SEED).replace("{folder}", json.dumps(str(folder))[1:-1])
+        for section, items in json.loads(there).items():
             merged.setdefault(section, []).extend(items)
     return merged

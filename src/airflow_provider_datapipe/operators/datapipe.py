@@ -1,0 +1,64 @@
+"""An operator for any endpoint of the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.runs.steps import Steps
+
+
+class DatapipeOperator(DatapipeChangeOperator):
+    """
+    Call any endpoint of the interface by its name, for what no other operator does.
+
+    Returns the answer as JSON: the declared fields, without those that may be secret; None where the service answers
+    nothing. With ``all_pages`` or ``limit`` it returns the items of a list, and otherwise one page of it.
+
+    It sends what it is told and no more: names are not looked up, a run that it asks for is not waited for, and a retry
+    sends the request again, whatever became of the one before. What is not there, or is so already, is an error where
+    the service says so.
+
+    :param endpoint: name of the endpoint, such as ``elt_syncs.enable``. (templated)
+    :param arguments: the arguments of the endpoint's function by their names, such as ``{"sync_id": "..."}``; or the
+        text of such a mapping. (templated)
+    :param all_pages: whether all pages of a list are read: True, or the text of it. (templated)
+    :param limit: the most items of a list to read, over its pages; None for one page. (templated)
+
+    .. seealso:: :doc:`endpoints` for names and arguments.
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "endpoint",
+        "arguments",
+        "all_pages",
+        "limit",
+    )
+
+    def __init__(
+        self,
+        *,
+        endpoint: str,
+        arguments: dict[str, Any] | str | None = None,
+        all_pages: bool | str = False,
+        limit: int | str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.endpoint = endpoint
+        self.arguments = arguments
+        self.all_pages = all_pages
+        self.limit = limit
+
+    def _change(self) -> Steps[Any]:
+        from airflow_provider_datapipe.changes import generic
+
+        return generic.call(self.endpoint, self.arguments, all_pages=self.all_pages, limit=self.limit)
+
+    def _log_result(self, result: Any) -> None:
+        what = f"{len(result)} items" if isinstance(result, list) else "its answer" if result is not None else "done"
+        self.log.info("%s: %s.", self.endpoint, what)

@@ -132,6 +132,9 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": "Datapipe",
                 "python-modules": [
+                    "airflow_provider_datapipe.operators.datapipe",
+                    "airflow_provider_datapipe.operators.connection",
+                    "airflow_provider_datapipe.operators.custom_report",
                     "airflow_provider_datapipe.operators.elt",
                     "airflow_provider_datapipe.operators.orchestration",
                     "airflow_provider_datapipe.operators.reverse_etl",
@@ -160,5 +163,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "extra-links": ["airflow_provider_datapipe.links.DatapipeLink"],
+        # ``airflow datapipe ...``; Airflow 3.1 does not look at it.
+        "cli": ["airflow_provider_datapipe.cli.airflow_commands.get_datapipe_cli_commands"],
         "integrations": [{"integration-name": "Datapipe", "tags": ["service"]}],
     }

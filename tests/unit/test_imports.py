@@ -37,6 +37,9 @@ ABOVE = {
     "routes": ["engine", "control", "seed", "app"],
 }
 LIGHT = [
+    f"{PROVIDER}.operators.connection",
+    f"{PROVIDER}.operators.custom_report",
+    f"{PROVIDER}.operators.datapipe",
     f"{PROVIDER}.operators.elt",
     f"{PROVIDER}.operators.orchestration",
     f"{PROVIDER}.operators.reverse_etl",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -25,6 +26,7 @@ from airflow_provider_datapipe.api.errors import (
     InvalidRequestError,
     PermissionDeniedError,
 )
+from airflow_provider_datapipe.runs.bridges import Bridge, BridgeError, BridgeExpiredError, authorized
 from airflow_provider_datapipe.runs.errors import LostContactError, RunError
 from airflow_provider_datapipe.runs.kinds import KINDS, Kind
 from airflow_provider_datapipe.runs.moments import (
@@ -306,6 +308,43 @@ class FailedRecordsCondition(Condition):
         )
 
 
+class ConnectionBridgeCondition(Condition):
+    """
+    Somebody has authorized with a connection bridge, so that the connection is there; or its time is over.
+
+    Field: ``bridge``, the result of the task that made it.
+    """
+
+    name = "connection_bridge"
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        # The address that lets in stays out of triggers. What can't be read is said by the first look.
+        with suppress(ValueError):
+            self.fields["bridge"] = Bridge.of(self.fields.get("bridge")).as_dict()
+
+    @override
+    def check(self, now: float) -> Steps[Check]:
+        bridge = Bridge.of(self.fields.get("bridge"))
+        which = {"integration_id": bridge.integration_id, "label": bridge.label}
+        try:
+            connection_id = yield from authorized(bridge, datetime.fromtimestamp(now, UTC))
+        except BridgeExpiredError as error:
+            return Check(str(error), is_met=True, result={"connection_id": None, **which})
+        if connection_id is None:
+            return Check(f"nobody has authorized {bridge.label!r} so far; there is time until {bridge.expires_at}")
+        return Check(
+            f"connection {connection_id} was authorized",
+            is_met=True,
+            result={"connection_id": connection_id, **which},
+        )
+
+    @override
+    def verdict(self, check: Check) -> tuple[Any, DatapipeError | None]:
+        result = check.result or {}
+        return result, None if result["connection_id"] else BridgeExpiredError(check.said)
+
+
 @dataclass(slots=True)
 class _Stream:
     """What is known of one stream of a sync."""
@@ -410,7 +449,14 @@ def _is_late(item: Mapping[str, Any], bound: datetime, time: str) -> bool:
 #: Every condition by its name.
 CONDITIONS: dict[str, type[Condition]] = {
     condition.name: condition
-    for condition in (RunCondition, FreshCondition, LastRunCondition, FailedRecordsCondition, SyncCondition)
+    for condition in (
+        RunCondition,
+        FreshCondition,
+        LastRunCondition,
+        FailedRecordsCondition,
+        ConnectionBridgeCondition,
+        SyncCondition,
+    )
 }
 
 
@@ -470,7 +516,7 @@ def is_final(error: DatapipeError, *, was_answered: bool) -> bool:
     """
     if isinstance(error, ApiError) and error.status in _NOT_THERE:
         return True
-    if isinstance(error, InvalidInputError | NameLookupError | RunError):
+    if isinstance(error, BridgeError | InvalidInputError | NameLookupError | RunError):
         return True
     set_wrongly = isinstance(error, AuthenticationError | ConfigurationError | PermissionDeniedError)
     return not was_answered and (set_wrongly or isinstance(error, InvalidRequestError))

@@ -1,4 +1,4 @@
-"""Sensors that look at how things stand: how old data is, how the last run ended, how many records failed."""
+"""Sensors that look at how things stand: how old data is, how a run ended, how many records failed, who authorized."""
 
 from __future__ import annotations
 
@@ -198,4 +198,30 @@ class ReverseEtlFailedRecordsSensor(DatapipeReverseEtlSensor):
         if at_most < 0:
             raise ValueError(f"at_most must be 0 or more, not {at_most}")
         self.at_most = at_most
+        self._ready()
+
+
+class ConnectionBridgeSensor(DatapipeSensor):
+    """
+    Waits until somebody has authorized with a connection bridge, so that the connection is there.
+
+    It returns ``connection_id``, ``integration_id`` and ``label``. A new connection is told by its integration and its
+    label, among those that were not there before the bridge; one that is authorized again by the bridge's going from
+    the list of those that are active. When the bridge's time is over, the sensor fails, or is skipped with
+    ``soft_fail``.
+
+    :param bridge: the result of a
+        :class:`~airflow_provider_datapipe.operators.connection.ConnectionBridgeCreateOperator`, such as
+        ``bridge.output``. (templated)
+
+    .. seealso:: interface.md, "GET /connections" and "GET /connection_bridges".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "bridge")
+    condition = "connection_bridge"
+    condition_fields: ClassVar[tuple[str, ...]] = ("bridge",)
+
+    def __init__(self, *, bridge: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.bridge = bridge
         self._ready()

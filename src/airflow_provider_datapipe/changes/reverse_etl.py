@@ -1,0 +1,394 @@
+"""Changes of reverse ETL syncs, and of what they could not deliver."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_datapipe.api.endpoints import (
+    reverse_etl_failed_records,
+    reverse_etl_sync_runs,
+    reverse_etl_syncs,
+)
+from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError
+from airflow_provider_datapipe.api.models.common import UNSET
+from airflow_provider_datapipe.api.models.reverse_etl import (
+    Operation,
+    OperationRequest,
+    ReverseEtlSync,
+    ReverseEtlSyncRunStatus,
+    ReverseEtlSyncWithSettings,
+)
+from airflow_provider_datapipe.api.paging import LARGEST_PAGE
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.changes.change import (
+    Change,
+    IfExists,
+    IfMissing,
+    change,
+    check_if_exists,
+    created_once,
+    deletion,
+    existing,
+)
+from airflow_provider_datapipe.changes.values import flag, mapping, number, texts
+from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
+from airflow_provider_datapipe.runs.records import Records
+from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_all
+from airflow_provider_datapipe.runs.targets import (
+    by_id,
+    connection_target,
+    orchestration_target,
+    required,
+    transform_target,
+)
+
+KIND = "reverse_etl_sync"
+FAILED_RECORDS = "reverse_etl_failed_records"
+
+#: Seconds between two looks at a run that stands in the way of an update.
+_PAUSE = 5
+_LISTED = 5
+_GOING = (ReverseEtlSyncRunStatus.SCHEDULED, ReverseEtlSyncRunStatus.RUNNING)
+
+
+class NotRestoredError(DatapipeError):
+    """A sync was deactivated for an update, and could not be activated again."""
+
+
+class Earlier:
+    """
+    Which syncs were active before they were deactivated for an update.
+
+    It is known in memory until they are active again, and in the task's records to a retry of a task that was killed.
+
+    :param records: the task's records.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._pending: list[str] = []
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The syncs that this try has deactivated, and not activated again."""
+        return tuple(self._pending)
+
+    def was_active(self, sync_id: str) -> bool:
+        """Tell whether a sync was active before this task, in any of its tries, deactivated it."""
+        return sync_id in self._pending or self._records.get(_key(sync_id)) is not None
+
+    def note(self, sync_id: str) -> None:
+        """Note that a sync is active; to be done before it is deactivated."""
+        self._records.set(_key(sync_id), {"enabled": True})
+        if sync_id not in self._pending:
+            self._pending.append(sync_id)
+
+    def forget(self, sync_id: str) -> None:
+        """Forget a sync, which is as it is to be."""
+        self._records.delete(_key(sync_id))
+        if sync_id in self._pending:
+            self._pending.remove(sync_id)
+
+
+def _key(sync_id: str) -> str:
+    return f"datapipe.{KIND}.active.{sync_id}"
+
+
+def restore(earlier: Earlier) -> Steps[None]:
+    """Activate what was deactivated for an update that did not come to its end."""
+    for sync_id in earlier.pending:
+        yield from ask(reverse_etl_syncs.activate(sync_id))
+        earlier.forget(sync_id)
+
+
+def reactivate(earlier: Earlier) -> Steps[None]:
+    """Activate the same, and go on remembering it: what was under way may still deactivate it."""
+    for sync_id in earlier.pending:
+        yield from ask(reverse_etl_syncs.activate(sync_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a sync is to do, as a task was told; what is None is not said."""
+
+    object_type_id: str | None = None
+    object_type_name: str | None = None
+    operation: Any = None
+    sync_interval: str | None = None
+    orchestration_id: str | None = None
+    orchestration_name: str | None = None
+    settings: Any = None
+
+
+def create(
+    *,
+    source_id: str | None,
+    transform_name: str | None,
+    folder_path: str | None,
+    connection_id: str | None,
+    connection_label: str | None,
+    wanted: Definition,
+    if_exists: IfExists,
+    earlier: Earlier,
+    wait_for_run: Any,
+) -> Steps[Change]:
+    """
+    Create a sync, which is active at once, and known by what it copies from where to where.
+
+    :raises ResourceExistsError: there is one already, and ``if_exists`` is ``fail``.
+    :raises AmbiguousNameError: several copy the same.
+    """
+    check_if_exists(if_exists)
+    number("wait_for_run", wait_for_run, least=0)
+    if transform_name is None:
+        source = yield from by_id("source_id", source_id)
+    else:
+        source = yield from transform_target(None, transform_name, folder_path, {})
+    connection = yield from connection_target(connection_id, connection_label)
+    body = yield from _body(connection.resource_id, wanted, None)
+    object_type_id = body["object_type_id"]
+    request = reverse_etl_syncs.create(
+        source_id=source.resource_id, destination_connection_id=connection.resource_id, **body
+    )
+    found, is_new = yield from created_once(
+        lambda: _find(source.resource_id, connection.resource_id, object_type_id),
+        # As lists show it, so that one that is found is told like one that is new.
+        request.read_as(ReverseEtlSync),
+    )
+    if is_new:
+        return change(KIND, found.id, action="created", after=found)
+    existing(found, f"a reverse ETL sync of {source.name} to {object_type_id} of {connection.name}", if_exists)
+    if if_exists == "keep":
+        return change(KIND, found.id, action="created", changed=False, after=found)
+    return (yield from update(found.id, wanted, enabled=None, earlier=earlier, wait_for_run=wait_for_run))
+
+
+def _find(source_id: str, connection_id: str, object_type_id: str) -> Steps[ReverseEtlSync | None]:
+    listed = yield from ask_all(reverse_etl_syncs.list_(destination_connection_id=connection_id))
+    found = [
+        sync
+        for sync in listed
+        if source_id in (sync.source_id, sync.transform_id)
+        and sync.destination_connection_id == connection_id
+        and sync.object_type_id == object_type_id
+    ]
+    if len(found) > 1:
+        ids = ", ".join([sync.id for sync in found[:_LISTED]] + ["..."] * (len(found) > _LISTED))
+        raise AmbiguousNameError(
+            f"{len(found)} reverse ETL syncs copy {source_id!r} to {object_type_id!r} of connection {connection_id!r}: "
+            f"{ids}. Change one of them by its id, with ReverseEtlSyncUpdateOperator, or delete the others."
+        )
+    return found[0] if found else None
+
+
+def _body(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSettings | None) -> Steps[dict[str, Any]]:
+    """Say what is to be sent: what is wanted, and what is not said as it is now."""
+    body: dict[str, Any] = {"object_type_id": (yield from _object_type(connection_id, wanted, current))}
+    if wanted.operation is not None:
+        body["operation"] = mapping("operation", wanted.operation)
+    elif current is not None and current.operation is not None:
+        body["operation"] = current.operation
+    else:
+        raise ValueError("operation is needed: give its mode and mappings")
+    orchestration_id = None
+    if wanted.orchestration_id is not None or wanted.orchestration_name is not None:
+        target = yield from orchestration_target(wanted.orchestration_id, wanted.orchestration_name)
+        orchestration_id = target.resource_id
+    interval = None if wanted.sync_interval is None else required("sync_interval", wanted.sync_interval)
+    if interval is None and orchestration_id is None and current is not None:
+        interval, orchestration_id = current.sync_interval, current.orchestration_workflow_id
+    body["sync_interval"] = UNSET if interval is None else interval
+    body["orchestration_workflow_id"] = UNSET if orchestration_id is None else orchestration_id
+    body["settings"] = UNSET if wanted.settings is None else mapping("settings", wanted.settings)
+    return body
+
+
+def _object_type(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSettings | None) -> Steps[str]:
+    if wanted.object_type_name is not None:
+        name = required("object_type_name", wanted.object_type_name)
+        kinds = (yield from ask(reverse_etl_syncs.object_types(connection_id=connection_id))).data
+        found = [kind.id for kind in kinds if kind.name == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise AmbiguousNameError(
+                f"{name!r} is the name of more than one object type of connection {connection_id}: "
+                f"{', '.join(found[:_LISTED])}. Give the object_type_id."
+            )
+        names = [kind.name for kind in kinds]
+        near = ", ".join(near_matches(name, names) or names[:_LISTED]) or "none at all"
+        raise UnknownNameError(f"Connection {connection_id} has no object type named {name!r}. There is: {near}.")
+    if wanted.object_type_id is None and current is not None:
+        return current.object_type_id
+    return required("object_type_id", wanted.object_type_id)
+
+
+def update(
+    sync_id: str | None, wanted: Definition, *, enabled: Any, earlier: Earlier, wait_for_run: Any
+) -> Steps[Change]:
+    """
+    Change a sync, which is deactivated for it, and as active afterwards as before.
+
+    A sync that is as it is to be is left alone.
+
+    :param enabled: whether it is to be active afterwards; None for as before.
+    :param earlier: which syncs were active; what is left in it was not activated again.
+    :param wait_for_run: seconds to wait for the end of a run for which the service refuses the update.
+    :raises NotRestoredError: it could not be activated again.
+    """
+    patience = number("wait_for_run", wait_for_run, least=0)
+    afterwards = None if enabled is None else flag("enabled", enabled)
+    given = required("reverse_etl_sync_id", sync_id)
+    before = yield from ask(reverse_etl_syncs.get(given))
+    body = yield from _body(before.destination_connection_id, wanted, before)
+    request = reverse_etl_syncs.update(given, **body)
+    was_active = before.enabled or earlier.was_active(given)
+    active = was_active if afterwards is None else afterwards
+    differs = _differs(before, request.body)
+    if was_active and (differs or not active):
+        earlier.note(given)
+    after = before
+    try:
+        if differs:
+            # What was just read may be old.
+            yield from ask(reverse_etl_syncs.deactivate(given))
+            after = yield from _when_idle(given, request, patience)
+        if after.enabled != active:
+            yield from ask(reverse_etl_syncs.activate(given) if active else reverse_etl_syncs.deactivate(given))
+            after = yield from ask(reverse_etl_syncs.get(given))
+    except DatapipeError as error:
+        try:
+            yield from restore(earlier)
+        except DatapipeError as another:
+            raise NotRestoredError(
+                f"{error} Then reverse ETL sync {given}, which was active, could not be activated again: {another} "
+                "It may be deactivated: run this task again, or activate it."
+            ) from error
+        raise
+    earlier.forget(given)
+    return change(KIND, given, action="updated", changed=differs or before.enabled != active, after=after)
+
+
+def _when_idle(
+    sync_id: str, request: Request[ReverseEtlSyncWithSettings], patience: int
+) -> Steps[ReverseEtlSyncWithSettings]:
+    """Send an update; where it is refused and a run is going, wait for the end of that, and send it again."""
+    waited, is_last = 0, False
+    while True:
+        try:
+            return (yield from ask(request))
+        except InvalidRequestError:
+            going = yield from _is_going(sync_id)
+            if is_last or (going and waited >= patience):
+                raise
+            # A run that has just ended may have been the reason: once more.
+            is_last = not going
+        if going:
+            yield Pause(_PAUSE)
+            waited += _PAUSE
+
+
+def _is_going(sync_id: str) -> Steps[bool]:
+    newest = (yield from ask(reverse_etl_sync_runs.list_(sync_id, limit=1))).data
+    return bool(newest) and newest[0].status in _GOING and newest[0].finished_at is None
+
+
+def _differs(current: ReverseEtlSyncWithSettings, wanted: Any) -> bool:
+    return (
+        _meaning(wanted.operation) != _meaning(current.operation)
+        or wanted.object_type_id != current.object_type_id
+        or wanted.sync_interval != current.sync_interval
+        or wanted.orchestration_workflow_id != current.orchestration_workflow_id
+        or ("settings" in wanted.model_fields_set and wanted.settings != current.settings)
+    )
+
+
+def _meaning(operation: Operation | OperationRequest | None) -> Any:
+    """Give what an operation does, in whichever order its mappings stand."""
+    if operation is None:
+        return None
+    return str(operation.mode), sorted(
+        (each.source_property_id, each.destination_property_id, bool(each.primary_key)) for each in operation.mappings
+    )
+
+
+def switch(sync_id: str | None, *, on: bool) -> Steps[Change]:
+    """Let a sync run on its schedule, or not."""
+    given = required("reverse_etl_sync_id", sync_id)
+    before = yield from ask(reverse_etl_syncs.get(given))
+    yield from ask(reverse_etl_syncs.activate(given) if on else reverse_etl_syncs.deactivate(given))
+    after = yield from ask(reverse_etl_syncs.get(given))
+    action = "activated" if on else "deactivated"
+    return change(KIND, given, action=action, changed=before.enabled != on, after=after)
+
+
+def delete(sync_id: str | None, if_missing: IfMissing) -> Steps[Change]:
+    """Delete a sync; what it has written stays."""
+    finding = by_id("reverse_etl_sync_id", sync_id)
+    return (yield from deletion(KIND, finding, reverse_etl_syncs.get, reverse_etl_syncs.delete, if_missing))
+
+
+def retry_failed(
+    sync_id: str | None, *, record_ids: Any, reason: str | None, reason_pattern: str | None
+) -> Steps[Change]:
+    """
+    Have records that failed sent again by the next run: all, or those that are listed, or that failed for a reason.
+
+    :param record_ids: ``all``, or the ids of some.
+    :param reason: a part of the error.
+    :param reason_pattern: a regular expression that is found in the error.
+    :raises ValueError: the expression is none.
+    """
+    given = required("reverse_etl_sync_id", sync_id)
+    if record_ids is not None:
+        return (yield from _retry_listed(given, record_ids))
+    fits = _reason("reason", reason) if reason_pattern is None else _reason_pattern(reason_pattern)
+    total = (yield from ask(reverse_etl_failed_records.count(given))).count
+    seen: set[str] = set()
+    matched: list[str] = []
+    while True:
+        # No cursor: what is to be sent again is no failure any more, so that others come into sight.
+        page = (yield from ask(reverse_etl_failed_records.list_(given, limit=LARGEST_PAGE))).data
+        found = [each.record_id for each in page if each.record_id not in seen and fits(each.error)]
+        seen.update(each.record_id for each in page)
+        if not found:
+            break
+        yield from ask(reverse_etl_failed_records.retry(given, record_ids=found))
+        matched += found
+        if len(seen) >= total:
+            break
+    return _requested(given, total, len(matched), changed=bool(matched), seen=len(seen))
+
+
+def _retry_listed(sync_id: str, record_ids: Any) -> Steps[Change]:
+    total = (yield from ask(reverse_etl_failed_records.count(sync_id))).count
+    if record_ids == "all":
+        yield from ask(reverse_etl_failed_records.retry_all(sync_id))
+        return _requested(sync_id, total, total, changed=total > 0)
+    ids = list(dict.fromkeys(texts("record_ids", record_ids)))
+    if ids:
+        yield from ask(reverse_etl_failed_records.retry(sync_id, record_ids=ids))
+    return _requested(sync_id, total, len(ids), changed=bool(ids) and total > 0)
+
+
+def _requested(sync_id: str, total: float, asked: float, *, changed: bool, seen: int | None = None) -> Change:
+    result = change(FAILED_RECORDS, sync_id, action="retry_requested", changed=changed)
+    # Ids of records may be as many as there are rows.
+    result["details"] = {"failed_records": total, "seen": seen, "requested": asked}
+    return result
+
+
+def _reason(field: str, reason: str | None) -> Callable[[str], bool]:
+    part = required(field, reason)
+    return lambda error: part in error
+
+
+def _reason_pattern(pattern: str) -> Callable[[str], bool]:
+    try:
+        compiled = re.compile(required("reason_pattern", pattern))
+    except re.error as error:
+        raise ValueError(f"reason_pattern is no regular expression: {error}") from None
+    return lambda error: compiled.search(error) is not None

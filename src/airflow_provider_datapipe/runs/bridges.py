@@ -1,0 +1,132 @@
+"""Connection bridges, and how it shows that somebody has authorized with one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from airflow_provider_datapipe.api.endpoints import connection_bridges, connections
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.models.connections import Connection
+from airflow_provider_datapipe.runs.moments import parse_moment
+from airflow_provider_datapipe.runs.rendered import read
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+
+#: How much the clocks of the service and of Airflow may differ.
+_CLOCKS = timedelta(minutes=1)
+_LISTED = 5
+
+
+class BridgeError(DatapipeError):
+    """What became of a bridge can't be told."""
+
+
+class BridgeExpiredError(BridgeError):
+    """The time of a bridge is over, and nobody has authorized."""
+
+
+def fingerprint(authorize_url: str) -> str:
+    """Give what tells an address from others, without letting in."""
+    return hashlib.sha256(authorize_url.encode()).hexdigest()[:32]
+
+
+def may_be(connection: Connection, integration_id: str, label: str) -> bool:
+    """Tell whether a connection may be the one that a bridge makes. Not all services show both fields."""
+    return connection.integration_id in (None, integration_id) and connection.label in (None, label)
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """
+    A bridge, as JSON, without the address that lets in.
+
+    :param integration_id: what is connected to.
+    :param label: the connection's name for people.
+    :param expires_at: when it ends, ISO 8601.
+    :param connection_id: the connection that is authorized again; None for a new one.
+    :param known_connection_ids: the connections that there were, and that could be taken for the new one.
+    :param fingerprint: by what the service's list of bridges tells it from others; None where that does not.
+    """
+
+    integration_id: str
+    label: str
+    expires_at: str
+    connection_id: str | None = None
+    known_connection_ids: tuple[str, ...] = field(default_factory=tuple)
+    fingerprint: str | None = None
+
+    @property
+    def end(self) -> datetime:
+        """When it ends."""
+        return parse_moment("expires_at of the bridge", self.expires_at)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return asdict(self) | {"known_connection_ids": list(self.known_connection_ids)}
+
+    @classmethod
+    def of(cls, value: Any) -> Bridge:
+        """
+        Read the result of the task that made a bridge, or the text of it.
+
+        :raises ValueError: it is something else. The value is not shown: it may hold the address.
+        """
+        given = read(value)
+        needed = ("integration_id", "label", "expires_at")
+        if not isinstance(given, Mapping) or not all(isinstance(given.get(name), str) for name in needed):
+            raise ValueError("bridge must be the result of a ConnectionBridgeCreateOperator, or the text of it")
+        known = {one.name: given[one.name] for one in fields(cls) if one.name in given}
+        return replace(cls(**known), known_connection_ids=tuple(known.get("known_connection_ids") or ()))
+
+
+def authorized(bridge: Bridge, now: datetime) -> Steps[str | None]:
+    """
+    Look whether somebody has authorized, and give the connection; None for not yet.
+
+    :param bridge: the bridge.
+    :param now: the time.
+    :raises BridgeExpiredError: it is too late.
+    :raises BridgeError: it can't be told.
+    """
+    found = yield from (_new(bridge) if bridge.connection_id is None else _again(bridge, bridge.connection_id, now))
+    if found is None and now >= bridge.end:
+        raise BridgeExpiredError(
+            f"The bridge for {bridge.label!r} ({bridge.integration_id}) ended at {bridge.end:%Y-%m-%d %H:%M:%S %Z}, "
+            "and it does not show that anybody has authorized. Clear the task that made it, for another one."
+        )
+    return found
+
+
+def _new(bridge: Bridge) -> Steps[str | None]:
+    listed = yield from ask_all(replace(connections.list_(), once=True))
+    found = [
+        one.id
+        for one in listed
+        if may_be(one, bridge.integration_id, bridge.label) and one.id not in bridge.known_connection_ids
+    ]
+    if len(found) > 1:
+        raise BridgeError(
+            f"{len(found)} connections may be the one that the bridge for {bridge.label!r} made: "
+            f"{', '.join(found[:_LISTED])}. Give each bridge a label of its own."
+        )
+    return found[0] if found else None
+
+
+def _again(bridge: Bridge, connection_id: str, now: datetime) -> Steps[str | None]:
+    """Look whether the bridge is gone before its time: then it was used."""
+    if bridge.fingerprint is None:
+        raise BridgeError(
+            f"The service's list of bridges does not show the one for connection {connection_id}, so nobody can tell "
+            "when that was authorized again."
+        )
+    listed = yield from ask_all(replace(connections.list_(), once=True))
+    if connection_id not in [one.id for one in listed]:
+        raise BridgeError(f"Connection {connection_id} is gone, so it can't be authorized again.")
+    active = (yield from ask(replace(connection_bridges.list_(), once=True))).data
+    open_now = {fingerprint(one.authorize_url) for one in active if one.authorize_url}
+    if bridge.fingerprint in open_now or now >= bridge.end - _CLOCKS:
+        return None
+    return connection_id

@@ -112,7 +112,7 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
                     done.append(f"Set these variables for init, in place of secrets: {', '.join(exported.variables)}")
                 if exported.drafts:
                     done.append(
-                        "Drafts in it, without schedules, as what they reference would have to be loaded first:"
+                        "Drafts in it, as what they reference would have to be loaded first:"
                         f" {exported.drafts} published transforms"
                     )
             if tables_folder is not None:

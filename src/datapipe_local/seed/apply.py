@@ -208,7 +208,9 @@ class Seeding:
                 folder_path=entry.folder_path,
                 materialization=materialization,
             )
-        self._do(location, transform_triggers.schedule, transform_id, cron_expression=entry.cron_expression)
+        is_later = materialization == Materialization.TABLE and not entry.publish
+        schedule = transform_triggers.schedule_once_published if is_later else transform_triggers.schedule
+        self._do(location, schedule, transform_id, cron_expression=entry.cron_expression)
 
     def _reverse_etl_sync(self, entry: models.ReverseEtlSync, location: Location) -> None:
         sync_id = entry.id or derived_id(

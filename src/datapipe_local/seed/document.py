@@ -7,9 +7,11 @@ import hashlib
 import json
 import os
 import re
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol
 
 import yaml
+from yaml.reader import ReaderError
 
 from datapipe_local.errors import SetupError
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+_MERGE = "tag:yaml.org,2002:merge"
+#: What aliases stand for counts each time: a small file can mean a very large seed.
+_MOST_VALUES = 1_000_000
+_DEEPEST = 50
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 #: Where a value stands: the keys and positions that lead to it.
@@ -60,10 +66,13 @@ class Document:
     def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self._lines: dict[Location, int] = {}
+        text = _read(path) if text is None else text
         try:
-            root = yaml.compose(_read(path) if text is None else text, Loader=yaml.SafeLoader)
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.YAMLError as error:
-            raise SetupError(f"{path}{_line_of(error)}: this is no YAML: {_problem(error)}.") from error
+            raise SetupError(f"{path}{_line_of(error, text)}: this is no YAML: {_problem(error)}.") from error
+        except RecursionError as error:
+            raise SetupError(f"{path}: it is nested too deep.") from error
         self.content: dict[str, Any] = {}
         if root is not None:
             self._constructor = yaml.SafeLoader("")
@@ -110,6 +119,13 @@ class Document:
 
     def _read(self, node: yaml.Node, location: Location) -> Any:
         self._lines[location] = node.start_mark.line + 1
+        if len(location) > _DEEPEST:
+            # Or without an end: an alias can stand within what it stands for.
+            raise self.error(location[:2], "it is nested too deep")
+        if len(self._lines) > _MOST_VALUES:
+            raise self.error(
+                location, f"a seed has {_MOST_VALUES:,} values at the most, with those that aliases repeat"
+            )
         if isinstance(node, yaml.MappingNode):
             return self._read_mapping(node, location)
         if isinstance(node, yaml.SequenceNode):
@@ -118,19 +134,46 @@ class Document:
         if isinstance(value, dt.date):
             # What looks like a day is one to YAML; a seed is kept as JSON, which has none.
             value = value.isoformat()
-        return self._expanded(value, location) if isinstance(value, str) else value
+        if isinstance(value, str):
+            return self._text(self._expanded(value, location), location)
+        if not isinstance(value, (bool, int, float, type(None))) or (isinstance(value, float) and not isfinite(value)):
+            raise self.error(location, f"a seed has no values such as {node.value[:40]!r}")
+        return value
+
+    def _text(self, text: str, location: Location) -> str:
+        """Give a text, if it can be kept and sent."""
+        if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
+            raise self.error(location, "the text holds what is no character")
+        return text
 
     def _read_mapping(self, node: yaml.MappingNode, location: Location) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
-        for key_node, value_node in node.value:
+        own = [pair for pair in node.value if pair[0].tag != _MERGE]
+        # First what others say, so that lines are those of what counts.
+        merged: dict[str, Any] = {}
+        for _, value_node in (pair for pair in node.value if pair[0].tag == _MERGE):
+            merged |= self._merged(value_node, location)
+        for key_node, value_node in own:
             key = self._construct(key_node, location) if isinstance(key_node, yaml.ScalarNode) else None
-            self._lines[(*location, str(key))] = key_node.start_mark.line + 1
+            named = location if key is None else (*location, str(key))
+            self._lines[named] = key_node.start_mark.line + 1
             if not isinstance(key, str):
-                raise self.error((*location, str(key)), "a key must be text")
+                raise self.error(named, "a key must be text")
             if key in mapping:
-                raise self.error((*location, key), "the key stands here a second time")
-            mapping[key] = self._read(value_node, (*location, key))
-        return mapping
+                raise self.error(named, "the key stands here a second time")
+            mapping[key] = self._read(value_node, named)
+        return {**merged, **mapping}
+
+    def _merged(self, node: yaml.Node, location: Location) -> dict[str, Any]:
+        """Give what ``<<`` adds to a mapping: that of an alias, or of several, of which the first counts."""
+        nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        merged: dict[str, Any] = {}
+        for one in reversed(nodes):
+            self._lines.setdefault((*location, "<<"), node.start_mark.line + 1)
+            if not isinstance(one, yaml.MappingNode):
+                raise self.error((*location, "<<"), "what is merged must be a mapping")
+            merged |= self._read_mapping(one, location)
+        return merged
 
     def _construct(self, node: yaml.Node, location: Location) -> Any:
         try:
@@ -195,9 +238,14 @@ class GivenDocument:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SetupError(f"Cannot read the seed {path}: {getattr(error, 'strerror', None) or error}.") from error
+        content = path.read_bytes()
+    except OSError as error:
+        raise SetupError(f"Cannot read the seed {path}: {error.strerror or error}.") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SetupError(f"{path}, line {line}: this is not UTF-8.") from error
 
 
 def _where(location: Sequence[str | int]) -> str:
@@ -205,7 +253,9 @@ def _where(location: Sequence[str | int]) -> str:
     return f"{where}: " if where else ""
 
 
-def _line_of(error: yaml.YAMLError) -> str:
+def _line_of(error: yaml.YAMLError, text: str) -> str:
+    if isinstance(error, ReaderError):
+        return f", line {text.count(chr(10), 0, error.position) + 1}"
     mark = getattr(error, "problem_mark", None)
     return "" if mark is None else f", line {mark.line + 1}"
 

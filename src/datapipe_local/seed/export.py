@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from airflow_provider_datapipe.api.models.transforms import Materialization
 from datapipe_local.seed.models import EltSync, Limits, RunSettings, Seed, SourceStream
 from datapipe_local.service import integrations, readings, version_control
 from datapipe_local.service.settings_schema import settings_schema
@@ -61,9 +62,19 @@ def export(store: Store) -> Exported:
     seed = Seed.model_validate({name: value for name, value in content.items() if value})
     # What holds if it is left out is left out.
     shown = secrets.shown(_escaped(seed.model_dump(mode="json", exclude_defaults=True)))
-    text = yaml.safe_dump(shown, sort_keys=False, allow_unicode=True, width=120)
+    text = _as_yaml(shown)
     drafts = sum(record.published_version_id is not None and not entry["publish"] for record, entry in transforms)
     return Exported(text, sorted(secrets.variables), drafts)
+
+
+def _as_yaml(value: Any) -> str:
+    def dumped(*, as_it_stands: bool) -> str:
+        text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=as_it_stands, width=120)
+        return text
+
+    text = dumped(as_it_stands=True)
+    # One character it writes as it stands, and then reads as the end of a line.
+    return dumped(as_it_stands=False) if "\x85" in text else text
 
 
 class _Secrets:
@@ -180,18 +191,19 @@ def _transforms(store: Store) -> Iterator[tuple[Transform, Json]]:
         version = store.transform_versions.get(record.latest_version_id)
         sql = "" if version is None else version.sql_template
         publish = record.published_version_id is not None and _REFERENCE not in sql
+        materialization = record.next_materialization or record.materialization
         yield (
             record,
             {
                 "id": record.id,
                 "name": record.next_name or record.name,
                 "folder_path": record.folder_path if record.next_folder_path is None else record.next_folder_path,
-                "materialization": record.next_materialization or record.materialization,
+                "materialization": materialization,
                 "publish": publish,
                 "sql_template": sql,
                 "documentation": record.documentation,
-                # A draft has none.
-                "cron_expression": record.cron_expression if publish else None,
+                # What is to be a view has none.
+                "cron_expression": record.cron_expression if materialization == Materialization.TABLE else None,
                 "orchestration_workflow_id": record.orchestration_workflow_id,
             },
         )

@@ -79,6 +79,25 @@ def schedule(context: Context, transform_id: str, cron_expression: str | None) -
         )
 
 
+def schedule_once_published(context: Context, transform_id: str, cron_expression: str | None) -> Transform:
+    """
+    Give a draft of a table a schedule, which counts as soon as it is published as one; or take it away.
+
+    :raises NotFoundError: there is no such transform.
+    :raises BadRequestError: the schedule is not one.
+    """
+    with context.store.transaction():
+        transform = transforms.get(context, transform_id)
+        if cron_expression is not None:
+            check_cron("cron_expression", cron_expression)
+        return set_triggers(
+            context,
+            transform,
+            cron_expression=cron_expression,
+            orchestration_workflow_id=transform.orchestration_workflow_id,
+        )
+
+
 def check_schedule(name: str, cron_expression: str, published_as: Materialization | None) -> None:
     """
     See to it that a transform can have a schedule.

@@ -143,7 +143,7 @@ def test_what_is_exported_can_be_initialised_with(used: LocalService, tmp_path: 
     assert done.stdout.splitlines() == [
         f"Seed: {file}",
         f"Set these variables for init, in place of secrets: {', '.join(sorted(variables))}",
-        "Drafts in it, without schedules, as what they reference would have to be loaded first: 1 published transforms",
+        "Drafts in it, as what they reference would have to be loaded first: 1 published transforms",
     ]
     again = run("export", "--home", used.home, "--seed", file)
     assert (again.returncode, again.stderr) == (1, f"datapipe-local: Cannot write {file}: File exists.\n")
@@ -151,8 +151,6 @@ def test_what_is_exported_can_be_initialised_with(used: LocalService, tmp_path: 
     assert "the environment variable CONNECTION_" in refused.stderr
 
     used.start()
-    # A draft has no schedule.
-    Api(used).client.patch("/transforms/of_stream", json={"cron_expression": None}).raise_for_status()
     expected = definitions(used)
     with LocalService(file, environment=variables) as copy:
         assert definitions(copy) == expected

@@ -12,7 +12,7 @@ from datapipe_local.errors import BadRequestError, SetupError
 from datapipe_local.ids import derived_id
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document
-from datapipe_local.service import elt_syncs, publishing, transform_drafts, transforms
+from datapipe_local.service import elt_syncs, publishing, schedules, transform_drafts, transforms
 from datapipe_local.service.context import Context
 
 SEED = """\
@@ -123,6 +123,24 @@ def with_schedule(text: str) -> str:
     return text.replace("folder_path: a/b", "folder_path: a/b, cron_expression: 0 4 * * *")
 
 
+def test_the_schedule_of_a_draft_waits_until_it_is_published(context: Context, seed_file: Path) -> None:
+    fields = "materialization: table, cron_expression: 0 4 * * *, sql_template: SELECT 1 AS x"
+    draft = f"transforms:\n  - {{id: t, name: t, {fields}}}\n"
+    seed_file.write_text(draft)
+    apply(context, seed_file)
+    transform = transforms.get(context, "t")
+    assert (transform.status, transform.cron_expression) == ("draft", "0 4 * * *")
+    assert [one.subject_id for one in schedules.effective(context)] == []
+    publishing.publish(context, "t")
+    assert [(one.subject_id, one.cron_expression) for one in schedules.effective(context)] == [("t", "0 4 * * *")]
+    # What is to be a view has none, published or not.
+    other = draft.replace("id: t, name: t", "id: u, name: u")
+    for wrong in (other.replace("materialization: table, ", ""), other.replace("0 4 * * *", "soon")):
+        seed_file.write_text(wrong)
+        with pytest.raises(SetupError, match=r"line 2: transforms\[0\]\.cron_expression"):
+            apply(context, seed_file)
+
+
 def test_version_control_changes_what_it_manages(context: Context, seed_file: Path) -> None:
     seed_file.write_text("transforms_managed_by_version_control: true\n" + SEED)
     apply(context, seed_file)
@@ -192,6 +210,19 @@ def changed(old: str, new: str) -> str:
         ("connections: [\n", "line 2: this is no YAML"),
         ("a: !!python/object:os.system {}\n", "line 1"),
         ("1: x\n", "line 1: 1: a key must be text"),
+        ("x: 1\n? [a]\n: x\n", "line 2: a key must be text"),
+        ("x:\n\tb: 1\n", r"line 2: this is no YAML: found character '\\t'"),
+        ("x: 1\ny: \x07\n", "line 2: this is no YAML: unacceptable character #x0007"),
+        ("x: &x\n  y: *x\n", r"line 1: x\.y: it is nested too deep"),
+        (f"x: {'[' * 2000}{']' * 2000}\n", "it is nested too deep"),
+        ("x: *y\n", "line 1: this is no YAML: found undefined alias 'y'"),
+        ("x: &x {a: 1}\ny:\n  <<: [*x, 2]\n", r"line 3: y\.<<: what is merged must be a mapping"),
+        ("x:\n  - &x {a: 1, a: 2}\n", r"line 2: x\[0\]\.a: the key stands here a second time"),
+        ("x: .nan\n", "line 1: x: a seed has no values such as '.nan'"),
+        ("x: !!binary aGk=\n", "line 1: x: a seed has no values such as 'aGk='"),
+        ('x: 1\ny: "\\0"\n', "line 2: y: the text holds what is no character"),
+        ('x: 1\ny: "\\ud800"\n', "line 2: y: the text holds what is no character"),
+        ("x: 2026-02-31\n", "line 1: x: the value cannot be read: day is out of range"),
     ],
 )
 def test_an_error_names_the_file_the_line_and_the_place(
@@ -219,6 +250,42 @@ def test_a_doubled_dollar_is_no_variable(tmp_path: Path) -> None:
     path = tmp_path / "seed.yaml"
     path.write_text("a: $${HOME} $5 $\n")
     assert Document(path).content == {"a": "${HOME} $5 $"}
+
+
+def test_what_is_repeated_can_be_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "seed.yaml"
+    path.write_bytes(
+        b"\xef\xbb\xbfx: &x {a: 1, b: 2}\r\ny: &y {b: 3, c: 4}\r\n"
+        b"z:\r\n  b: 5\r\n  <<: [*x, *y]\r\nw: {<<: *x}\r\nv: *y\r\n"
+    )
+    document = Document(path)
+    assert document.content == {
+        "x": {"a": 1, "b": 2},
+        "y": {"b": 3, "c": 4},
+        "z": {"a": 1, "b": 5, "c": 4},
+        "w": {"a": 1, "b": 2},
+        "v": {"b": 3, "c": 4},
+    }
+    # A line is that where it stands.
+    assert [str(document.error(place, "")) for place in (("z", "b"), ("z", "c"), ("w", "a"))] == [
+        f"{path}, line {line}: {field}: " for line, field in ((4, "z.b"), (2, "z.c"), (1, "w.a"))
+    ]
+
+
+def test_a_small_file_with_a_large_meaning(tmp_path: Path) -> None:
+    lines = ["x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 10)}]" for n in range(1, 12)]
+    path = tmp_path / "seed.yaml"
+    path.write_text("\n".join(lines))
+    with pytest.raises(SetupError, match=r"line 1: .*a seed has 1,000,000 values at the most"):
+        Document(path)
+
+
+def test_a_text_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "seed.yaml"
+    path.write_bytes("x: 1\ny: schlüssel\n".encode("latin-1"))
+    with pytest.raises(SetupError, match=r"seed\.yaml, line 2: this is not UTF-8\."):
+        Document(path)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -47,6 +47,18 @@ RUN_BY = {
         "tests/contract/test_packaging.py::test_with_the_local_service"
     ),
     ("docs/runs.md", "python"): "tests/unit/airflow/test_retries.py::test_the_dag_of_the_documentation_is_patient",
+    (
+        "docs/changes.md",
+        "from airflow_provider_datapipe.operators.elt import EltSyncAddStreamsOperator, EltSyncCreateOperator",
+    ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+    (
+        "docs/changes.md",
+        "from airflow_provider_datapipe.operators.orchestration import OrchestrationCreateOperator",
+    ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+    (
+        "docs/changes.md",
+        "from airflow_provider_datapipe.operators.datapipe import DatapipeOperator",
+    ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     ("docs/sensors.md", "python"): (
         "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one"
     ),

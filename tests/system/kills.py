@@ -1,23 +1,26 @@
 """
 Kill the local service again and again while it does all that it does, and count: ``python -m tests.system.kills``.
 
-It loads (as a whole, merged with a history, appended), builds a table, sends records to an HTTP destination, and takes
-webhook requests. After each SIGKILL the warehouse is opened: every table is as some load or build has left it, and none
-is half of one. In the end the service is left alone, and what it holds is compared with what it was given: no row that
-was acknowledged is lost or doubled, no run goes on for ever, and nothing was sent twice that the destination had
-acknowledged, but for the one record that was under way at a kill.
+It loads (as a whole, merged with a history, appended), builds a table, sends records to an HTTP endpoint, files and a
+table, and takes webhook requests. After each SIGKILL the warehouse is opened: every table is as some load or build has
+left it, and none is half of one. In the end the service is left alone, and what it holds is compared with what it was
+given: no row that was acknowledged is lost or doubled, no run goes on for ever, and no destination has anything twice.
+The endpoint honours the ``Idempotency-Key`` of what it is sent: what was under way at a kill comes again, and is not
+carried out again.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import random
 import shutil
+import sqlite3
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -31,12 +34,27 @@ from tests.support.local_service import LocalService
 from tests.support.processes import Workspace
 
 Json = dict[str, Any]
+#: The rows of ``merged`` at a destination, in the order in which they came: each an id and a version.
+Rows = list[tuple[int, int]]
 
 _WHOLE_ROWS = 60_000
 _KEYS = 2_000
 _LIMIT = 60.0
 _STREAMS = ("whole", "renewed", "merged", "appended", "hooks")
-_RUNS = (*(f"/elt_streams/{name}/request_run" for name in _STREAMS), "/reverse_etl_syncs/send/request_run")
+#: Syncs: the connection, what is written there, how, and with which settings.
+_SENDS: dict[str, tuple[str, str, str, Json]] = {
+    "send": ("partner", "single", "upsert", {}),
+    "send_together": ("partner", "together", "upsert", {"batch_size": 60}),
+    "lines": ("lines", "people", "mirror", {}),
+    "lines_log": ("lines", "log", "insert", {}),
+    "rows": ("rows", "people", "mirror", {}),
+    "rows_log": ("rows", "log", "insert", {}),
+    "table_log": ("shop", "log", "insert", {}),
+}
+#: Those without a key: each row that there ever was is a record.
+_KEYLESS = ("lines_log", "table_log")
+_LOADS = tuple(f"/elt_streams/{name}/request_run" for name in _STREAMS)
+_REVERSE = tuple(f"/reverse_etl_syncs/{name}/request_run" for name in _SENDS)
 
 
 class Kept(NamedTuple):
@@ -47,8 +65,10 @@ class Kept(NamedTuple):
     :param interrupted: How many runs were going at a kill, and ended afterwards.
     :param ended: How many runs have ended well, in all.
     :param acknowledged: How many webhook requests were answered.
-    :param sent: How many records the destination has taken.
-    :param twice: How many of them it had before, just so.
+    :param sent: How many records the endpoint has taken.
+    :param repeated: How many requests came again after a kill, and were not carried out again.
+    :param written: How many records are in files and in a table.
+    :param twice: How many records were taken, or are there, twice.
     """
 
     kills: int
@@ -56,6 +76,8 @@ class Kept(NamedTuple):
     ended: int
     acknowledged: int
     sent: int
+    repeated: int
+    written: int
     twice: int
 
 
@@ -67,6 +89,8 @@ class _Sources:
         self._version = 0
         self.appended: list[Json] = []
         self.merged: dict[int, int] = {}
+        #: Every row that there ever was.
+        self.ever: set[tuple[int, int]] = set()
         self.advance(random.Random(0))  # noqa: S311 - no secret
 
     @property
@@ -86,6 +110,7 @@ class _Sources:
         fresh.replace(self._folder / "whole.csv")
         for _ in range(_KEYS // 4):
             self.merged[rng.randrange(_KEYS)] = self._version
+        self.ever.update(self.merged.items())
         self._write("merged", [{"id": key, "version": version} for key, version in self.merged.items()])
         # The newest of before gets company that is as new.
         self.appended += [{"at": max(1, self._version - 1), "n": rng.randrange(3)} for _ in range(50)]
@@ -141,15 +166,21 @@ def _seed(folder: Path, partner: Partner) -> Json:
         {"id": "merged", "name": "merged", "file": "merged.jsonl", **newest},
         {"id": "appended", "name": "appended", "file": "appended.jsonl", "incremental_pointer_id": "at"},
     ]
-    mappings = [
-        {"source_property_id": "id", "destination_property_id": "id", "primary_key": True},
-        {"source_property_id": "version", "destination_property_id": "version"},
-    ]
+    with closing(sqlite3.connect(folder / "shop.db")) as database:
+        database.execute("CREATE TABLE log (id INTEGER, version INTEGER)")
     return {
         "connections": [
             {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
             {"id": "hooks", "integration_id": "webhook", "label": "Hooks", "settings": {"tables": [{"name": "hooks"}]}},
             {"id": "partner", "integration_id": "http", "label": "Partner", "settings": {"url": partner.url}},
+            {"id": "lines", "integration_id": "jsonl", "label": "Lines", "settings": {"path": str(folder / "out")}},
+            {"id": "rows", "integration_id": "csv", "label": "Rows", "settings": {"path": str(folder / "out")}},
+            {
+                "id": "shop",
+                "integration_id": "sql_tables",
+                "label": "Shop",
+                "settings": {"url": f"sqlite:///{folder / 'shop.db'}"},
+            },
         ],
         "elt_syncs": [
             {"id": "a", "connection_id": "data", "destination_schema_name": "a", "source_streams": streams},
@@ -171,12 +202,24 @@ def _seed(folder: Path, partner: Partner) -> Json:
         ],
         "reverse_etl_syncs": [
             {
-                "id": "send",
+                "id": name,
                 "source_id": "a.merged",
-                "destination_connection_id": "partner",
-                "object_type_id": "merged",
-                "operation": {"mode": "upsert", "mappings": mappings},
+                "destination_connection_id": connection,
+                "object_type_id": object_type,
+                "operation": {
+                    "mode": mode,
+                    "mappings": [
+                        {
+                            "source_property_id": column,
+                            "destination_property_id": column,
+                            "primary_key": column == "id" and name not in _KEYLESS,
+                        }
+                        for column in ("id", "version")
+                    ],
+                },
+                "settings": settings,
             }
+            for name, (connection, object_type, mode, settings) in _SENDS.items()
         ],
     }
 
@@ -194,8 +237,6 @@ class Soak:
         self._rng = rng
         self._folder = folder
         self._interrupted = 0
-        #: How many records the destination had been sent at each kill.
-        self._under_way: set[int] = set()
 
     def run(self, kills: int) -> Kept:
         """
@@ -203,7 +244,7 @@ class Soak:
 
         :raises AssertionError: it has lost, doubled, halved or forgotten something.
         """
-        with Partner() as partner, LocalService(_seed(self._folder, partner)) as service:
+        with Partner(honours_keys=True) as partner, LocalService(_seed(self._folder, partner)) as service:
             # Whoever it answers is killed: it need not say so.
             partner._server.handle_error = lambda *_: None  # type: ignore[method-assign]
             pusher = _Pusher(f"{service.base_url}/webhooks/hooks/hooks")
@@ -217,8 +258,6 @@ class Soak:
                     service.kill()
                     self._check_tables(service)
                     self._sources.advance(self._rng)
-                    # By now the destination has read all that the killed process had sent.
-                    self._under_way.add(len(partner.received))
                     service.start()
                     self._interrupted += self._have_ended(service, going)
             finally:
@@ -228,13 +267,21 @@ class Soak:
             service.stop()
             self._check_all(service, pusher)
             assert "Traceback" not in service.log
-            twice = self._check_sent(partner)
-            sent = len(partner.records)
-        return Kept(kills, self._interrupted, ended, len(pusher.acknowledged), sent, twice)
+            sent, written = self._check_sent(partner), self._check_written()
+        return Kept(
+            kills,
+            self._interrupted,
+            ended,
+            len(pusher.acknowledged),
+            sum(map(len, sent.values())),
+            partner.repeated,
+            sum(map(len, written.values())),
+            sum(len(rows) - len(set(rows)) for rows in (*sent.values(), *written.values())),
+        )
 
     def _ask(self, service: LocalService) -> None:
         with _client(service) as client:
-            for path in _RUNS:
+            for path in (*_LOADS, *_REVERSE):
                 answer = client.post(path)
                 assert answer.status_code in (200, 409), answer.text
             assert client.post("/transforms/sums/publish").status_code == 200
@@ -242,7 +289,7 @@ class Soak:
     def _let_it_load(self, service: LocalService) -> None:
         """Have everything run to its end, of its own accord this time."""
         with _client(service) as client:
-            for paths in (_RUNS[:-1], _RUNS[-1:]):
+            for paths in (_LOADS, _REVERSE):
                 urls = []
                 for path in paths:
                     answer = client.post(path)
@@ -274,8 +321,14 @@ class Soak:
 
     def _is_owing(self, client: httpx.Client) -> bool:
         streams = [one for sync in "ab" for one in client.get(f"/elt_syncs/{sync}/status").json()["source_streams"]]
-        page = client.get("/reverse_etl_sync_runs", params={"reverse_etl_sync_id": "send", "limit": 1}).json()["data"]
-        return any(one.get("active_sync") for one in streams) or any(not run.get("finished_at") for run in page)
+        if any(one.get("active_sync") for one in streams):
+            return True
+        for name in _SENDS:
+            query: Json = {"reverse_etl_sync_id": name, "limit": 1}
+            page = client.get("/reverse_etl_sync_runs", params=query).json()["data"]
+            if any(not run.get("finished_at") for run in page):
+                return True
+        return False
 
     def _runs_that_ended(self, service: LocalService) -> int:
         number = 0
@@ -336,30 +389,54 @@ class Soak:
         assert len(hooks) == len(set(hooks))
         assert pusher.acknowledged <= set(hooks) <= set(range(1, pusher.pushed + 1))
 
-    def _check_sent(self, partner: Partner) -> int:
-        """See to it that the destination has everything, and nothing twice but what was under way at a kill."""
-        records = [(record["id"], record["version"]) for record in partner.records]
-        assert dict(records) == self._sources.merged
-        before: set[tuple[int, int]] = set()
-        # Its answer was sent, and nobody was there any more to note it.
-        lost = {records[number - 1] for number in self._under_way if number}
-        twice = 0
-        for record in records:
-            if record in before:
-                places = [place for place, sent in enumerate(records) if sent == record]
-                assert record in lost, (
-                    f"{record} was sent twice, {places}, but {sorted(self._under_way)} were under way"
-                )
-                twice += 1
-            before.add(record)
-        assert twice <= len(self._under_way)
-        return twice
+    def _check_sent(self, partner: Partner) -> dict[str, Rows]:
+        """See to it that the endpoint has everything, and nothing twice."""
+        sent: dict[str, Rows] = defaultdict(list)
+        received: list[tuple[str, Any]] = [*partner.received]
+        for path, content in received:
+            records: list[Json] = content if isinstance(content, list) else [content]
+            sent[path] += [(record["id"], record["version"]) for record in records]
+        assert set(sent) == {"/single", "/together"}
+        for path, rows in sent.items():
+            assert dict(rows) == self._sources.merged, path
+            assert _doubled(rows) == [], path
+        return sent
+
+    def _check_written(self) -> dict[str, Rows]:
+        """See to it that files and the table have everything, and nothing twice."""
+        out, merged = self._folder / "out", self._sources.merged
+        written: dict[str, Rows] = {}
+        for name in ("people", "log"):
+            lines = [json.loads(line) for line in (out / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+            written[f"{name}.jsonl"] = [(line["id"], line["version"]) for line in lines]
+            with (out / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+                assert file.readline() == "id,version\n"
+                written[f"{name}.csv"] = [(int(key), int(version)) for key, version in csv.reader(file, strict=True)]
+        with closing(sqlite3.connect(self._folder / "shop.db")) as database:
+            written["table"] = database.execute("SELECT id, version FROM log").fetchall()
+        for name in ("people.jsonl", "people.csv"):
+            assert sorted(written[name]) == sorted(merged.items()), name
+        # What is only inserted stays as it was when it was new.
+        keys = [key for key, _ in written["log.csv"]]
+        assert sorted(keys) == sorted(merged)
+        assert set(written["log.csv"]) <= self._sources.ever
+        for name in ("log.jsonl", "table"):
+            assert _doubled(written[name]) == [], name
+            assert set(merged.items()) <= set(written[name]) <= self._sources.ever, name
+        # No work is left behind.
+        assert sorted(file.name for file in out.iterdir()) == ["log.csv", "log.jsonl", "people.csv", "people.jsonl"]
+        return written
+
+
+def _doubled(rows: Rows) -> Rows:
+    return [row for row, number in Counter(rows).items() if number > 1]
 
 
 def _lists() -> Iterator[tuple[str, str, str]]:
     for name in _STREAMS:
         yield name, "/elt_stream_runs", "elt_stream_id"
-    yield "send", "/reverse_etl_sync_runs", "reverse_etl_sync_id"
+    for name in _SENDS:
+        yield name, "/reverse_etl_sync_runs", "reverse_etl_sync_id"
 
 
 def _ended(client: httpx.Client, url: str) -> Json:

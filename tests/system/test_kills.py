@@ -16,3 +16,5 @@ def test_nothing_is_lost_halved_or_done_twice_by_kills(tmp_path: Path) -> None:
     # It was killed in the middle of its work.
     assert kept.interrupted > 0
     assert kept.acknowledged > 0
+    assert kept.written > kept.sent > 0
+    assert kept.twice == 0

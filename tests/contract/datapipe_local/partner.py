@@ -19,11 +19,24 @@ def accept(_: Json) -> tuple[int, Json]:
 
 
 class Partner:
-    """Keeps what it was sent, in order. ``rule`` may be changed at any time."""
+    """
+    Keeps what it was sent, in order. ``rule`` may be changed at any time.
 
-    def __init__(self) -> None:
+    :param honours_keys: Carry out but once what has the same ``Idempotency-Key``, and answer as before.
+    """
+
+    def __init__(self, *, honours_keys: bool = False) -> None:
         self.rule: Rule = accept
         self.received: list[tuple[str, Json]] = []
+        #: Whether it answers no request, though it carries them out.
+        self.breaks = False
+        #: The keys of all requests.
+        self.keys: list[str | None] = []
+        #: How many requests were not carried out, since they had been.
+        self.repeated = 0
+        self._honours_keys = honours_keys
+        self._answers: dict[str, tuple[int, Json]] = {}
+        self._turn = threading.Lock()
         partner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -33,8 +46,13 @@ class Partner:
 
             def do_POST(self) -> None:
                 record = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                partner.received.append((self.path, record))
-                status, answer = partner.rule(record)
+                key = self.headers["idempotency-key"]
+                partner.keys.append(key)
+                status, answer = partner._take(self.path, record, key if partner._honours_keys else None)
+                if partner.breaks:
+                    # It was carried out, and nobody is told.
+                    self.close_connection = True
+                    return
                 body = json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("content-length", str(len(body)))
@@ -48,6 +66,19 @@ class Partner:
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
+    def _take(self, path: str, record: Json, key: str | None) -> tuple[int, Json]:
+        if key is None:
+            self.received.append((path, record))
+            return self.rule(record)
+        # One at a time: the same may come again while the first is under way.
+        with self._turn:
+            if key in self._answers:
+                self.repeated += 1
+            else:
+                self.received.append((path, record))
+                self._answers[key] = self.rule(record)
+            return self._answers[key]
+
     @property
     def records(self) -> list[Json]:
         """All records that were sent."""
@@ -57,6 +88,9 @@ class Partner:
         """Forget everything."""
         self.rule = accept
         self.received.clear()
+        self.keys.clear()
+        self.repeated = 0
+        self.breaks = False
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

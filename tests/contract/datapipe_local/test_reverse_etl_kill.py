@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from tests.contract.datapipe_local.collection import Collection
+from tests.contract.datapipe_local.partner import Partner, accept
 from tests.contract.datapipe_local.reverse_etl_home import Home, seed
 from tests.support.local_service import LocalService
 
@@ -25,9 +27,23 @@ def endpoint() -> Iterator[Collection]:
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory, endpoint: Collection) -> Iterator[tuple[LocalService, Home]]:
+def careful() -> Iterator[Partner]:
+    with Partner(honours_keys=True) as partner:
+        # Whoever it answers is killed: it need not say so.
+        partner._server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        yield partner
+
+
+@pytest.fixture(scope="module")
+def service(
+    tmp_path_factory: pytest.TempPathFactory, endpoint: Collection, careful: Partner
+) -> Iterator[tuple[LocalService, Home]]:
     folder: Path = tmp_path_factory.mktemp("source")
-    with LocalService(seed(folder, endpoint.url)) as service:
+    content = seed(folder, endpoint.url)
+    content["connections"].append(
+        {"id": "careful", "integration_id": "http", "label": "Careful", "settings": {"url": careful.url}}
+    )
+    with LocalService(content) as service:
         yield service, Home(service, folder)
         assert "Traceback" not in service.log
 
@@ -90,3 +106,99 @@ def test_an_endpoint_is_asked_twice_for_one_record_at_the_most(
     assert numbers(home.api.ended(url)) == (20, 20, 20, 20, 0)
     assert sorted(map(int, endpoint.objects)) == list(range(10, 30))
     assert 20 <= len(endpoint.calls) <= 21
+
+
+@pytest.mark.parametrize(("settings", "under_way"), [({}, [2]), ({"batch_size": 3}, [6, 7, 8])])
+def test_an_endpoint_that_honours_keys_carries_out_nothing_twice(
+    service: tuple[LocalService, Home], careful: Partner, settings: Json, under_way: list[int]
+) -> None:
+    process, home = service
+    careful.reset()
+    sync_id = home.create(destination_connection_id="careful", object_type_id="people", settings=settings)
+    home.load({n: f"P{n}" for n in range(12)})
+    enough, go_on = threading.Event(), threading.Event()
+
+    def third(_: Json) -> tuple[int, Json]:
+        if len(careful.received) == 3:
+            enough.set()
+            go_on.wait(10)
+        return 200, {}
+
+    careful.rule = third
+    url = home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"]
+    assert enough.wait(10)
+    process.kill()
+    # Meanwhile the source is another, and would be cut into other batches.
+    with duckdb.connect(str(process.warehouse)) as warehouse:
+        warehouse.execute("UPDATE shop.people SET name = 'new' WHERE id IN (2, 8)")
+        warehouse.execute("DELETE FROM shop.people WHERE id = 7")
+        warehouse.execute("INSERT INTO shop.people (id, name) VALUES (-1, 'first')")
+    go_on.set()
+    process.start()
+    assert home.api.ended(url)["status"] == "COMPLETED"
+    careful.rule = accept
+    sent: list[Any] = careful.records
+    batches = [content if isinstance(content, list) else [content] for content in sent]
+    assert batches[2] == [{"id": n, "name": f"P{n}"} for n in under_way]
+    assert careful.repeated == 1
+    assert careful.keys[2] == careful.keys[3]
+    records = [(one["id"], one["name"]) for batch in batches for one in batch]
+    assert len(records) == len(set(records))
+    # What was under way and is gone from the source was sent, as if there had been no kill.
+    expected = {-1: "first", **{n: f"P{n}" for n in range(12)}, 2: "new", 8: "new"}
+    if 7 not in under_way:
+        del expected[7]
+    if 2 not in under_way:
+        assert (2, "P2") in records
+    assert dict(records) == expected
+    assert home.run(sync_id)[2:] == (0, 0, 0)
+
+
+def test_what_a_failed_run_may_have_said_is_said_again_if_it_is_still_so(
+    service: tuple[LocalService, Home], careful: Partner
+) -> None:
+    _, home = service
+    careful.reset()
+    sync_id = home.create(destination_connection_id="careful", object_type_id="again")
+    home.load({1: "Ada"})
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+
+    def fail(name: str) -> str:
+        """Have a run fail whose request was carried out, perhaps; and give its key."""
+        home.load({1: name})
+        careful.breaks = True
+        assert home.api.run_reverse(sync_id).status == "FAILED"
+        careful.breaks = False
+        assert len(set(careful.keys[-5:])) == 1
+        return str(careful.keys[-1])
+
+    key = fail("Bob")
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert careful.keys[-1] == key
+    assert [one["name"] for one in careful.records] == ["Ada", "Bob"]
+    # Otherwise it is what is so now that is said: also if it is what was known to be there, before.
+    key = fail("Cyd")
+    home.load({1: "Bob"})
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert careful.keys[-1] != key
+    assert [one["name"] for one in careful.records] == ["Ada", "Bob", "Cyd", "Bob"]
+    assert home.run(sync_id)[2:] == (0, 0, 0)
+
+
+def test_what_a_mirror_may_have_deleted_is_sent_anew_when_it_is_back(
+    service: tuple[LocalService, Home], endpoint: Collection
+) -> None:
+    _, home = service
+    endpoint.reset()
+    sync_id = home.create(mode="mirror", destination_connection_id="endpoint", object_type_id="back")
+    home.load({1: "Ada", 2: "Bob"})
+    assert home.run(sync_id)[2:] == (2, 2, 0)
+    home.load({1: "Ada"})
+    # It deletes, and says that it could not.
+    del endpoint.objects["2"]
+    endpoint.refuses = lambda method, key: 500
+    assert home.api.run_reverse(sync_id).status == "FAILED"
+    endpoint.refuses = lambda method, key: 0
+    home.load({1: "Ada", 2: "Bob"})
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert sorted(endpoint.objects) == ["1", "2"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.benchmarks import __main__ as command
+from tests.benchmarks import local_loading
 from tests.benchmarks.adapters.ours import StreamsOfSyncs
 from tests.benchmarks.by_history import measure_by_history
 from tests.benchmarks.imports import OURS, measure_imports
@@ -41,3 +43,15 @@ def test_histories() -> None:
 def test_imports() -> None:
     (imported,) = measure_imports([OURS.name], 1)
     assert imported.modules >= imported.others >= len(OURS.modules)
+
+
+def test_loading(capsys: pytest.CaptureFixture[str]) -> None:
+    # It fails if the loader has loaded other rows than DuckDB.
+    assert local_loading.main(["--runs", "1", "--no-large"]) == 0
+    assert re.fullmatch(r"336,776 flights: \d+ ms, DuckDB itself \d+ ms, ratio [\d.]+\n", capsys.readouterr().out)
+
+
+def test_a_load_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
+    size, before, most = local_loading.memory(tmp_path, limit_mb=100, size_mb=400)
+    # Without a limit such a file takes more memory than it has bytes.
+    assert most - before < size / 2

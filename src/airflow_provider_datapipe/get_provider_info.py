@@ -137,6 +137,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_provider_datapipe.operators.custom_report",
                     "airflow_provider_datapipe.operators.elt",
                     "airflow_provider_datapipe.operators.orchestration",
+                    "airflow_provider_datapipe.operators.query",
                     "airflow_provider_datapipe.operators.reverse_etl",
                     "airflow_provider_datapipe.operators.transform",
                     "airflow_provider_datapipe.operators.webhook",

@@ -42,6 +42,7 @@ LIGHT = [
     f"{PROVIDER}.operators.datapipe",
     f"{PROVIDER}.operators.elt",
     f"{PROVIDER}.operators.orchestration",
+    f"{PROVIDER}.operators.query",
     f"{PROVIDER}.operators.reverse_etl",
     f"{PROVIDER}.operators.transform",
     f"{PROVIDER}.operators.webhook",

@@ -203,4 +203,3 @@ def _patterns(marks: _Marks) -> tuple[re.Pattern[str], re.Pattern[str], re.Patte
         re.compile(rf"{start}[-+]?\s*raw\s*-?{end}"),
         re.compile(rf"{start}[-+]?\s*endraw\s*[-+]?{end}"),
     )
-

@@ -21,9 +21,10 @@ def stop(batch: Batch, *, disable: bool) -> Steps[list[str]]:
     done: dict[str, str | None] = {}
     for reference in batch.waiting:
         run = f"run {reference.run_id}" if reference.run_id else "the run that was requested"
+        again = "goes on with it" if kind.is_found_again else "starts another"
         line = (
             f"{kind.noun} {reference.name}: {run} goes on, because the service can't cancel runs. Look at it in the "
-            "service; this task, run again, goes on with it."
+            f"service; this task, run again, {again}."
         )
         if disable:
             try:

@@ -6,12 +6,22 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.support.operator_examples import connections, custom_reports, elt, generic, orchestrations, reverse_etl, runs
+from tests.support.operator_examples import (
+    connections,
+    custom_reports,
+    elt,
+    generic,
+    orchestrations,
+    previews,
+    reverse_etl,
+    runs,
+    transforms,
+)
 from tests.support.operator_examples.example import Example
 
 __all__ = ["EXAMPLES", "Example", "seed"]
 
-_AREAS = (elt, orchestrations, runs, generic, reverse_etl, connections, custom_reports)
+_AREAS = (elt, orchestrations, runs, generic, reverse_etl, connections, custom_reports, transforms, previews)
 
 EXAMPLES: list[Example] = [example for area in _AREAS for example in area.EXAMPLES]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow_provider_datapipe.runs.kinds.base import Kind
 from airflow_provider_datapipe.runs.kinds.elt_stream import EltStreamKind
 from airflow_provider_datapipe.runs.kinds.orchestration import OrchestrationKind
+from airflow_provider_datapipe.runs.kinds.query_preview import QueryPreviewKind
 from airflow_provider_datapipe.runs.kinds.reverse_etl import ReverseEtlKind
 from airflow_provider_datapipe.runs.kinds.transform import TransformKind
 
@@ -12,5 +13,6 @@ __all__ = ["KINDS", "Kind"]
 
 #: Every kind by its name.
 KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (EltStreamKind(), OrchestrationKind(), TransformKind(), ReverseEtlKind())
+    kind.name: kind
+    for kind in (EltStreamKind(), OrchestrationKind(), TransformKind(), ReverseEtlKind(), QueryPreviewKind())
 }

@@ -26,6 +26,8 @@ class Kind(ABC):
     noun: ClassVar[str]
     #: Whether a run may begin while an earlier one of the same thing goes on.
     may_overlap: ClassVar[bool] = False
+    #: Whether a task that is run again goes on with the run that it started before.
+    is_found_again: ClassVar[bool] = True
 
     def prepare(self, target: Target) -> Iterator[Request[Any]]:
         """Give the requests that have to be answered before a run is asked for; all may be repeated."""

@@ -20,7 +20,8 @@ class TransformKind(Kind):
     """
     Materializations of transforms, which have no id: the transform itself shows where they stand.
 
-    Options: the overrides of :func:`~airflow_provider_datapipe.api.endpoints.transforms.publish`.
+    Options: the overrides of :func:`~airflow_provider_datapipe.api.endpoints.transforms.publish`, or ``rematerialize``:
+    whether what is published is built again instead.
     """
 
     name = "transform"
@@ -28,7 +29,10 @@ class TransformKind(Kind):
 
     @override
     def request(self, target: Target) -> Request[Transform]:
-        return transforms.publish(target.resource_id, **target.options)
+        overrides = dict(target.options)
+        if overrides.pop("rematerialize", False):
+            return transforms.rematerialize(target.resource_id)
+        return transforms.publish(target.resource_id, **overrides)
 
     @override
     def accepted(self, target: Target, answer: Transform) -> Observation:

@@ -1,0 +1,270 @@
+"""Changes of transforms."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from enum import StrEnum
+from typing import Any, cast
+
+from airflow_provider_datapipe.api.endpoints import transforms
+from airflow_provider_datapipe.api.models.transforms import Materialization, Transform, TransformStatus
+from airflow_provider_datapipe.api.request import Repeat, Request
+from airflow_provider_datapipe.changes.change import Change, IfMissing, change, created_once, deletion
+from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, path_of
+from airflow_provider_datapipe.changes.values import choice
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.errors import RunError
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.names import AmbiguousNameError
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.records import Record, Records, key_of
+from airflow_provider_datapipe.runs.reference import Reference, RunResult, Target
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.runs.targets import orchestration_target, required, transform_target
+from airflow_provider_datapipe.runs.verdict import error_of, result_of
+
+KIND = "transform"
+#: The text that stands for no schedule, where None leaves the schedule as it is.
+NO_SCHEDULE = "none"
+#: What a change of makes another publication necessary.
+_BUILT_FROM = frozenset({"sql_template", "materialization"})
+
+
+class DeployResult(RunResult):
+    """
+    What became of a deployment: what is known of the build, and what this task did.
+
+    ``action``: ``created``, ``updated`` or ``none``; ``changed``: whether the service holds another definition.
+    ``published``: whether the task had it published; then, or where a build was going, ``outcome`` tells its end.
+    Without ``publish``, ``outcome`` is ``skipped``.
+    """
+
+    action: str
+    changed: bool
+    published: bool
+
+
+class Due(StrEnum):
+    """What a transform needs so that its present definition is built."""
+
+    PUBLICATION = "publication"
+    #: A build is going.
+    PATIENCE = "patience"
+    NOTHING = "nothing"
+
+
+def desired(
+    *,
+    name: str | None,
+    folder_path: str | None,
+    sql_template: str | None,
+    materialization: str | None,
+    documentation: str | None,
+    cron_expression: str | None,
+) -> DesiredTransform:
+    """
+    Read what a transform is to be, once its templates were rendered.
+
+    :raises ValueError: the name, the SQL, or what must not be empty where it is given, is empty.
+    """
+    if materialization is not None:
+        choice("materialization", materialization, ("view", "table"))
+    return DesiredTransform(
+        required("name", name),
+        (folder_path or "").strip("/"),
+        required("sql_template", sql_template),
+        materialization,
+        documentation,
+        cron_expression if cron_expression is None else required("cron_expression", cron_expression),
+    )
+
+
+def deploy(wanted: DesiredTransform, *, publish: bool, records: Records) -> Steps[Batch]:
+    """
+    Have the service hold a definition: create it, change what differs, or leave it as it is.
+
+    The transform is known by its folder and its name. Whether it has to be published is told by what the service shows,
+    so that it does not matter which try before did what.
+
+    :param publish: whether it is to be built, too.
+    :param records: what earlier tries of the task have left.
+    :returns: the publication to be started, the build to be waited for, or neither; and notes for :func:`conclude`.
+    :raises AmbiguousNameError: several have the name.
+    """
+    there, is_new = yield from created_once(
+        lambda: _named(wanted.name, wanted.folder_path), transforms.create(**definition_of(wanted))
+    )
+    differing = {} if is_new else differences(wanted, there)
+    if differing:
+        there = yield from ask(repeatable(transforms.update(there.id, **differing)))
+    target = Target(there.id, wanted.path)
+    batch = Batch(KIND)
+    batch.note = {
+        "transform_id": there.id,
+        "name": wanted.path,
+        "action": "created" if is_new else "updated" if differing else "none",
+        "published": False,
+        "schedule": None if same_schedule(wanted, there) else wanted.cron_expression,
+    }
+    due = (yield from due_of(there, is_changed=bool(_BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
+    if publish:
+        forget(records, target, is_settled=bool(differing) or due is Due.NOTHING)
+    if due is Due.PUBLICATION:
+        batch.queued.append(target)
+        batch.note["published"] = True
+    elif due is Due.PATIENCE:
+        batch.waiting.append(Reference.to(KIND, target, attached=True))
+    else:
+        seen = KINDS[KIND].read(Reference.to(KIND, target), there)
+        outcome = str(seen.outcome if publish else Outcome.SKIPPED)
+        batch.note["result"] = {**(seen.result or {}), "name": wanted.path, "outcome": outcome}
+    return batch
+
+
+def conclude(batch: Batch) -> Steps[None]:
+    """Give a transform its schedule, if it needs another one and its build did not fail: only what is built has one."""
+    schedule = batch.note["schedule"]
+    if schedule is None or any(error_of(end) for end in batch.ended):
+        return
+    cron = None if schedule == NO_SCHEDULE else schedule
+    yield from ask(repeatable(transforms.update(batch.note["transform_id"], cron_expression=cron)))
+    batch.note["schedule"] = None
+    if batch.note["action"] == "none":
+        batch.note["action"] = "updated"
+
+
+def result_of_deployment(batch: Batch) -> tuple[DeployResult, RunError | None]:
+    """Give the result of a deployment, and the error that it is, if any."""
+    note = batch.note
+    end = batch.ended[0] if batch.ended else None
+    run = note["result"] if end is None else result_of(end)
+    action = note["action"]
+    did = {"name": note["name"], "action": action, "changed": action != "none", "published": note["published"]}
+    result = cast("DeployResult", {**run, **did})
+    return result, None if end is None else error_of(end)
+
+
+def definition_of(wanted: DesiredTransform) -> dict[str, Any]:
+    """Give what creates a transform as a draft; only what is published can have a schedule."""
+    fields = asdict(wanted)
+    del fields["cron_expression"]
+    # No folder is the service's default.
+    return {field: value for field, value in fields.items() if value not in (None, "")}
+
+
+def differences(wanted: DesiredTransform, there: Transform) -> dict[str, Any]:
+    """Give the fields of a definition that are to be others than they are, apart from the schedule."""
+    asked = {
+        "sql_template": (wanted.sql_template, there.sql_template),
+        "materialization": (wanted.materialization, there.materialization),
+        "documentation": (wanted.documentation, there.documentation or ""),
+    }
+    # White space around SQL means nothing, and a service may not keep it.
+    return {field: new for field, (new, old) in asked.items() if new is not None and new.strip() != str(old).strip()}
+
+
+def same_schedule(wanted: DesiredTransform, there: Transform) -> bool:
+    """Tell whether a transform has the schedule that it is to have."""
+    if wanted.cron_expression is None:
+        return True
+    return wanted.cron_expression == (there.cron_expression or NO_SCHEDULE)
+
+
+def due_of(there: Transform, *, is_changed: bool) -> Steps[Due]:
+    """
+    Tell what a transform needs so that its present definition is built.
+
+    :param is_changed: whether that was just changed.
+    """
+    if is_changed or there.status != TransformStatus.PUBLISHED:
+        return Due.PUBLICATION
+    # A published view has no status, a published table has one: otherwise it is published as the other kind.
+    if (there.materialization == Materialization.VIEW) != (there.materialization_status is None):
+        return Due.PUBLICATION
+    outcome = KINDS[KIND].read(Reference(KIND, there.id, there.name), there).outcome
+    if outcome is Outcome.FAILED:
+        return Due.PUBLICATION
+    newest = yield from ask(transforms.versions(there.id, limit=1))
+    if not newest.data or not newest.data[0].is_published:
+        return Due.PUBLICATION
+    return Due.NOTHING if outcome is Outcome.SUCCEEDED else Due.PATIENCE
+
+
+def forget(records: Records, target: Target, *, is_settled: bool) -> None:
+    """
+    Forget what an earlier try noted of a publication, unless nobody knows whether it was asked for.
+
+    What the service shows tells more than the note: that try may have published another definition.
+
+    :param is_settled: whether such a note is of no use either.
+    """
+    key = key_of(KIND, target)
+    kept = records.get(key)
+    if kept is not None and (is_settled or Record.from_dict(kept).reference is not None):
+        records.delete(key)
+
+
+def repeatable(request: Request[Transform]) -> Request[Transform]:
+    """Mark a change that does not publish: carried out twice, it leaves what it leaves when carried out once."""
+    return replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
+
+
+def delete(
+    transform_id: str | None, transform_name: str | None, folder_path: str | None, if_missing: IfMissing
+) -> Steps[Change]:
+    """Delete a transform, and its view or table."""
+    finding = transform_target(transform_id, transform_name, folder_path, {})
+    return (yield from deletion(KIND, finding, transforms.get, transforms.delete, if_missing))
+
+
+def attach(
+    transform_id: str | None,
+    transform_name: str | None,
+    folder_path: str | None,
+    *,
+    orchestration_id: str | None,
+    orchestration_name: str | None,
+) -> Steps[Change]:
+    """Let a published transform be built as a part of an orchestration."""
+    orchestration = yield from orchestration_target(orchestration_id, orchestration_name)
+    before = yield from _transform(transform_id, transform_name, folder_path)
+    after = yield from ask(
+        transforms.attach_orchestration(before.id, orchestration_workflow_id=orchestration.resource_id)
+    )
+    changed = before.orchestration_workflow_id != orchestration.resource_id
+    return _changed(after, action="attached", changed=changed)
+
+
+def detach(
+    transform_id: str | None, transform_name: str | None, folder_path: str | None, cron_expression: str | None
+) -> Steps[Change]:
+    """Take a transform out of its orchestration."""
+    cron = cron_expression if cron_expression is None else required("cron_expression", cron_expression)
+    before = yield from _transform(transform_id, transform_name, folder_path)
+    after = yield from ask(transforms.detach_orchestration(before.id, cron_expression=cron))
+    changed = before.orchestration_workflow_id is not None or cron not in (None, before.cron_expression)
+    return _changed(after, action="detached", changed=changed)
+
+
+def _named(name: str, folder_path: str) -> Steps[Transform | None]:
+    """Find a transform by all of its name and folder."""
+    listed = yield from ask_all(transforms.list_(name=name, folder_path=folder_path or None))
+    found = [each for each in listed if (each.name, each.folder_path.strip("/")) == (name, folder_path)]
+    if len(found) > 1:
+        ids = ", ".join(sorted(each.id for each in found))
+        raise AmbiguousNameError(
+            f"There is more than one transform {path_of(folder_path, name)!r}: {ids}. Delete all but one."
+        )
+    return found[0] if found else None
+
+
+def _transform(transform_id: str | None, transform_name: str | None, folder_path: str | None) -> Steps[Transform]:
+    target = yield from transform_target(transform_id, transform_name, folder_path, {})
+    return (yield from ask(transforms.get(target.resource_id)))
+
+
+def _changed(transform: Transform, *, action: str, changed: bool) -> Change:
+    result = change(KIND, transform.id, action=action, changed=changed, name=transform.name, after=transform)
+    # May be long, and is no secret that the service would keep.
+    del result["details"]["sql_template"], result["details"]["parameters"]
+    return result

@@ -1,0 +1,78 @@
+"""Query previews: SQL that is run to be looked at."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from typing_extensions import override
+
+from airflow_provider_datapipe.api.endpoints import query_previews
+from airflow_provider_datapipe.api.errors import ConflictError
+from airflow_provider_datapipe.api.models.query_previews import (
+    QueryPreviewCreated,
+    QueryPreviewState,
+    QueryPreviewStatus,
+)
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
+
+_OUTCOMES = {
+    QueryPreviewState.RUNNING: Outcome.RUNNING,
+    QueryPreviewState.DONE: Outcome.SUCCEEDED,
+    QueryPreviewState.FAILED: Outcome.FAILED,
+}
+
+
+class QueryPreviewKind(Kind):
+    """
+    Query previews. They only read, so one that is lost is asked for again: there is no list to find it in.
+
+    Options: ``sql_template``.
+    """
+
+    name = "query_preview"
+    noun = "query preview"
+    is_found_again = False
+
+    @override
+    def request(self, target: Target) -> Request[QueryPreviewCreated]:
+        return query_previews.create(sql_template=target.options["sql_template"])
+
+    @override
+    def accepted(self, target: Target, answer: QueryPreviewCreated) -> Observation:
+        return Observation(Reference.to(self.name, target, run_id=answer.query_execution_id), Outcome.RUNNING)
+
+    @override
+    def look(self, reference: Reference) -> Request[Any]:
+        return query_previews.status(str(reference.run_id))
+
+    @override
+    def read(self, reference: Reference, answer: QueryPreviewStatus) -> Observation:
+        # A status that is not known counts as running: the deadline of the wait ends it.
+        known = answer.status if isinstance(answer.status, QueryPreviewState) else QueryPreviewState.RUNNING
+        outcome = _OUTCOMES[known]
+        return Observation(
+            reference, outcome, result_of_run(reference, outcome, status=answer.status, error=answer.error)
+        )
+
+    @override
+    def newest(self, resource_id: str) -> NoReturn:
+        raise NotImplementedError("there is no list of query previews")
+
+    @override
+    def cursor(self, newest: Any) -> NoReturn:
+        raise NotImplementedError("there is no list of query previews")
+
+    @override
+    def after(self, resource_id: str, cursor: str | None) -> NoReturn:
+        raise NotImplementedError("there is no list of query previews")
+
+    @override
+    def first_after(self, target: Target, cursor: str | None, answer: Any) -> NoReturn:
+        raise NotImplementedError("there is no list of query previews")
+
+    @override
+    def conflict(self, target: Target, error: ConflictError, newest: Any) -> NoReturn:
+        raise error

@@ -1,0 +1,1 @@
+SELECT sum(value) AS total FROM {{model.bulk_update.numbers}}

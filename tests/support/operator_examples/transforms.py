@@ -1,0 +1,119 @@
+"""Uses of the operators that change transforms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from airflow_provider_datapipe.operators.transform import (
+    TransformAttachOperator,
+    TransformBulkDeployOperator,
+    TransformDeleteOperator,
+    TransformDeployOperator,
+    TransformDetachOperator,
+    TransformRematerializeOperator,
+)
+from tests.support.operator_examples.example import Example
+
+#: Folders of SQL files, of which some read others.
+MODELS = Path(__file__).parent / "models"
+
+
+def _seeded(use: str, **more: Any) -> dict[str, Any]:
+    fields = {"id": f"transform.{use}", "name": use, "folder_path": "changed", "materialization": "table"}
+    return fields | {"sql_template": "SELECT 1 AS id", "publish": True} | more
+
+
+SEED: dict[str, Any] = {
+    "orchestrations": [{"id": "orchestration.builds", "name": "Builds", "cron_schedule": "0 2 * * *"}],
+    "transforms": [
+        *(_seeded(use) for use in ("update", "keep", "rebuild", "delete", "attach")),
+        _seeded("delete_by_name", materialization="view"),
+        _seeded("detach", orchestration_workflow_id="orchestration.builds"),
+        _seeded("numbers", folder_path="bulk_update", materialization="view"),
+    ],
+}
+
+_DONE = {"outcome": "succeeded", "error": None}
+
+EXAMPLES = [
+    Example(
+        "transform_deploy",
+        TransformDeployOperator,
+        {
+            "name": "created",
+            "folder_path": "deployed/here",
+            "sql_template": "SELECT id FROM {{model.changed.keep}}",
+            "materialization": "table",
+            "documentation": "Made by a task.",
+            "cron_expression": "0 4 * * *",
+        },
+        _DONE | {"action": "created", "changed": True, "published": True, "name": "deployed/here/created"},
+        _DONE | {"action": "none", "changed": False, "published": False, "name": "deployed/here/created"},
+        mapped="documentation",
+    ),
+    Example(
+        "transform_deploy_update",
+        TransformDeployOperator,
+        {"name": "update", "folder_path": "changed", "sql_template": "SELECT 2 AS id", "cron_expression": "5 4 * * *"},
+        _DONE | {"action": "updated", "published": True, "resource_id": "transform.update", "status": "completed"},
+        _DONE | {"action": "none", "published": False, "resource_id": "transform.update"},
+        mapped="cron_expression",
+    ),
+    Example(
+        "transform_deploy_draft",
+        TransformDeployOperator,
+        {"name": "draft", "sql_template": "SELECT id FROM {{raw.not.yet}}", "publish": False},
+        {"action": "created", "published": False, "outcome": "skipped", "status": "draft"},
+        {"action": "none", "published": False, "outcome": "skipped"},
+    ),
+    Example(
+        "transform_rematerialize",
+        TransformRematerializeOperator,
+        {"transform_name": "rebuild", "folder_path": "changed"},
+        _DONE | {"resource_id": "transform.rebuild", "status": "completed"},
+        _DONE,
+    ),
+    Example(
+        "transform_delete",
+        TransformDeleteOperator,
+        {"transform_id": "transform.delete"},
+        {"action": "deleted", "changed": True, "id": "transform.delete"},
+        {"action": "none", "changed": False},
+    ),
+    Example(
+        "transform_delete_by_name",
+        TransformDeleteOperator,
+        {"transform_name": "delete_by_name", "folder_path": "changed"},
+        {"action": "deleted", "changed": True, "id": "transform.delete_by_name"},
+        {"action": "none", "changed": False, "id": None},
+    ),
+    Example(
+        "transform_attach",
+        TransformAttachOperator,
+        {"transform_name": "attach", "orchestration_name": "Builds"},
+        {"action": "attached", "changed": True, "id": "transform.attach", "name": "attach"},
+        {"action": "none", "changed": False},
+    ),
+    Example(
+        "transform_detach",
+        TransformDetachOperator,
+        {"transform_id": "transform.detach", "cron_expression": "0 6 * * *"},
+        {"action": "detached", "changed": True, "id": "transform.detach"},
+        {"action": "none", "changed": False},
+    ),
+    Example(
+        "transform_bulk_deploy",
+        TransformBulkDeployOperator,
+        {"folder": str(MODELS / "new")},
+        {"outcome": "succeeded", "counts": {"created": 2, "updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}},
+        {"outcome": "succeeded", "counts": {"created": 0, "updated": 0, "unchanged": 2, "failed": 0, "skipped": 0}},
+    ),
+    Example(
+        "transform_bulk_deploy_update",
+        TransformBulkDeployOperator,
+        {"folder": str(MODELS / "changed"), "materialization": "table"},
+        {"outcome": "succeeded", "counts": {"created": 1, "updated": 1, "unchanged": 0, "failed": 0, "skipped": 0}},
+        {"outcome": "succeeded", "counts": {"created": 0, "updated": 0, "unchanged": 2, "failed": 0, "skipped": 0}},
+    ),
+]

@@ -1,0 +1,511 @@
+"""Webhooks against the real service: the signer, every way in, every kind of source, and what failures leave behind."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+import pytest
+from airflow.sdk import ObjectStoragePath
+from airflow.sdk.io import attach
+from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]  # it has no types
+from pyarrow import parquet as pq
+
+from airflow_provider_datapipe.api.canonical import canonical
+from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError
+from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
+from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from airflow_provider_datapipe.webhook.delivery import IngestError, SourceChangedError
+from tests.contract.datapipe_local.api import Api
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+from tests.support.webhook_gateway import Trouble, WebhookGateway
+
+Between = Callable[[dict[int, Trouble]], WebhookGateway]
+
+SECRET = "shared-s3cret-ü"
+LIMIT = 1 << 20
+WAYS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "open": ({"method": "none"}, {}),
+    "basic": (
+        {"method": "basic", "username": "ann", "password": "p:ss wörd"},
+        {"login": "ann", "password": "p:ss wörd", "extra": {"authentication": "basic"}},
+    ),
+    "token": (
+        {"method": "token", "header": "X-Token", "token": "Bearer t0ken"},
+        {"password": "Bearer t0ken", "extra": {"authentication": "token", "header": "X-Token"}},
+    ),
+    "hmac": (
+        {"method": "hmac", "header": "X-Signature", "secret": SECRET},
+        {"password": SECRET, "extra": {"authentication": "hmac", "header": "x-signature"}},
+    ),
+}
+SEED: dict[str, Any] = {
+    "connections": [
+        {
+            "id": name,
+            "integration_id": "webhook",
+            "label": name,
+            "settings": {
+                "authentication": way,
+                "tables": [{"name": "events"}, {"name": "raw", "sync_mode": "packed"}],
+            },
+        }
+        for name, (way, _) in WAYS.items()
+    ],
+    "elt_syncs": [
+        {
+            "id": name,
+            "connection_id": name,
+            "destination_schema_name": name,
+            "source_streams": [{"id": f"{name}.{table}", "name": table, "table": table} for table in ("events", "raw")],
+        }
+        for name in WAYS
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[LocalService]:
+    with LocalService(SEED, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def service(running: LocalService) -> LocalService:
+    running.reset()
+    return running
+
+
+@pytest.fixture(autouse=True)
+def connected(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make an Airflow connection for each way in, to all tables of its connection."""
+    for name, (_, fields) in WAYS.items():
+        connect(monkeypatch, f"hooks_{name}", f"{running.base_url}/webhooks/{name}", **fields)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, host: str, **fields: Any) -> None:
+    connection = {"conn_type": "datapipe_webhook", "host": host, "extra": {}} | fields
+    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
+
+
+class Memory:
+    """Task state and XComs of one task, over its tries."""
+
+    max_tries = 2
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+        self.pushed: dict[str, Any] = {}
+
+    def get(self, key: str) -> Any:
+        return self.kept.get(key)
+
+    def set(self, key: str, value: Any) -> None:
+        self.kept[key] = json.loads(json.dumps(value))
+
+    def delete(self, key: str) -> None:
+        self.kept.pop(key, None)
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        self.pushed[key] = json.loads(json.dumps(value))
+
+
+def run(memory: Memory | None = None, *, way: str = "hmac", table: str = "events", **arguments: Any) -> Any:
+    memory = memory or Memory()
+    task = WebhookIngestOperator(task_id="t", webhook_conn_id=f"hooks_{way}", endpoint=table, **arguments)
+    context: Any = {"ti": memory, "task_state_store": memory}
+    return task.execute(context)
+
+
+def query(service: LocalService, sql: str) -> list[dict[str, Any]]:
+    answer = httpx.post(f"{service.base_url}/_local/query", json={"sql": sql}, headers=service.headers, timeout=60)
+    answer.raise_for_status()
+    found: list[dict[str, Any]] = answer.json()["data"]
+    return found
+
+
+def loaded(service: LocalService, table: str, select: str = "*") -> list[dict[str, Any]]:
+    """Load a table into the warehouse, and read it."""
+    ended = Api(service).run_stream(table)
+    assert ended.status == "COMPLETED", ended
+    return query(service, f"SELECT {select} FROM {table}")  # noqa: S608 - our own names
+
+
+ALPHABETS = (
+    "abcXYZ019_-. ",
+    "éüßøñ",
+    '\u2028\u2029\x7f\x00\x1f"\\/\n\t',
+    "漢字かな",
+    "\U0001f600\U0001f4a9\uffff\ue000",
+)
+
+
+def text_of(chance: random.Random) -> str:
+    return "".join(chance.choice(chance.choice(ALPHABETS)) for _ in range(chance.randrange(8)))
+
+
+def value_of(chance: random.Random, levels: int) -> Any:
+    kind = chance.randrange(9 if levels else 7)
+    scalars: tuple[Callable[[], Any], ...] = (
+        lambda: None,
+        lambda: chance.random() < 0.5,
+        lambda: chance.randrange(-(10 ** chance.randrange(1, 40)), 10 ** chance.randrange(1, 40)),
+        lambda: chance.uniform(-1, 1) * 10.0 ** chance.randrange(-300, 300),
+        lambda: float(chance.randrange(100)) * chance.choice((1, -1)),
+        lambda: text_of(chance),
+        lambda: text_of(chance),
+    )
+    if kind < len(scalars):
+        return scalars[kind]()
+    if kind == len(scalars):
+        return [value_of(chance, levels - 1) for _ in range(chance.randrange(4))]
+    return {text_of(chance): value_of(chance, levels - 1) for _ in range(chance.randrange(4))}
+
+
+PAYLOADS = 10_000
+#: So many of them are sent on their own, and the others in arrays, which is faster.
+ALONE = 1000
+
+
+def test_ten_thousand_random_payloads_are_signed_as_by_others_and_let_in(service: LocalService) -> None:
+    """
+    Each is signed on its own.
+
+    The second opinions: the standard library's JSON encoder and HMAC, and the service, which shares no code with the
+    signer and looks at the bytes that have arrived.
+    """
+    chance = random.Random(8)  # noqa: S311 - no secret
+    payloads = [value_of(chance, 4) for _ in range(PAYLOADS)]
+    authentication = WebhookIngestHook("hooks_hmac").settings.authentication
+    for payload in payloads:
+        by_others = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        assert canonical(payload) == by_others
+        signature = hmac.digest(SECRET.encode(), by_others, hashlib.sha256).hex()
+        assert authentication.headers(by_others) == {"x-signature": signature}
+
+    sent = payloads[:ALONE] + [payloads[first : first + 10] for first in range(ALONE, PAYLOADS, 10)]
+    hook = WebhookIngestHook("hooks_hmac")
+    assert [hook.push(payload, "raw").rows for payload in sent] == [1] * len(sent)
+    hook.close()
+    # What was signed has arrived, byte for byte.
+    there = Counter(row["payload"] for row in loaded(service, "hmac.raw", "payload"))
+    assert there == Counter(canonical(payload).decode() for payload in sent)
+
+
+@pytest.mark.parametrize("changed", ["body", "signature", "order"])
+def test_what_is_signed_otherwise_is_not_let_in(service: LocalService, changed: str) -> None:
+    body = {"body": b'{"a":1,"b":3}', "order": b'{"b":2,"a":1}'}.get(changed, b'{"a":1,"b":2}')
+    signed = b'{"a":1,"b":2}' if changed == "body" else body
+    headers = dict(WebhookIngestHook("hooks_hmac").settings.authentication.headers(signed))
+    if changed == "signature":
+        headers["x-signature"] = headers["x-signature"][::-1]
+    url, kind = f"{service.base_url}/webhooks/hmac/raw", {"content-type": "application/json"}
+    assert httpx.post(url, content=body, headers=headers | kind).status_code == 401
+    if changed == "order":
+        # The hook puts them in order.
+        assert WebhookIngestHook("hooks_hmac").push({"b": 2, "a": 1}, "raw").rows == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_in(service: LocalService, way: str) -> None:
+    result = run(way=way, records=[{"id": number, "name": f"Zoë {number}"} for number in range(7)], batch_size=3)
+    assert [(each["first"], each["records"], each["rows"], each["attempts"]) for each in result["results"]] == [
+        (0, 3, 3, 1),
+        (3, 3, 3, 1),
+        (6, 1, 1, 1),
+    ]
+    assert (result["records"], result["rows"], result["maybe_twice"]) == (7, 7, 0)
+    found = loaded(service, f"{way}.events")
+    assert sorted((row["id"], row["name"]) for row in found) == [(number, f"Zoë {number}") for number in range(7)]
+
+
+@pytest.mark.parametrize("way", ["basic", "token", "hmac"])
+def test_a_wrong_secret_is_told(service: LocalService, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = WAYS[way][1] | {"password": "wrong-canary"}
+    connect(monkeypatch, f"hooks_{way}", f"{service.base_url}/webhooks/{way}", **fields)
+    memory = Memory()
+    with pytest.raises(IngestError, match=r"answered 401: .* Accepted are the first 0 records") as failed:
+        run(memory, way=way, records={"id": 1})
+    assert isinstance(failed.value.__cause__, AuthenticationError)
+    assert "wrong-canary" not in str(failed.value)
+    assert memory.pushed["return_value"]["records"] == 0
+
+
+@pytest.mark.parametrize(
+    ("way", "endpoint", "password", "healthy", "said"),
+    [
+        ("hmac", "events", SECRET, True, "accepts the credentials"),
+        ("hmac", "raw", SECRET, True, "accepts the credentials"),
+        ("hmac", "events", "wrong", False, "does not accept the credentials"),
+        ("basic", "events", "p:ss wörd", True, "accepts the credentials"),
+        ("basic", "events", "wrong", False, "does not accept the credentials"),
+        ("token", "events", "Bearer t0ken", True, "accepts the credentials"),
+        ("open", "events", "", True, "accepts the credentials"),
+        ("open", "nowhere", "", False, "No table has this address"),
+    ],
+)
+def test_the_test_button_and_it_leaves_nothing_behind(
+    service: LocalService,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    way: str,
+    endpoint: str,
+    password: str,
+    healthy: bool,
+    said: str,
+) -> None:
+    fields = WAYS[way][1] | {"password": password}
+    connect(monkeypatch, "tried", f"{service.base_url}/webhooks/{way}/{endpoint}", **fields)
+    answer = WebhookIngestHook("tried").test_connection()
+    assert (answer[0], said in answer[1]) == (healthy, True), answer
+    if endpoint != "nowhere":
+        assert Api(service).run_stream(f"{way}.{endpoint}").rows_synced == 0
+
+
+def test_a_single_record_is_sent_as_it_is_and_so_are_batches_of_one(service: LocalService) -> None:
+    run(table="raw", records={"b": 1, "a": "é"})
+    run(table="raw", records=[{"id": 1}, {"id": 2}], batch_size=1)
+    run(table="raw", records='[{"price": 1.10}]')
+    found = sorted(row["payload"] for row in loaded(service, "hmac.raw"))
+    assert found == ['[{"price":1.10}]', '{"a":"é","b":1}', '{"id":1}', '{"id":2}']
+
+
+def json_lines_file(folder: Path, records: list[Any]) -> Path:
+    path = folder / "records.jsonl"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["path", "url", "memory"])
+def test_json_lines(service: LocalService, tmp_path: Path, kind: str) -> None:
+    path = json_lines_file(tmp_path, [{"id": 2**53 + 1, "price": 1.5, "who": {"name": "Zoë"}}, {"id": 2}])
+    source = {"path": str(path), "url": path.as_uri(), "memory": "memory://bucket/records.ndjson"}[kind]
+    if kind == "memory":
+        # As the file system of a provider would be.
+        attach("memory", fs=MemoryFileSystem())
+        ObjectStoragePath(source).write_bytes(path.read_bytes())
+    assert run(source=source)["records"] == 2
+    found = sorted(loaded(service, "hmac.events"), key=lambda row: row["id"])
+    assert [row["id"] for row in found] == [2, 2**53 + 1]
+    assert (found[1]["price"], found[1]["who"]) == (1.5, {"name": "Zoë"})
+
+
+def test_parquet(service: LocalService, tmp_path: Path) -> None:
+    columns = {
+        "id": pa.array(range(2500)),
+        "price": pa.array([Decimal(number) / 4 for number in range(2500)], pa.decimal128(12, 2)),
+        "at": pa.array([datetime(2026, 1, 1, tzinfo=UTC)] * 2500, pa.timestamp("us", tz="UTC")),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "records", row_group_size=600)
+    result = run(source=str(tmp_path / "records"), source_format="parquet")
+    assert [each["records"] for each in result["results"]] == [1000, 1000, 500]
+    found = loaded(service, "hmac.events", 'count(*) AS n, sum(price) AS price, min(CAST("at" AS text)) AS at')
+    assert found[0]["n"] == 2500
+    assert float(found[0]["price"]) == sum(range(2500)) / 4
+    assert found[0]["at"].startswith("2026-01-01 00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"source": "/nowhere/x.jsonl"}, "x.jsonl"),
+        ({"source": "/nowhere/x.csv"}, "give source_format, 'jsonl' or 'parquet'"),
+        ({"source": ""}, "source is empty"),
+        ({"source": "None"}, "source is empty"),
+        ({"records": "{oops"}, "records has rendered to text, and it is no JSON"),
+        ({"records": "17"}, "records must be an object or a list of objects, not int"),
+        ({"records": iter([{}])}, "must be an object or a list of objects"),
+    ],
+)
+def test_what_can_not_be_read_is_told(service: LocalService, arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, FileNotFoundError), match=said):
+        run(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({}, "exactly one of records and source"),
+        ({"records": [], "source": "x"}, "exactly one of records and source"),
+        ({"records": [], "source_format": "jsonl"}, "go with source"),
+        ({"records": [], "batch_size": 0}, "batch_size"),
+        ({"records": [], "max_batch_bytes": 0}, "max_batch_bytes"),
+        ({"records": [], "if_changed": "ignore"}, "if_changed"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_when_the_dag_is_read(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        WebhookIngestOperator(task_id="t", **arguments)
+
+
+def test_what_is_too_large_for_the_service_is_told_and_smaller_batches_go_on(service: LocalService) -> None:
+    records = [{"id": number, "text": "x" * 1000} for number in range(2500)]
+    memory = Memory()
+    with pytest.raises(IngestError, match=r"answered 413: .*lower max_batch_bytes") as failed:
+        run(memory, records=records, batch_size=2000, max_batch_bytes=2 * LIMIT)
+    assert failed.value.result["records"] == 0
+    result = run(memory, records=records, batch_size=2000)
+    assert result["records"] == 2500
+    assert all(each["bytes"] <= 1_000_000 for each in result["results"])
+    assert loaded(service, "hmac.events", "count(*) AS n, count(DISTINCT id) AS ids") == [{"n": 2500, "ids": 2500}]
+
+
+def test_one_record_that_is_too_large_is_named(service: LocalService, tmp_path: Path) -> None:
+    path = json_lines_file(tmp_path, [{"id": 1}, {"id": 2, "text": "x" * 100_000}])
+    memory = Memory()
+    with pytest.raises(IngestError, match=r"line 2 of records\.jsonl: it has 100,0\d\d bytes, and a batch may have 5"):
+        run(memory, source=str(path), max_batch_bytes=50_000)
+    assert memory.pushed["return_value"]["records"] == 1
+
+
+@pytest.fixture
+def between(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Between]:
+    """Put something between the task and the service, which says what becomes of each request."""
+    with ExitStack() as stack:
+
+        def put(script: dict[int, Trouble]) -> WebhookGateway:
+            gateway = stack.enter_context(WebhookGateway(service.base_url, script))
+            connect(monkeypatch, "hooks_hmac", f"{gateway.url}/webhooks/hmac", **WAYS["hmac"][1])
+            return gateway
+
+        yield put
+
+
+REFUSED = Trouble(status=400, body={"message": "no"})
+
+
+def test_a_retry_goes_on_after_what_was_accepted(service: LocalService, between: Between, tmp_path: Path) -> None:
+    path = json_lines_file(tmp_path, [{"id": number} for number in range(10)])
+    gateway = between({2: REFUSED})
+    memory = Memory()
+    with pytest.raises(IngestError) as failed:
+        run(memory, source=str(path), batch_size=3)
+    said = str(failed.value)
+    assert "Accepted are the first 6 records, in 2 batches. The next one is line 7 of records.jsonl." in said
+    assert memory.pushed["return_value"] == failed.value.result
+    # What was not accepted may be mended.
+    json_lines_file(tmp_path, [{"id": number} for number in (*range(6), 60, 70)])
+    result = run(memory, source=str(path), batch_size=3)
+    assert gateway.requests == 4
+    assert (result["resumed_from"], result["records"], result["batches"], result["maybe_twice"]) == (6, 8, 3, 0)
+    ids = sorted(row["id"] for row in loaded(service, "hmac.events"))
+    assert ids == [*range(6), 60, 70]
+
+
+def test_what_was_accepted_may_not_change_unless_it_is_said_to_begin_anew(
+    service: LocalService, between: Between, tmp_path: Path
+) -> None:
+    path = json_lines_file(tmp_path, [{"id": number} for number in range(4)])
+    between({1: REFUSED})
+    memory = Memory()
+    with pytest.raises(IngestError):
+        run(memory, source=str(path), batch_size=3)
+    json_lines_file(tmp_path, [{"id": number} for number in range(100, 104)])
+    with pytest.raises(SourceChangedError, match="3 records were accepted before"):
+        run(memory, source=str(path))
+    result = run(memory, source=str(path), if_changed="restart")
+    assert (result["records"], result["resumed_from"]) == (4, 0)
+    assert len(loaded(service, "hmac.events")) == 7
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("trouble", [Trouble(), Trouble(status=503), Trouble(status=502, body=b"<html>")])
+def test_lost_answers_lose_nothing_and_are_counted(
+    service: LocalService, between: Between, trouble: Trouble, after: bool
+) -> None:
+    between({1: trouble._replace(after=after)})
+    result = run(records=[{"id": number} for number in range(9)], batch_size=3)
+    assert (result["records"], result["maybe_twice"]) == (9, 3)
+    ids = Counter(row["id"] for row in loaded(service, "hmac.events"))
+    assert set(ids) == set(range(9))
+    assert {record for record, times in ids.items() if times > 1} == ({3, 4, 5} if after else set())
+
+
+@pytest.mark.parametrize(
+    "trouble", [Trouble(torn=True), Trouble(after=True, status=200, body=b"<html>"), Trouble(after=True, status=204)]
+)
+def test_an_answer_whose_status_has_arrived_is_one(service: LocalService, between: Between, trouble: Trouble) -> None:
+    gateway = between({0: trouble})
+    result = run(records=[{"id": 1}])
+    assert gateway.requests == 1
+    assert (result["records"], result["rows"], result["maybe_twice"]) == (1, None, 0)
+    assert len(loaded(service, "hmac.events")) == 1
+
+
+def test_too_many_requests_are_waited_for(service: LocalService, between: Between) -> None:
+    busy = Trouble(status=429, headers=(("retry-after", "0"),))
+    between({0: busy, 1: busy})
+    result = run(records=[{"id": 1}])
+    assert [each["attempts"] for each in result["results"]] == [3]
+    assert result["maybe_twice"] == 0
+    assert len(loaded(service, "hmac.events")) == 1
+
+
+TOTAL = 100_000
+KILL_AT = (20_000, 60_000)
+
+
+def test_the_service_is_killed_twice_and_no_record_of_a_large_file_is_lost(
+    service: LocalService, tmp_path: Path
+) -> None:
+    path = tmp_path / "large.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(
+            f'{{"id":{number},"name":"customer {number}","spent":{number / 8}}}\n' for number in range(TOTAL)
+        )
+    memory, results, errors = Memory(), list[Any](), list[DatapipeError]()
+
+    def ingest() -> None:
+        # As Airflow would: once more, if the patience of one try is not enough.
+        for _ in range(3):
+            try:
+                results.append(run(memory, source=str(path)))
+            except DatapipeError as error:
+                errors.append(error)
+            else:
+                return
+
+    def accepted() -> int:
+        noted = memory.get("datapipe.webhook")
+        return 0 if noted is None else int(noted["record"]["records"])
+
+    worker = threading.Thread(target=ingest)
+    worker.start()
+    try:
+        for number in KILL_AT:
+            wait_for(f"{number} are accepted", lambda number=number: accepted() >= number, limit=120, interval=0.001)  # type: ignore[misc]  # the loop's
+            assert accepted() < TOTAL
+            service.kill()
+            service.start()
+    finally:
+        worker.join()
+    assert errors == []
+    (result,) = results
+    assert (result["records"], result["results_omitted"]) == (TOTAL, 0)
+    (found,) = loaded(
+        service, "hmac.events", "count(*) AS n, count(DISTINCT id) AS ids, min(id) AS first, max(id) AS last"
+    )
+    assert (found["ids"], found["first"], found["last"]) == (TOTAL, 0, TOTAL - 1)
+    # What is there twice was not answered: it is of the batches that say so.
+    twice = query(
+        service,
+        "SELECT CAST(floor(id / 1000) AS integer) * 1000 AS first, count(*) AS n FROM"
+        " (SELECT id FROM hmac.events GROUP BY id HAVING count(*) > 1) GROUP BY 1",
+    )
+    doubtful = {each["first"]: each["maybe_twice"] for each in result["results"] if each["maybe_twice"]}
+    assert all(doubtful[each["first"]] == each["n"] for each in twice)
+    assert found["n"] - TOTAL == sum(each["n"] for each in twice) <= result["maybe_twice"] <= len(KILL_AT) * 1000

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from datapipe_local.errors import RunError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,10 +29,17 @@ class DiskSet:
         self._database.execute("CREATE TABLE entries (entry TEXT PRIMARY KEY) WITHOUT ROWID")
 
     def update(self, entries: Iterable[str]) -> None:
-        """Add texts."""
-        self._database.execute("BEGIN")
-        self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?)", ((entry,) for entry in entries))
-        self._database.execute("COMMIT")
+        """
+        Add texts.
+
+        :raises RunError: there is no room for them.
+        """
+        try:
+            self._database.execute("BEGIN")
+            self._database.executemany("INSERT OR IGNORE INTO entries VALUES (?)", ((entry,) for entry in entries))
+            self._database.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise RunError(f"There is no room for what is needed on the way ({error}): make some.") from error
 
     def __contains__(self, entry: object) -> bool:
         return self._database.execute("SELECT 1 FROM entries WHERE entry = ?", (entry,)).fetchone() is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from datapipe_local.destinations.base import Record
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # Between the values of a key of several columns, in a record's id.
 _SEPARATOR = "|"
+#: Stands for null in a record's id: a text can say "null", too.
+_NULL = "\\N"
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def candidate(mappings: Sequence[Json], row: Sequence[Any]) -> Candidate:
     :param mappings: Those of the operation.
     :param row: The values of their columns.
     """
-    values = [json_value(value) for value in row]
+    values = [_exact(value) if isinstance(value, Decimal) else json_value(value) for value in row]
     properties = {mapping["destination_property_id"]: value for mapping, value in zip(mappings, values, strict=True)}
     digest = digest_of(properties)
     keys = [mapping for mapping in mappings if mapping.get("primary_key")]
@@ -59,7 +62,18 @@ def digest_of(properties: Json) -> str:
     return hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()
 
 
+def _exact(value: Decimal) -> int | float | str:
+    """Give a decimal as a number if that says it all; else its digits: a change of the last one is a change."""
+    number = json_value(value)
+    is_all = isinstance(number, int) or Decimal(repr(number)) == value
+    return number if is_all else f"{value:f}"
+
+
 def _as_text(value: Any, *, alone: bool) -> str:
+    if value is None:
+        return _NULL
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if alone and text.startswith("\\") and text.lstrip("\\") == "N":
+        return f"\\{text}"
     # Otherwise the keys (a|b, c) and (a, b|c) would be one record.
     return text if alone else text.replace("\\", "\\\\").replace(_SEPARATOR, f"\\{_SEPARATOR}")

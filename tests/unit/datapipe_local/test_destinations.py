@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import resource
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Progr
 from datapipe_local.destinations.http import HttpDestination
 from datapipe_local.errors import RunError
 from datapipe_local.store.records import Connection
+from tests.support.room import no_file_beyond
 from tests.support.scripted_server import Reply, ScriptedServer
 
 ONE = Record("1", {"n": 1, "name": "Zoë"}, {"n": 1})
@@ -296,24 +294,11 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(tmp_path: Path, integra
 
     send(ONE)
     before = file.read_bytes()
-    with limit_of_files(len(before) + 20_000), pytest.raises(RunError, match=r"cannot be written: File too large"):
+    with no_file_beyond(len(before) + 20_000), pytest.raises(RunError, match=r"cannot be written: File too large"):
         send(*many)
     assert file.read_bytes() == before
     send(*many)
     assert file.read_bytes().count(b"\n") == before.count(b"\n") + 1_000
-
-
-@contextmanager
-def limit_of_files(size: int) -> Iterator[None]:
-    """Let no file grow further, as if the disk were full."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("mode", [INSERT, UPSERT, UPDATE])

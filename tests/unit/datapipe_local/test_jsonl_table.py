@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.destinations.base import ABSENT, Record
+from datapipe_local.destinations.changes import Changes
 from datapipe_local.destinations.jsonl_table import JsonLinesTable
 from datapipe_local.errors import RunError
+from tests.support.room import no_file_beyond
 
 Json = dict[str, Any]
 
@@ -116,6 +119,65 @@ def test_what_others_have_put_there_is_kept_as_it_is(tmp_path: Path) -> None:
     *before, changed = (tmp_path / "things.jsonl").read_bytes().splitlines()
     assert before == theirs.splitlines()[:-1]
     assert json.loads(changed) == {"id": 1, "half": "\ud800", "x": "é"}
+
+
+def test_what_somebody_writes_meanwhile_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "things.jsonl"
+    file.write_text('{"id": 1}\n')
+    table = opened(tmp_path)
+    table.send([record(1, a=2), record(3, a=4)])
+    rewritten = JsonLinesTable.rewritten
+    looks: list[int] = []
+
+    def somebody_writes(self: JsonLinesTable, changes: Changes) -> Iterator[bytes]:
+        yield from rewritten(self, changes)
+        if not looks:
+            file.write_text('{"id": 1}\n{"id": 2}\n{"id": 3}\n')
+        looks.append(1)
+
+    monkeypatch.setattr(JsonLinesTable, "rewritten", somebody_writes)
+    table.close()
+    assert lines(tmp_path) == [{"id": 1, "a": 2}, {"id": 2}, {"id": 3, "a": 4}]
+    assert len(looks) == 2
+
+
+def test_a_file_stays_who_may_read_it_and_where_it_is(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "file").write_text('{"id": 1}\n')
+    (elsewhere / "file").chmod(0o640)
+    (tmp_path / "things.jsonl").symlink_to(elsewhere / "file")
+    table = opened(tmp_path)
+    table.send([record(2)])
+    table.close()
+    assert (tmp_path / "things.jsonl").is_symlink()
+    assert (elsewhere / "file").read_text() == '{"id": 1}\n{"id": 2}\n'
+    assert (elsewhere / "file").stat().st_mode & 0o777 == 0o640
+    assert names(elsewhere) == ["file"]
+
+
+@pytest.mark.parametrize("room", [10_000, 300_000])
+def test_a_disk_that_is_full_leaves_the_file_as_it_was(tmp_path: Path, room: int) -> None:
+    """There is no room for what is to be done; or for that, and not for the new file."""
+    file = tmp_path / "things.jsonl"
+    file.write_text('{"id": -1, "text": "' + "y" * 250_000 + '"}\n')
+    before = file.read_bytes()
+    table = opened(tmp_path)
+    many = [record(n, text="x" * 200) for n in range(1_000)]
+
+    def run() -> None:
+        table.send(many)
+        table.close()
+
+    with no_file_beyond(room), pytest.raises(RunError, match="cannot be written: File too large"):
+        run()
+    assert file.read_bytes() == before
+    # What takes room is what was noted as sent, and nothing else.
+    assert set(names(tmp_path)) == {"things.jsonl", ".things.jsonl.sync"}
+    again = opened(tmp_path)
+    again.send(many)
+    again.close()
+    assert len(lines(tmp_path)) == 1_001
 
 
 _STEPS = st.lists(

@@ -155,14 +155,15 @@ def test_values_become_what_the_columns_are(url: str, opened: Callable[..., Dest
     json_type = "JSON" if url.startswith("sqlite") else "JSONB"
     execute(
         url,
-        f"CREATE TABLE kinds (id TEXT PRIMARY KEY, day DATE, at TIMESTAMP, x NUMERIC(10, 2), big BIGINT, ok BOOLEAN,"
-        f" more {json_type})",
+        "CREATE TABLE kinds (id TEXT PRIMARY KEY, day DATE, at TIMESTAMP, x NUMERIC(10, 2), exact NUMERIC(30, 2),"
+        f" big BIGINT, ok BOOLEAN, more {json_type})",
     )
     values = {
         "id": "ü",
         "day": "2026-01-02",
         "at": "2026-01-02T03:04:05",
         "x": 1.5,
+        "exact": "12345678901234567.89",
         "big": 2**40,
         "ok": True,
         "more": {"a": [1, None]},
@@ -170,6 +171,9 @@ def test_values_become_what_the_columns_are(url: str, opened: Callable[..., Dest
     assert opened(url, UPSERT, "kinds").send([Record("ü", values, {"id": "ü"})]) == [None]
     (row,) = execute(url, "SELECT id, CAST(day AS TEXT), CAST(x AS REAL), big, CAST(more AS TEXT) FROM kinds")
     assert row == ("ü", "2026-01-02", 1.5, 2**40, '{"a": [1, null]}')
+    if not url.startswith("sqlite"):
+        # SQLite has no such numbers.
+        assert execute(url, "SELECT CAST(exact AS TEXT) FROM kinds") == [("12345678901234567.89",)]
 
 
 def test_what_cannot_be_written_at_all(url: str) -> None:
@@ -217,6 +221,37 @@ def test_no_row_is_inserted_twice_after_a_kill(url: str, opened: Callable[..., D
     # A run of its own begins with nothing: the same record may be sent for a good reason.
     assert begin != second.checkpoint()
     assert opened(url, INSERT, "log").send(records[3:]) == [None]
+    assert len(execute(url, "SELECT name FROM log")) == 5
+
+
+def test_what_was_committed_when_the_connection_broke_is_not_inserted_by_the_next_run(
+    url: str, opened: Callable[..., Destination]
+) -> None:
+    """Nobody was told of the COMMIT: the run failed, and what it noted last is of before."""
+    execute(url, "CREATE TABLE log (name TEXT)")
+    records = [Record(name, {"name": name}) for name in "abc"]
+    failed = opened(url, INSERT, "log")
+    failed.send(records[:1])
+    noted = failed.checkpoint()
+    failed.send(records[1:2])
+    failed.close()
+    following = destinations.connect(
+        connection(url), Target("sync", "log", INSERT), progress=Progress(before=noted), pause=lambda _: None
+    )
+    assert following.send(records[1:]) == [None, None]
+    noted = following.checkpoint()
+    following.close()
+    assert sorted(execute(url, "SELECT name FROM log")) == [("a",), ("b",), ("c",)]
+    # Once that is noted, the same may be sent for a good reason; also where somebody has removed the receipts.
+    for is_emptied in (False, True):
+        if is_emptied:
+            execute(url, f"DELETE FROM {TABLE}")  # noqa: S608 - our own name
+        again = destinations.connect(
+            connection(url), Target("sync", "log", INSERT), progress=Progress(before=noted), pause=lambda _: None
+        )
+        assert again.send(records[:1]) == [None]
+        noted = again.checkpoint()
+        again.close()
     assert len(execute(url, "SELECT name FROM log")) == 5
 
 

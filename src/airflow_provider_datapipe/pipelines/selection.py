@@ -39,8 +39,8 @@ def select(graph: Graph, chosen: Selection | None = None, excluded: Selection | 
     :param excluded: a selection of what is left out of that; None for nothing.
     :raises SelectionError: a name is not there, a word is not known, or nothing is chosen at all.
     """
-    meant = set(graph.nodes) if chosen is None else _union(graph, chosen, "select")
-    left_out = set() if excluded is None else _union(graph, excluded, "exclude")
+    meant = set(graph.nodes) if chosen is None else meant_by(graph, chosen, "select")
+    left_out = set() if excluded is None else meant_by(graph, excluded, "exclude")
     if not meant - left_out:
         how = "Nothing is there that can be run" if chosen is None else f"select={chosen!r} means nothing"
         if meant:
@@ -49,7 +49,15 @@ def select(graph: Graph, chosen: Selection | None = None, excluded: Selection | 
     return sorted(meant - left_out)
 
 
-def _union(graph: Graph, selection: Selection, field: str) -> set[str]:
+def meant_by(graph: Graph, selection: Selection, field: str) -> set[str]:
+    """
+    Give the ids of the nodes that a selection means; it may be none.
+
+    :param graph: all nodes.
+    :param selection: the selection.
+    :param field: what messages call it.
+    :raises SelectionError: a name is not there, or a word is not known.
+    """
     terms = selection.split() if isinstance(selection, str) else selection
     meant: set[str] = set()
     for term in terms:

@@ -1,0 +1,8 @@
+"""``python -m airflow_provider_datapipe.cli``: the same as the command ``datapipe``."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.cli.program import script
+
+if __name__ == "__main__":
+    script()

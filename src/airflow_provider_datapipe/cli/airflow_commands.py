@@ -1,0 +1,44 @@
+"""``airflow datapipe ...``: what Airflow is told of the commands (``cli`` of the provider info)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from airflow.cli.cli_config import ActionCommand, Arg, CLICommand, GroupCommand
+
+from airflow_provider_datapipe.cli.command import DONE, Command
+from airflow_provider_datapipe.cli.program import COMMANDS, HELP, carry_out
+
+
+def get_datapipe_cli_commands() -> list[CLICommand]:
+    """Give the commands as Airflow takes them."""
+    return [
+        GroupCommand(
+            name="datapipe",
+            help=HELP,
+            subcommands=[
+                ActionCommand(
+                    name=command.name,
+                    help=command.help,
+                    func=_run(command),
+                    args=[Arg(flags=option.flags, **option.settings) for option in command.options],
+                    epilog=command.epilog,
+                )
+                for command in COMMANDS
+            ],
+        )
+    ]
+
+
+def _run(command: Command) -> Callable[[argparse.Namespace], None]:
+    return partial(_exit_by, command)
+
+
+def _exit_by(command: Command, options: argparse.Namespace) -> None:
+    status = carry_out(command, options)
+    # Airflow does not look at what a command returns.
+    if status != DONE:
+        sys.exit(status)

@@ -1,0 +1,60 @@
+"""``datapipe graph``: what a snapshot has, and what waits for what."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from airflow_provider_datapipe.cli.command import DONE, Command, Option
+
+
+def run(options: argparse.Namespace) -> int:
+    """
+    Show a graph.
+
+    :param options: what the command was given.
+    :return: 0.
+    """
+    from airflow_provider_datapipe.pipelines.graph import Graph
+    from airflow_provider_datapipe.pipelines.selection import select
+    from airflow_provider_datapipe.pipelines.snapshot import RUNNABLE, read
+
+    graph = Graph(read(Path(options.snapshot)), sql="newest" if options.newest else "published")
+    chosen = select(graph, _terms(options.select), _terms(options.exclude))
+    parents = graph.among(chosen)
+    nodes = [graph.nodes[key] for key in chosen]
+    nodes.sort(key=lambda node: (RUNNABLE.index(node.kind), node.title, node.id))
+    if options.mermaid:
+        from airflow_provider_datapipe.pipelines.mermaid import picture
+
+        sys.stdout.write(picture(nodes, parents))
+        return DONE
+    widest = max(len(node.kind) for node in nodes)
+    for node in nodes:
+        read_from = ", ".join(sorted(graph.nodes[key].title for key in parents[node.id]))
+        print(f"{node.kind:<{widest}}  {node.title}" + (f"  <- {read_from}" if read_from else ""))
+    return DONE
+
+
+def _terms(given: list[str] | None) -> list[str] | None:
+    """Take what was given several times, each with spaces or without, as one selection."""
+    return None if given is None else [term for each in given for term in each.split()]
+
+
+COMMAND = Command(
+    "graph",
+    "show the graph of a snapshot: what there is to run, and what waits for what",
+    (
+        Option.of(
+            "--snapshot", metavar="FILE", default="pipelines.json", help="the snapshot (default: pipelines.json)"
+        ),
+        Option.of(
+            "--select", metavar="SELECTION", action="append", help="what is shown, such as '+orders folder:marts'"
+        ),
+        Option.of("--exclude", metavar="SELECTION", action="append", help="what is left out of that"),
+        Option.of("--newest", action="store_true", help="as if the newest SQL of all transforms was published"),
+        Option.of("--mermaid", action="store_true", help="as a Mermaid flowchart, for Markdown"),
+    ),
+    run,
+)

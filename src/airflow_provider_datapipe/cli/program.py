@@ -1,0 +1,77 @@
+"""The program ``datapipe``. It needs no Airflow, but for the connections of one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from airflow_provider_datapipe.cli import graph, snapshot
+from airflow_provider_datapipe.cli.command import REFUSED, Command, CommandError
+
+#: All commands, in the order in which they are listed.
+COMMANDS: tuple[Command, ...] = (snapshot.COMMAND, graph.COMMAND)
+
+HELP = "Pipelines as code: what a data pipeline service holds, as files and as graphs."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run one command.
+
+    :param arguments: the command and its options; those of this process when ``None``.
+    :return: the exit status: 0 done, 1 refused or failed, 2 misspelt, 3 not the same.
+    """
+    options = _parser().parse_args(arguments)
+    return carry_out(options.command, options)
+
+
+def carry_out(command: Command, options: argparse.Namespace) -> int:
+    """
+    Run a command, and say in one line what went wrong.
+
+    :param command: the command.
+    :param options: what it was given.
+    :return: the exit status.
+    """
+    from airflow_provider_datapipe.api.errors import DatapipeError
+    from airflow_provider_datapipe.pipelines.errors import PipelineError
+
+    try:
+        status = command.run(options)
+        # Here, where it can still be told that nobody reads it.
+        sys.stdout.flush()
+    except (CommandError, PipelineError, DatapipeError) as error:
+        print(f"datapipe {command.name}: {error}", file=sys.stderr)
+        return REFUSED
+    except KeyboardInterrupt:
+        print(f"datapipe {command.name}: interrupted.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read it, such as `head`, has had enough. Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return REFUSED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="datapipe", description=HELP)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        made = commands.add_parser(
+            command.name,
+            help=command.help,
+            description=f"{command.help[0].upper()}{command.help[1:]}.",
+            epilog=command.epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for option in command.options:
+            made.add_argument(*option.flags, **option.settings)
+        made.set_defaults(command=command)
+    return parser
+
+
+def script() -> None:
+    """Run the command of this process, and end it."""
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Which service a command talks to: that of an Airflow connection, or an address and a key."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_provider_datapipe.cli.command import CommandError, Option
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.request import Request
+    from airflow_provider_datapipe.runs.steps import Steps
+
+T = TypeVar("T")
+
+KEY_VARIABLE = "DATAPIPE_API_KEY"
+
+#: The options of every command that talks to a service.
+OPTIONS = (
+    Option.of("--connection", metavar="CONN_ID", help="the Airflow connection of the service"),
+    Option.of(
+        "--base-url",
+        metavar="URL",
+        help=f"the address of the service, in place of --connection; the API key is read from {KEY_VARIABLE}",
+    ),
+    Option.of(
+        "--api-key-env",
+        metavar="NAME",
+        default=KEY_VARIABLE,
+        help="another environment variable to read the API key from: what stands in a command is shown to everybody",
+    ),
+    Option.of("--quiet", action="store_true", help="say nothing on the standard error but what is wrong"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """
+    A service that can be asked.
+
+    :param send: sends a request, and gives its answer.
+    """
+
+    send: Callable[[Request[Any]], Any]
+
+    def run(self, steps: Steps[T]) -> T:
+        """Carry out steps."""
+        from airflow_provider_datapipe.runs.steps import drive
+
+        return drive(steps, self.send, time.sleep)
+
+
+@contextmanager
+def service_of(options: argparse.Namespace) -> Iterator[Service]:
+    """
+    Reach the service that the options name, and tell on the standard error what is asked of it.
+
+    :param options: what :data:`OPTIONS` became.
+    :raises CommandError: they name none, or two.
+    :raises DatapipeError: it can't be reached so.
+    """
+    if (options.connection is None) == (options.base_url is None):
+        raise CommandError("give either --connection or --base-url, so that it is known which service is meant.")
+    progress = Progress(quiet=options.quiet)
+    reached = _by_connection(options.connection) if options.base_url is None else _by_address(options)
+    with reached as send:
+
+        def shown(request: Request[Any]) -> Any:
+            progress.asked(request.endpoint.name)
+            return send(request)
+
+        try:
+            yield Service(shown)
+        finally:
+            progress.ended()
+
+
+@contextmanager
+def _by_connection(conn_id: str) -> Iterator[Callable[[Request[Any]], Any]]:
+    # Otherwise Airflow does not look into its database: it takes this for a task.
+    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+    from airflow.providers.common.compat.sdk import AirflowException
+
+    from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+
+    hook = DatapipeHook(conn_id)
+    try:
+        client = hook.get_conn()
+    except AirflowException as error:
+        raise CommandError(f"Airflow has no connection {conn_id}: {error}") from None
+    try:
+        yield client.send
+    finally:
+        hook.close()
+
+
+@contextmanager
+def _by_address(options: argparse.Namespace) -> Iterator[Callable[[Request[Any]], Any]]:
+    key = os.environ.get(options.api_key_env, "").strip()
+    if not key:
+        raise CommandError(f"the environment variable {options.api_key_env} does not hold an API key.")
+    from airflow_provider_datapipe.api.client import Client
+    from airflow_provider_datapipe.api.settings import Settings
+
+    with Client(Settings(base_url=options.base_url, api_key=key)) as client:
+        yield client.send
+
+
+class Progress:
+    """
+    Tells what is being asked, on the standard error: in one line that changes, or in one for each kind of request.
+
+    :param quiet: say nothing.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._one_line = sys.stderr.isatty()
+        self._counts: dict[str, int] = {}
+        self._last = ""
+
+    def asked(self, name: str) -> None:
+        """Take note of a request."""
+        if self._last and name != self._last and not self._one_line:
+            self._tell()
+        self._last = name
+        self._counts[name] = self._counts.get(name, 0) + 1
+        if self._one_line and not self._quiet:
+            print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
+
+    def ended(self) -> None:
+        """Tell the last of it."""
+        if self._last:
+            self._tell()
+
+    def _tell(self) -> None:
+        if not self._quiet:
+            print(f"\r\x1b[K{self._line}" if self._one_line else self._line, file=sys.stderr, flush=True)
+
+    @property
+    def _line(self) -> str:
+        count = self._counts[self._last]
+        return f"{self._last}: {count} request{'s' if count != 1 else ''}"

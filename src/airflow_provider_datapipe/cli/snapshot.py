@@ -1,0 +1,112 @@
+"""``datapipe snapshot``: what the service holds, as a file."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider_datapipe.cli.command import DIFFERS, DONE, Command, CommandError, Option
+from airflow_provider_datapipe.cli.service import OPTIONS, service_of
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.pipelines.snapshot import Snapshot
+
+_STDOUT = "-"
+
+
+def run(options: argparse.Namespace) -> int:
+    """
+    Take a snapshot.
+
+    :param options: what the command was given.
+    :return: 0, or 3 if a file was to be checked and is not what the service holds now.
+    """
+    from airflow_provider_datapipe.pipelines.collect import collect
+
+    if options.check and options.output == _STDOUT:
+        raise CommandError("--check compares with the file that --output names: name one.")
+    with service_of(options) as service:
+        snapshot = service.run(collect(with_sql=options.sql))
+    _warn(snapshot)
+    if options.check:
+        return _check(snapshot, Path(options.output))
+    if options.output == _STDOUT:
+        sys.stdout.write(snapshot.as_text())
+    else:
+        _write(Path(options.output), snapshot.as_text())
+    if not options.quiet:
+        counts = Counter(node.kind for node in snapshot.nodes.values())
+        told = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts)) or "nothing"
+        print(f"{told} -> {'standard output' if options.output == _STDOUT else options.output}", file=sys.stderr)
+    return DONE
+
+
+def _warn(snapshot: Snapshot) -> None:
+    for node in snapshot.nodes.values():
+        if node.unresolved:
+            print(
+                f"datapipe snapshot: {node.id} ({node.title}) names what is no stream or transform that the service "
+                f"lists: {', '.join(node.unresolved)}. It will not wait for that.",
+                file=sys.stderr,
+            )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all: a DAG processor may read it at any time."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as file:
+            try:
+                file.write(text)
+                file.flush()
+                os.fchmod(file.fileno(), path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise CommandError(f"{path} can't be written: {error.strerror or error}.") from None
+
+
+def _umask() -> int:
+    # There is no other way to read it.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _check(snapshot: Snapshot, path: Path) -> int:
+    try:
+        there = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} can't be read: {error}.") from None
+    now = snapshot.as_text()
+    if there == now:
+        return DONE
+    lines = difflib.unified_diff(there.splitlines(), now.splitlines(), str(path), "the service", lineterm="")
+    print("\n".join(lines))
+    return DIFFERS
+
+
+COMMAND = Command(
+    "snapshot",
+    "write what a service holds, and what reads what, into a JSON file that task groups are generated from",
+    (
+        *OPTIONS,
+        Option.of("--output", metavar="FILE", default=_STDOUT, help="where to (default: the standard output)"),
+        Option.of("--sql", action="store_true", help="with the SQL of transforms"),
+        Option.of(
+            "--check",
+            action="store_true",
+            help="write nothing: show how the file differs from what the service holds now; exit status 3 if it does",
+        ),
+    ),
+    run,
+)

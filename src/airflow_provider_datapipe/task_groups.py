@@ -1,0 +1,210 @@
+"""Task groups and DAGs that are generated from a snapshot. Nothing heavy is imported: DAG files import this."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow.sdk import DAG, TaskGroup
+
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.pipelines.errors import SelectionError
+from airflow_provider_datapipe.pipelines.graph import Graph
+from airflow_provider_datapipe.pipelines.naming import places
+from airflow_provider_datapipe.pipelines.selection import Selection, meant_by, select
+from airflow_provider_datapipe.pipelines.snapshot import REVERSE_ETL, STREAM, TRANSFORM, Node, read
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.operators.base import DatapipeRunOperator
+
+NodeArgs = Callable[[Node], Mapping[str, Any] | None] | Mapping[str, Mapping[str, Any]]
+Transforms = Literal["rebuild", "publish"]
+
+_GIVEN = "which the generated task groups give themselves"
+
+
+class DatapipeTaskGroup(TaskGroup):
+    """
+    A task for each stream, transform and reverse ETL sync of a snapshot, which run in the order of their references.
+
+    Where something in between is not selected, what reads it still waits for what it reads.
+
+    :param group_id: name of the group.
+    :param snapshot: the file that ``datapipe snapshot`` wrote; a path that is not absolute is one beside the DAG file.
+    :param select: what is run, such as ``"+orders folder:marts"``, or a list of such terms; None for all.
+    :param exclude: what is left out of that, in the same language.
+    :param transforms: ``rebuild`` what is published, as it is, and pass over drafts; or ``publish`` the newest SQL of
+        all of them.
+    :param operator_args: arguments of all tasks, such as ``{"deferrable": True, "retries": 2}``.
+    :param node_args: more arguments of some: a function that takes a node and gives them, or selections with the
+        arguments of what each means, of which later ones win: ``{"kind:stream": {"pool": "loads"}}``.
+    :param group_by_folder: whether schemas and folders are groups within this one. The ids of tasks are the same.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>` of the tasks.
+    :param kwargs: what any task group takes, such as ``default_args`` and ``tooltip``.
+    :raises PipelineError: the snapshot can't be used, or a selection means nothing that is there.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        snapshot: str | Path,
+        select: Selection | None = None,
+        exclude: Selection | None = None,
+        transforms: Transforms = "rebuild",
+        operator_args: Mapping[str, Any] | None = None,
+        node_args: NodeArgs | None = None,
+        group_by_folder: bool = True,
+        datapipe_conn_id: str = "datapipe_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(group_id=group_id, **kwargs)
+        #: The ids of the tasks, by the ids of their nodes.
+        self.task_ids = _fill(
+            self,
+            _beside(self.dag.fileloc, snapshot),
+            chosen=select,
+            excluded=exclude,
+            transforms=transforms,
+            operator_args={"datapipe_conn_id": datapipe_conn_id, **(operator_args or {})},
+            node_args=node_args,
+            group_by_folder=group_by_folder,
+        )
+
+
+class DatapipeDag(DAG):
+    """
+    A DAG of nothing but what a snapshot has: :class:`DatapipeTaskGroup` as a DAG of its own.
+
+    :param dag_id: name of the DAG.
+    :param snapshot: as of the task group, and so all parameters up to ``datapipe_conn_id``.
+    :param select: what is run.
+    :param exclude: what is left out of that.
+    :param transforms: ``rebuild`` or ``publish``.
+    :param operator_args: arguments of all tasks.
+    :param node_args: more arguments of some.
+    :param group_by_folder: whether schemas and folders are groups.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>` of the tasks.
+    :param kwargs: what any DAG takes, such as ``schedule`` and ``default_args``.
+    :raises PipelineError: the snapshot can't be used, or a selection means nothing that is there.
+    """
+
+    def __init__(
+        self,
+        dag_id: str,
+        *,
+        snapshot: str | Path,
+        select: Selection | None = None,
+        exclude: Selection | None = None,
+        transforms: Transforms = "rebuild",
+        operator_args: Mapping[str, Any] | None = None,
+        node_args: NodeArgs | None = None,
+        group_by_folder: bool = True,
+        datapipe_conn_id: str = "datapipe_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dag_id, **kwargs)
+        # Airflow takes the file of whoever called its own class for that of the DAG.
+        self.fileloc = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as Airflow itself does
+        #: The ids of the tasks, by the ids of their nodes.
+        self.task_ids_of_nodes = _fill(
+            self.task_group,
+            _beside(self.fileloc, snapshot),
+            chosen=select,
+            excluded=exclude,
+            transforms=transforms,
+            operator_args={"datapipe_conn_id": datapipe_conn_id, **(operator_args or {})},
+            node_args=node_args,
+            group_by_folder=group_by_folder,
+        )
+
+
+def _beside(fileloc: str, path: str | Path) -> Path:
+    # An absolute path stays as it is.
+    return Path(fileloc).parent / path
+
+
+def _fill(
+    group: TaskGroup,
+    path: Path,
+    *,
+    chosen: Selection | None,
+    excluded: Selection | None,
+    transforms: Transforms,
+    operator_args: Mapping[str, Any],
+    node_args: NodeArgs | None,
+    group_by_folder: bool,
+) -> dict[str, str]:
+    """Put the tasks into a group, and give their ids by those of their nodes."""
+    if transforms not in ("rebuild", "publish"):
+        raise ValueError(f"transforms must be 'rebuild' or 'publish', not {transforms!r}")
+    graph = Graph(read(path), sql="newest" if transforms == "publish" else "published")
+    runnable = [key for key in select(graph, chosen, excluded) if _can_run(graph.nodes[key], transforms)]
+    if not runnable:
+        raise SelectionError(
+            f"{path}: all that is selected are drafts, which can't be rebuilt: publish them and take the snapshot "
+            "again, or say transforms='publish'."
+        )
+    parents = graph.among(set(runnable))
+    of_node = _arguments(graph, node_args)
+    groups: dict[tuple[str, ...], TaskGroup] = {(): group}
+    tasks: dict[str, DatapipeRunOperator] = {}
+    where = places(graph.nodes.values())
+    for key in sorted(runnable, key=lambda key: where[key].path):
+        node, place = graph.nodes[key], where[key]
+        told = {"doc_md": node.documentation} if node.documentation else {}
+        arguments: dict[str, Any] = {**told, **operator_args, **of_node(node)}
+        for taken in ("task_id", "task_group", "dag"):
+            if taken in arguments:
+                raise ValueError(f"operator_args and node_args can't have {taken}, {_GIVEN}")
+        task_id, inside = (place.label, place.groups) if group_by_folder else (place.path, ())
+        tasks[key] = _make(node, transforms)(
+            task_id=task_id, task_group=_group(groups, inside), dag=group.dag, **arguments
+        )
+    for key, upstream in parents.items():
+        if upstream:
+            tasks[key].set_upstream([tasks[parent] for parent in upstream])
+    return {key: task.task_id for key, task in tasks.items()}
+
+
+def _can_run(node: Node, transforms: Transforms) -> bool:
+    return node.kind != TRANSFORM or transforms == "publish" or node.status == "published"
+
+
+def _group(groups: dict[tuple[str, ...], TaskGroup], path: tuple[str, ...]) -> TaskGroup:
+    if path not in groups:
+        parent = _group(groups, path[:-1])
+        groups[path] = TaskGroup(path[-1], parent_group=parent, dag=parent.dag)
+    return groups[path]
+
+
+def _make(node: Node, transforms: Transforms) -> Callable[..., DatapipeRunOperator]:
+    def stream(**arguments: Any) -> DatapipeRunOperator:
+        return EltStreamRunOperator(stream_id=node.resource_id, **arguments)
+
+    def transform(**arguments: Any) -> DatapipeRunOperator:
+        operator = TransformPublishOperator if transforms == "publish" else TransformRematerializeOperator
+        return operator(transform_id=node.resource_id, **arguments)
+
+    def reverse_etl(**arguments: Any) -> DatapipeRunOperator:
+        return ReverseEtlRunOperator(reverse_etl_sync_id=node.resource_id, **arguments)
+
+    return {STREAM: stream, TRANSFORM: transform, REVERSE_ETL: reverse_etl}[node.kind]
+
+
+def _arguments(graph: Graph, node_args: NodeArgs | None) -> Callable[[Node], Mapping[str, Any]]:
+    """Give what gives the arguments of a node."""
+    if node_args is None:
+        return lambda _: {}
+    if callable(node_args):
+        return lambda node: node_args(node) or {}
+    meant: list[tuple[Collection[str], Mapping[str, Any]]] = [
+        (meant_by(graph, [selection], "node_args"), arguments) for selection, arguments in node_args.items()
+    ]
+    return lambda node: {
+        name: value for keys, arguments in meant if node.id in keys for name, value in arguments.items()
+    }

@@ -1,0 +1,415 @@
+"""The command ``datapipe``, as a person uses it, with the local service."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+
+from airflow_provider_datapipe.pipelines.snapshot import parse
+from tests.support.local_service import LocalService
+
+SECRET = "a-secret-of-the-settings"
+UPSERT = {
+    "mode": "upsert",
+    "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
+}
+COMMAND = [sys.executable, "-m", "airflow_provider_datapipe.cli"]
+
+#: What reads what, and what does not go where one might think.
+EDGES = {
+    "transform:staged": ["stream:shop.orders", "stream:shop.people"],
+    "transform:parts": ["stream:shop.orders"],
+    "transform:paid": ["transform:staged"],
+    "transform:top": ["transform:paid", "transform:parts"],
+    "transform:planned": ["stream:shop.people", "transform:top"],
+    "reverse_etl:from_model": ["transform:paid"],
+    "reverse_etl:from_raw": ["stream:shop.people"],
+}
+
+
+def seed_of(folder: Path) -> dict[str, Any]:
+    def transform(transform_id: str, sql: str, **more: Any) -> dict[str, Any]:
+        return {"id": transform_id, "name": transform_id, "publish": True, "sql_template": sql} | more
+
+    def sending(sync_id: str, source_id: str, **more: Any) -> dict[str, Any]:
+        fixed = {"destination_connection_id": "partner", "object_type_id": "things", "operation": UPSERT}
+        return {"id": sync_id, "source_id": source_id} | fixed | more
+
+    people = {"id": "shop.people", "name": "people", "file": "people.csv"}
+    orders = {"id": "shop.orders", "name": "orders", "file": "orders.jsonl", "format": "jsonl"}
+    return {
+        "connections": [
+            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
+            {"id": "partner", "integration_id": "http", "label": "Partner", "settings": {"url": "http://127.0.0.1:9"}},
+            {
+                "id": "database",
+                "integration_id": "sql",
+                "label": "Database",
+                "settings": {"url": f"postgresql://shop:{SECRET}@127.0.0.1:9/shop"},
+            },
+        ],
+        "orchestrations": [{"id": "night", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+        "elt_syncs": [
+            {
+                "id": "shop",
+                "connection_id": "files",
+                "destination_schema_name": "shop",
+                "orchestration_workflow_id": "night",
+                "source_streams": [people, orders],
+            },
+            {
+                "id": "off",
+                "connection_id": "files",
+                "destination_schema_name": "other",
+                "enabled": False,
+                # Like one of the other sync: the schema tells them apart.
+                "source_streams": [{**people, "id": "off.people"}],
+            },
+        ],
+        "transforms": [
+            transform(
+                "staged",
+                "SELECT people.id, sum FROM {{raw.shop.people}} AS people JOIN {{raw.shop.orders}} ON person = id"
+                " -- {{raw.other.people}}",
+                folder_path="staging/eu",
+                publish=False,
+            ),
+            transform("parts", "SELECT * FROM {{raw.shop.orders__items}}", publish=False),
+            transform("paid", "SELECT id FROM {{model.staging.eu.staged}}", folder_path="marts", publish=False),
+            transform(
+                "top",
+                "SELECT paid.id FROM {{model.marts.paid}} AS paid, {{model.parts}}",
+                documentation="Who has paid — the most",
+                publish=False,
+            ),
+            transform("planned", "FROM {{model.top}}, {{raw.shop.people}}, {{raw.gone.table}}", publish=False),
+        ],
+        "reverse_etl_syncs": [],
+        "x_sendings": [sending("from_model", "paid"), sending("from_raw", "raw.shop.people")],
+    }
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
+    (folder / "orders.jsonl").write_text('{"person": 1, "sum": 10, "items": [{"id": 1, "price": 3}]}\n')
+    seed = seed_of(folder)
+    sendings = seed.pop("x_sendings")
+    with LocalService(seed, control=True) as running:
+        with httpx.Client(base_url=running.base_url, headers=running.headers) as client:
+            for stream in ("shop.people", "shop.orders"):
+                url = client.post(f"/elt_streams/{stream}/request_run").json()["status_url"]
+                while not any(run.get("finished_at") for run in client.get(url).json()["data"]):
+                    pass
+            for transform in ("staged", "parts", "paid", "top"):
+                client.post(f"/transforms/{transform}/publish").raise_for_status()
+            response = httpx.post(
+                f"{running.base_url}/_local/seed", headers=running.headers, json={"reverse_etl_syncs": sendings}
+            )
+            assert response.is_success, response.text
+        yield running
+
+
+def environment(service: LocalService, **more: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    return {
+        **clean,
+        "PYTHONDEVMODE": "",
+        "DATAPIPE_API_KEY": service.api_key,
+        "AIRFLOW_CONN_SHOP": json.dumps(connection),
+        **more,
+    }
+
+
+def run(service: LocalService, *arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - our own program
+        [*COMMAND, *map(str, arguments)],
+        env=environment(service, **more),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def take(service: LocalService, *options: str | Path) -> subprocess.CompletedProcess[str]:
+    return run(service, "snapshot", "--base-url", service.base_url, *options)
+
+
+@pytest.fixture(scope="module")
+def file(service: LocalService, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("taken") / "pipelines.json"
+    done = take(service, "--output", file)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    return file
+
+
+def test_what_reads_what(file: Path) -> None:
+    nodes = parse(file.read_text(encoding="utf-8")).nodes
+    assert {key: list(node.depends_on) for key, node in nodes.items() if node.depends_on} == EDGES
+    assert {key: node.unresolved for key, node in nodes.items() if node.unresolved} == {
+        "transform:planned": ("raw.gone.table",)
+    }
+    assert {key for key, node in nodes.items() if node.draft_depends_on is not None} == set()
+
+
+def test_what_is_told_of_each(file: Path) -> None:
+    nodes = parse(file.read_text(encoding="utf-8")).nodes
+    assert [key for key, node in nodes.items() if node.kind in ("sync", "orchestration")] == [
+        "orchestration:night",
+        "sync:off",
+        "sync:shop",
+    ]
+    assert nodes["orchestration:night"].name == "Nightly"
+    assert nodes["sync:shop"].orchestration == "orchestration:night"
+    assert {key: node.status for key, node in nodes.items() if node.status in ("disabled", "draft")} == {
+        "sync:off": "disabled",
+        "stream:off.people": "disabled",
+        "transform:planned": "draft",
+    }
+    assert {node.title for node in nodes.values() if node.kind in ("stream", "transform", "reverse_etl")} == {
+        *("shop.people", "shop.orders", "other.people"),
+        *("staging/eu/staged", "marts/paid", "parts", "top", "planned"),
+        *("paid_to_http", "people_to_http"),
+    }
+    assert nodes["transform:top"].documentation == "Who has paid — the most"
+    assert (nodes["transform:top"].materialization, nodes["stream:off.people"].sync) == ("view", "sync:off")
+
+
+def test_the_file_is_as_its_schema_says_and_has_no_secret(service: LocalService, file: Path) -> None:
+    schema = files("airflow_provider_datapipe.pipelines").joinpath("snapshot.schema.json").read_text()
+    text = file.read_text(encoding="utf-8")
+    jsonschema.validate(json.loads(text), json.loads(schema))
+    for secret in (service.api_key, SECRET, "SELECT"):
+        assert secret not in text
+
+
+def test_a_second_snapshot_is_the_same_whatever_it_was_asked_by(service: LocalService, file: Path) -> None:
+    by_connection = run(service, "snapshot", "--connection", "shop", "--quiet")
+    assert by_connection.stdout == file.read_text(encoding="utf-8")
+    again = take(service, "--output", "-")
+    assert again.stdout == by_connection.stdout
+    for done in (again, by_connection):
+        assert done.returncode == 0
+        assert service.api_key not in done.stderr
+    # Quiet says only what is wrong.
+    (wrong,) = by_connection.stderr.splitlines()
+    assert "transform:planned (planned) names what is no stream or transform" in wrong
+    assert "raw.gone.table" in wrong
+
+
+def test_progress_is_told_a_line_for_each_kind_of_request(service: LocalService) -> None:
+    told = take(service, "--output", "-").stderr
+    assert "orchestrations.list: 1 request\nelt_syncs.list: 1 request\n" in told
+    assert "transforms.versions: 4 requests\n" in told
+    assert told.endswith("1 orchestration, 2 reverse_etl, 3 stream, 2 sync, 5 transform -> standard output\n")
+
+
+def test_on_a_terminal_progress_is_one_line_that_changes(service: LocalService) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        command = [*COMMAND, "snapshot", "--base-url", service.base_url]
+        with subprocess.Popen(  # noqa: S603 - our own program
+            command, env=environment(service), stdout=subprocess.DEVNULL, stderr=theirs
+        ) as process:
+            os.close(theirs)
+            seen = b""
+            try:
+                while piece := screen.read(4096):
+                    seen += piece
+            except OSError:
+                # That is how a terminal ends.
+                pass
+            assert process.wait(60) == 0
+    first = seen.decode().split("\n")[0]
+    assert first.count("\r\x1b[K") > 5
+    assert "\r\x1b[Ktransforms.versions: 3 requests\r\x1b[Ktransforms.versions: 4 requests\r\x1b[K" in first
+
+
+def test_sql_is_there_if_it_is_asked_for(service: LocalService) -> None:
+    nodes = parse(take(service, "--sql").stdout).nodes
+    assert nodes["transform:paid"].sql == "SELECT id FROM {{model.staging.eu.staged}}"
+    assert nodes["stream:shop.people"].sql == ""
+
+
+@pytest.fixture
+def client(service: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
+        yield client
+
+
+def test_what_was_published_counts_however_often_it_was_changed_since(
+    service: LocalService, file: Path, client: httpx.Client
+) -> None:
+    before = client.get("/transforms/paid").json()["sql_template"]
+    try:
+        for number in range(12):
+            sql = f"FROM {{{{raw.shop.people}}}} WHERE id > {number}"
+            client.patch("/transforms/paid", json={"sql_template": sql}).raise_for_status()
+        done = take(service, "--sql")
+        paid = parse(done.stdout).nodes["transform:paid"]
+        assert paid.depends_on == ("transform:staged",)
+        assert paid.draft_depends_on == ("stream:shop.people",)
+        assert paid.sql == before
+
+        checked = take(service, "--output", file, "--check")
+        assert checked.returncode == 3
+        assert '+      "draft_depends_on": [' in checked.stdout
+        assert "+++ the service" in checked.stdout
+    finally:
+        client.patch("/transforms/paid", json={"sql_template": before, "publish": True}).raise_for_status()
+    checked = take(service, "--output", file, "--check")
+    assert (checked.returncode, checked.stdout) == (0, "")
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(service: LocalService, file: Path, tmp_path: Path) -> None:
+    there = tmp_path / "pipelines.json"
+    there.write_text("old")
+    there.chmod(0o640)
+    with there.open() as reader:
+        assert take(service, "--output", there).returncode == 0
+        # Whoever was reading reads to the end of what there was.
+        assert reader.read() == "old"
+    assert there.read_text() == file.read_text()
+    assert there.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [there]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "said"),
+    [
+        ([], {}, "give either --connection or --base-url"),
+        (["--connection", "shop", "--base-url", "http://127.0.0.1:9"], {}, "give either --connection or --base-url"),
+        (["--base-url", "URL"], {"DATAPIPE_API_KEY": ""}, "DATAPIPE_API_KEY does not hold an API key"),
+        (["--base-url", "URL", "--api-key-env", "NOPE"], {}, "NOPE does not hold an API key"),
+        (["--base-url", "URL"], {"DATAPIPE_API_KEY": "wrong"}, "401"),
+        (["--base-url", "http://example.com"], {}, "Plain http to example.com"),
+        (["--connection", "nope"], {}, "Airflow has no connection nope"),
+        (["--base-url", "URL", "--output", "no/such/folder/p.json"], {}, "no/such/folder/p.json can't be written"),
+        (["--base-url", "URL", "--check"], {}, "name one"),
+        (["--base-url", "URL", "--check", "--output", "no.json"], {}, "no.json can't be read"),
+    ],
+)
+def test_what_goes_wrong_is_said_in_a_line(
+    service: LocalService, arguments: list[str], variables: dict[str, str], said: str
+) -> None:
+    given = [service.base_url if each == "URL" else each for each in arguments]
+    done = run(service, "snapshot", "--quiet", *given, **variables)
+    assert done.returncode == 1
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert service.api_key not in done.stderr
+    assert done.stdout == ""
+
+
+def test_what_is_misspelt_has_a_status_of_its_own(service: LocalService) -> None:
+    for arguments in (["snapshots"], ["graph", "--selected", "x"], []):
+        assert run(service, *arguments).returncode == 2
+
+
+def test_the_graph_is_shown(service: LocalService, file: Path) -> None:
+    whole = run(service, "graph", "--snapshot", file)
+    assert whole.returncode == 0
+    assert "transform    staging/eu/staged  <- shop.orders, shop.people\n" in whole.stdout
+    assert whole.stdout.splitlines()[0] == "stream       other.people"
+    part = run(service, "graph", "--snapshot", file, "--select", "+paid", "--select", "top", "--exclude", "staged")
+    assert part.stdout.splitlines() == [
+        "stream     shop.orders",
+        "stream     shop.people",
+        "transform  marts/paid  <- shop.orders, shop.people",
+        # What it reads through parts, which is left out, too.
+        "transform  top  <- marts/paid, shop.orders",
+    ]
+
+
+def test_the_graph_is_drawn(service: LocalService, file: Path) -> None:
+    drawn = run(service, "graph", "--snapshot", file, "--mermaid", "--select", "+paid+").stdout
+    assert drawn.startswith("flowchart LR\n")
+    assert 'subgraph g1["shop"]\n    n0[("orders")]:::stream\n    n1[("people")]:::stream\n  end\n' in drawn
+    assert drawn.count(" --> ") == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--select", "padi"], "nothing is called 'padi' in"),
+        (["--snapshot", "gone.json"], "There is no snapshot gone.json: take one with"),
+    ],
+)
+def test_a_graph_that_can_not_be_shown(service: LocalService, file: Path, arguments: list[str], said: str) -> None:
+    done = run(service, "graph", "--snapshot", file, *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("datapipe graph: ")
+    assert said in done.stderr
+
+
+def test_who_has_read_enough_of_it_ends_it_quietly(service: LocalService, file: Path) -> None:
+    with subprocess.Popen(  # noqa: S603 - our own program
+        [*COMMAND, "graph", "--snapshot", str(file)],
+        env=environment(service),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+
+
+def test_it_needs_no_airflow_to_talk_to_a_service(service: LocalService, file: Path) -> None:
+    program = (
+        "import sys\nfrom airflow_provider_datapipe.cli.program import main\n"
+        f"assert main(['snapshot', '--base-url', {service.base_url!r}, '--quiet']) == 0\n"
+        f"assert main(['graph', '--snapshot', {str(file)!r}]) == 0\n"
+        "assert 'airflow' not in sys.modules\n"
+    )
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program], env=environment(service), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_airflow_has_the_same_commands_and_its_own_connections(
+    service: LocalService, file: Path, tmp_path: Path
+) -> None:
+    home = {
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR",
+    }
+
+    def airflow(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603 - Airflow's own command
+            [str(Path(sys.executable).with_name("airflow")), *arguments],
+            env=environment(service, **home),
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    assert airflow("db", "migrate").returncode == 0
+    assert airflow("connections", "add", "stored", "--conn-json", json.dumps(connection)).returncode == 0
+    there = tmp_path / "pipelines.json"
+    done = airflow("datapipe", "snapshot", "--connection", "stored", "--output", str(there))
+    assert done.returncode == 0, done.stderr
+    assert there.read_text() == file.read_text()
+    refused = airflow("datapipe", "graph", "--snapshot", str(there), "--select", "padi")
+    assert refused.returncode == 1
+    assert "nothing is called 'padi'" in refused.stderr

@@ -1,0 +1,312 @@
+"""Task groups and DAGs that are generated from a snapshot, as Airflow sees them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pendulum
+import pytest
+from airflow.sdk import DAG, BaseOperator, TaskGroup
+from airflow.serialization.serialized_objects import DagSerialization
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.pipelines.errors import CycleError, PipelineError, SelectionError, SnapshotError
+from airflow_provider_datapipe.pipelines.graph import Graph
+from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot
+from airflow_provider_datapipe.task_groups import DatapipeDag, DatapipeTaskGroup
+from tests.unit.pipelines.graphs import node, of_edges, snapshots
+
+BEGIN = pendulum.datetime(2026, 1, 1)
+SHOP = Snapshot(
+    [
+        node("sync:s", name="shop"),
+        node("stream:1", name="orders", folder="shop", sync="sync:s"),
+        node("stream:2", name="people", folder="shop", sync="sync:s"),
+        node("transform:a", "stream:1", "stream:2", name="staged", folder="staging/eu"),
+        node("transform:b", "transform:a", name="paid", folder="marts", documentation="Who has *paid*."),
+        node("transform:c", "transform:b", name="draft", folder="marts", status="draft"),
+        node("transform:d", "transform:c", name="top"),
+        node("reverse_etl:r", "transform:d", name="top_to_http"),
+    ]
+)
+ORDERS, PEOPLE, STAGED = "elt.shop.orders", "elt.shop.people", "transforms.staging.eu.staged"
+PAID, DRAFT, TOP, SENT = "transforms.marts.paid", "transforms.marts.draft", "transforms.top", "reverse_etl.top_to_http"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "pipelines.json"
+    file.write_text(SHOP.as_text(), encoding="utf-8")
+    return file
+
+
+def upstream(dag: DAG, prefix: str = "") -> dict[str, set[str]]:
+    return {
+        task.task_id.removeprefix(prefix): {each.removeprefix(prefix) for each in task.upstream_task_ids}
+        for task in dag.tasks
+    }
+
+
+def tasks_of(dag: DAG) -> dict[str, Any]:
+    return {task.task_id: task for task in dag.tasks}
+
+
+REBUILT: dict[str, set[str]] = {
+    ORDERS: set(),
+    PEOPLE: set(),
+    STAGED: {ORDERS, PEOPLE},
+    PAID: {STAGED},
+    # Through the draft, which can't be rebuilt.
+    TOP: {PAID},
+    SENT: {TOP},
+}
+
+
+def test_a_group_has_a_task_for_each_node(file: Path) -> None:
+    with DAG("d", start_date=BEGIN) as dag:
+        group = DatapipeTaskGroup("shop", snapshot=file)
+    assert upstream(dag, "shop.") == REBUILT
+    tasks = tasks_of(dag)
+    assert isinstance(tasks[f"shop.{ORDERS}"], EltStreamRunOperator)
+    assert isinstance(tasks[f"shop.{PAID}"], TransformRematerializeOperator)
+    assert isinstance(tasks[f"shop.{SENT}"], ReverseEtlRunOperator)
+    assert tasks[f"shop.{ORDERS}"].stream_id == "1"
+    assert tasks[f"shop.{PAID}"].transform_id == "b"
+    assert tasks[f"shop.{SENT}"].reverse_etl_sync_id == "r"
+    assert tasks[f"shop.{PAID}"].doc_md == "Who has *paid*."
+    assert {task.datapipe_conn_id for task in tasks_of(dag).values()} == {"datapipe_default"}
+    assert dag.get_task(group.task_ids["transform:b"]) is tasks[f"shop.{PAID}"]
+
+
+def test_a_dag_is_the_same_without_a_group_around_it(file: Path) -> None:
+    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, schedule="@daily", datapipe_conn_id="other", tags=["x"])
+    assert upstream(dag) == REBUILT
+    assert {task.datapipe_conn_id for task in tasks_of(dag).values()} == {"other"}
+    assert str(dag.schedule) == "@daily"
+    assert set(dag.tags) == {"x"}
+    assert dag.task_ids_of_nodes["stream:1"] == ORDERS
+    assert dag.fileloc == __file__
+
+
+def test_folders_are_groups_or_not_and_the_ids_stay(file: Path) -> None:
+    with DAG("d", start_date=BEGIN) as dag:
+        DatapipeTaskGroup("shop", snapshot=file)
+    with DAG("flat", start_date=BEGIN) as flat:
+        DatapipeTaskGroup("shop", snapshot=file, group_by_folder=False)
+    assert upstream(flat) == upstream(dag)
+    assert set(flat.task_group_dict) == {"shop"}
+    assert set(dag.task_group_dict) == {
+        "shop",
+        *("shop.elt", "shop.elt.shop", "shop.reverse_etl"),
+        *("shop.transforms", "shop.transforms.staging", "shop.transforms.staging.eu", "shop.transforms.marts"),
+    }
+
+
+def test_all_can_be_published_drafts_too(file: Path) -> None:
+    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, transforms="publish")
+    assert upstream(dag) == REBUILT | {DRAFT: {PAID}, TOP: {DRAFT}}
+    assert isinstance(dag.get_task(DRAFT), TransformPublishOperator)
+
+
+def test_the_references_are_those_of_the_sql_that_is_run(tmp_path: Path) -> None:
+    nodes = [node("stream:1"), node("stream:2"), node("transform:t", "stream:1", draft_depends_on=("stream:2",))]
+    (tmp_path / "p.json").write_text(Snapshot(nodes).as_text())
+    rebuilt = DatapipeDag("d", snapshot=tmp_path / "p.json", start_date=BEGIN)
+    published = DatapipeDag("d", snapshot=tmp_path / "p.json", start_date=BEGIN, transforms="publish")
+    assert upstream(rebuilt)["transforms.t"] == {"elt.1"}
+    assert upstream(published)["transforms.t"] == {"elt.2"}
+
+
+def test_a_part_is_selected(file: Path) -> None:
+    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, select="+top_to_http", exclude=["folder:staging", "people"])
+    assert upstream(dag) == {ORDERS: set(), PAID: {ORDERS}, TOP: {PAID}, SENT: {TOP}}
+
+
+def test_arguments_reach_all_or_some(file: Path) -> None:
+    dag = DatapipeDag(
+        "d",
+        snapshot=file,
+        start_date=BEGIN,
+        default_args={"retries": 3, "owner": "shop"},
+        operator_args={"deferrable": True, "trigger_rule": "none_failed", "retry_delay": timedelta(seconds=7)},
+        node_args={
+            "kind:stream": {"pool": "loads", "full_refresh": True},
+            "orders": {"pool": "slow", "retries": 0},
+            "kind:reverse_etl": {"max_failed_rows": 4},
+            "legacy_*": {"pool": "gone"},
+        },
+    )
+    orders, people, paid, sent = (tasks_of(dag)[each] for each in (ORDERS, PEOPLE, PAID, SENT))
+    assert [each.pool for each in (orders, people, paid)] == ["slow", "loads", "default_pool"]
+    assert [each.retries for each in (orders, people, paid)] == [0, 3, 3]
+    assert [each.full_refresh for each in (orders, people)] == [True, True]
+    assert sent.max_failed_rows == 4
+    assert {each.trigger_rule for each in dag.tasks} == {"none_failed"}
+    assert {each.owner for each in dag.tasks} == {"shop"}
+    assert {each.retry_delay for each in dag.tasks} == {timedelta(seconds=7)}
+    assert all(each.deferrable for each in tasks_of(dag).values())
+
+
+def test_a_function_gives_arguments(file: Path) -> None:
+    def arguments(one: Node) -> dict[str, Any] | None:
+        return {"pool": f"{one.kind}_{one.folder or 'top'}", "doc_md": "ours"} if one.kind != "stream" else None
+
+    with DAG("d", start_date=BEGIN) as dag:
+        DatapipeTaskGroup("g", snapshot=file, node_args=arguments, default_args={"pool": "others"})
+    assert dag.get_task(f"g.{PAID}").pool == "transform_marts"
+    assert dag.get_task(f"g.{PAID}").doc_md == "ours"
+    assert dag.get_task(f"g.{ORDERS}").pool == "others"
+
+
+def test_a_group_has_something_before_and_after_it(file: Path) -> None:
+    with DAG("d", start_date=BEGIN) as dag:
+        before, after, beside = (BaseOperator(task_id=each) for each in ("before", "after", "beside"))
+        first = DatapipeTaskGroup("first", snapshot=file, select="kind:stream")
+        second = DatapipeTaskGroup("second", snapshot=file, select="kind:transform kind:reverse_etl")
+        before >> first >> second >> after
+        dag.get_task(second.task_ids["transform:b"]) >> beside
+    tasks = upstream(dag)
+    assert tasks[f"first.{ORDERS}"] == tasks[f"first.{PEOPLE}"] == {"before"}
+    assert tasks[f"second.{STAGED}"] == {f"first.{ORDERS}", f"first.{PEOPLE}"}
+    assert tasks["after"] == {f"second.{SENT}"}
+    assert tasks["beside"] == {f"second.{PAID}"}
+
+
+def test_a_group_is_within_another(file: Path) -> None:
+    pool: Any = {"pool": "p"}
+    with DAG("d", start_date=BEGIN) as dag, TaskGroup("outer", default_args=pool):
+        DatapipeTaskGroup("inner", snapshot=file, select="orders", tooltip="Loads")
+    (task,) = dag.tasks
+    assert (task.task_id, task.pool) == (f"outer.inner.{ORDERS}", "p")
+    assert dag.task_group_dict["outer.inner"].tooltip == "Loads"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"snapshot": "gone.json"}, SnapshotError, "There is no snapshot "),
+        ({"snapshot": "broken.json"}, SnapshotError, "broken.json, line 2, column 1: this is no JSON"),
+        ({"snapshot": "stale.json"}, SnapshotError, "has the format version 0"),
+        ({"snapshot": "circle.json"}, CycleError, "x -> y -> x"),
+        ({"select": "order"}, SelectionError, "Near to it: orders"),
+        ({"select": "draft"}, SelectionError, "all that is selected are drafts"),
+        ({"node_args": {"order": {"pool": "x"}}}, SelectionError, "node_args=['order']: nothing is called 'order'"),
+        ({"transforms": "build"}, ValueError, "transforms must be 'rebuild' or 'publish', not 'build'"),
+        ({"operator_args": {"task_id": "x"}}, ValueError, "operator_args and node_args can't have task_id"),
+        ({"node_args": lambda _: {"dag": None}}, ValueError, "operator_args and node_args can't have dag"),
+    ],
+)
+def test_what_can_not_be_a_group_is_refused(
+    file: Path, arguments: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    (file.parent / "broken.json").write_text('{"format":\n')
+    (file.parent / "stale.json").write_text(SHOP.as_text().replace('"version": 1', '"version": 0'))
+    circle = {"transform:x": ["transform:y"], "transform:y": ["transform:x"]}
+    (file.parent / "circle.json").write_text(of_edges(circle).as_text())
+    given_ = {"snapshot": file, **arguments}
+    given_["snapshot"] = file.parent / given_["snapshot"]
+    with DAG("d", start_date=BEGIN), pytest.raises(error) as refused:
+        DatapipeTaskGroup("g", **given_)
+    assert said in str(refused.value)
+
+
+def test_an_argument_that_no_operator_knows_is_refused_by_airflow(file: Path) -> None:
+    with pytest.raises(TypeError, match="Invalid arguments were passed to EltStreamRunOperator"):
+        DatapipeDag("d", snapshot=file, start_date=BEGIN, operator_args={"max_failed_rows": 4})
+
+
+COUNTER = itertools.count()
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@given(snapshots(), st.data(), st.booleans())
+def test_tasks_wait_as_the_graph_says(tmp_path: Path, snapshot: Snapshot, data: st.DataObject, grouped: bool) -> None:
+    chosen = data.draw(st.sets(st.sampled_from(sorted(snapshot.nodes)), min_size=1))
+    file = tmp_path / f"{next(COUNTER)}.json"
+    file.write_text(snapshot.as_text())
+    dag = DatapipeDag(
+        "d",
+        snapshot=file,
+        select=[f"id:{key}" for key in sorted(chosen)],
+        start_date=BEGIN,
+        group_by_folder=grouped,
+    )
+    ids = dag.task_ids_of_nodes
+    expected = {ids[key]: {ids[each] for each in read} for key, read in Graph(snapshot).among(chosen).items()}
+    assert upstream(dag) == expected
+    encoded = DagSerialization.to_dict(dag)
+    DagSerialization.validate_schema(encoded)
+    again = DagSerialization.from_dict(json.loads(json.dumps(encoded)))
+    assert {task.task_id: set(task.upstream_task_ids) for task in again.tasks} == expected
+    assert set(again.task_group_dict) == set(dag.task_group_dict)
+
+
+def test_a_part_of_the_dag_can_be_looked_at(file: Path) -> None:
+    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN)
+    part = dag.partial_subset(PAID, include_upstream=True)
+    assert set(part.task_ids) == {ORDERS, PEOPLE, STAGED, PAID}
+
+
+def test_a_path_is_one_beside_the_dag_file(tmp_path: Path, file: Path) -> None:
+    folder = tmp_path / "dags"
+    folder.mkdir()
+    file.rename(folder / "pipelines.json")
+    (folder / "generated.py").write_text(
+        "from airflow.sdk import DAG\n"
+        "from airflow_provider_datapipe.task_groups import DatapipeDag, DatapipeTaskGroup\n"
+        "whole = DatapipeDag('whole', snapshot='pipelines.json')\n"
+        "with DAG('part') as part:\n"
+        "    DatapipeTaskGroup('shop', snapshot='pipelines.json', select='+paid')\n"
+    )
+    (folder / "wrong.py").write_text(
+        "from airflow_provider_datapipe.task_groups import DatapipeDag\n"
+        "dag = DatapipeDag('wrong', snapshot='pipelines.json', select='padi')\n"
+    )
+    dags, errors = parsed(folder)
+    assert dags == {"whole": 6, "part": 4}
+    (said,) = errors.values()
+    assert "SelectionError: select='padi': nothing is called 'padi' in" in said
+    assert "Near to it: paid" in said
+
+
+def parsed(folder: Path) -> tuple[dict[str, int], dict[str, str]]:
+    """Have Airflow parse a folder, in a process that can't reach any service and has loaded nothing of one."""
+    program = (
+        "import json, socket, sys\n"
+        "from airflow.dag_processing.dagbag import DagBag\n"
+        "before = set(sys.modules)\n"
+        "def refuse(*arguments): raise AssertionError(f'asks the network: {arguments}')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "bag = DagBag(sys.argv[1])\n"
+        "loaded = {name for name in set(sys.modules) - before if name.startswith('airflow_provider_datapipe.')}\n"
+        "assert not {name for name in loaded if name.split('.')[1] in ('api', 'runs', 'hooks', 'changes')}, loaded\n"
+        "assert not {'httpx', 'aiohttp'} & (set(sys.modules) - before)\n"
+        "for dag in bag.dags.values(): assert dag.fileloc == sys.argv[1] + '/generated.py', dag.fileloc\n"
+        "print(json.dumps([{key: len(dag.tasks) for key, dag in bag.dags.items()}, bag.import_errors]))\n"
+    )
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program, str(folder)],
+        env={**os.environ, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    dags, errors = json.loads(done.stdout.splitlines()[-1])
+    return dags, errors
+
+
+def test_errors_are_of_one_kind() -> None:
+    assert all(issubclass(each, PipelineError) for each in (CycleError, SelectionError, SnapshotError))

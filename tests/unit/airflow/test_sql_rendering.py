@@ -1,0 +1,149 @@
+"""Airflow renders SQL fields: inline and from files, mapped, and as its pages show them; references stay."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, BaseOperator
+from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
+from jinja2 import TemplateNotFound, UndefinedError
+
+from airflow_provider_datapipe.operators.query import (
+    DatapipeCheckOperator,
+    DatapipeThresholdCheckOperator,
+    QueryPreviewOperator,
+)
+from airflow_provider_datapipe.operators.transform import TransformBulkDeployOperator, TransformDeployOperator
+
+CONTEXT: dict[str, Any] = {"ds": "2026-01-02", "params": {"most": 3}, "run_id": "manual"}
+INLINE = "SELECT '{{ ds }}' AS day FROM {{raw.stripe.payments}} LIMIT {{ params.most }} -- {{ mine() }}"
+RENDERED = "SELECT '2026-01-02' AS day FROM {{raw.stripe.payments}} LIMIT 3 -- macro"
+
+
+@pytest.fixture
+def searchpath(tmp_path: Path) -> Path:
+    """Return a folder of SQL files."""
+    (tmp_path / "models" / "sales").mkdir(parents=True)
+    (tmp_path / "inline.sql").write_text(INLINE)
+    (tmp_path / "least.sql").write_text("SELECT {{ params.most }} FROM {{raw.a.b}}")
+    (tmp_path / "models" / "sales" / "orders.sql").write_text("{% include 'inline.sql' %}\n")
+    (tmp_path / "models" / "wrong.sql").write_text("SELECT {{ ts }}\n")
+    return tmp_path
+
+
+def dag(searchpath: Path, **more: Any) -> DAG:
+    return DAG(
+        "d",
+        schedule=None,
+        start_date=datetime(2026, 1, 1, tzinfo=UTC),
+        template_searchpath=[str(searchpath)],
+        user_defined_macros={"mine": lambda: "macro"},
+        params={"most": 3},
+        **more,
+    )
+
+
+def rendered(task: BaseOperator, *, files: bool) -> BaseOperator:
+    """Render a task as a worker does: the file of the DAG was read before."""
+    if files:
+        task.resolve_template_files()
+    task.render_template_fields({**CONTEXT, "task": task}, task.get_dag().get_template_env())  # type: ignore[union-attr, typeddict-item]
+    return task
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("files", [False, True], ids=["at run time", "when the DAG is read"])
+@pytest.mark.parametrize("given", [INLINE, "inline.sql"])
+def test_sql_is_rendered_and_shown(given: str, *, files: bool, native: bool, searchpath: Path) -> None:
+    with dag(searchpath, render_template_as_native_obj=native):
+        task = TransformDeployOperator(task_id="t", name="{{ ds }}", sql_template=given, publish="{{ True }}")
+    rendered(task, files=files)
+    assert task.sql_template == RENDERED
+    assert (task.name, task.publish) == ("2026-01-02", True if native else "True")
+    assert _serialize_rendered_fields(task)["sql_template"] == RENDERED
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_sql_stays_text(*, native: bool, searchpath: Path) -> None:
+    with dag(searchpath, render_template_as_native_obj=native):
+        task = DatapipeCheckOperator(task_id="t", sql_template="{{ params.most }}")
+        own = DatapipeCheckOperator(task_id="u", sql_template="{{ params.most }}", render_template_as_native_obj=True)
+    assert rendered(task, files=False).sql_template == "3"  # type: ignore[attr-defined]
+    assert rendered(own, files=False).sql_template == "3"  # type: ignore[attr-defined]
+
+
+def test_every_sql_field_is_one(searchpath: Path) -> None:
+    with dag(searchpath):
+        task = DatapipeThresholdCheckOperator(
+            task_id="t", sql_template="{{raw.x}}", min_threshold="least.sql", max_threshold="{{ params.most }}"
+        )
+    rendered(task, files=True)
+    assert (task.sql_template, task.min_threshold, task.max_threshold) == (
+        "{{raw.x}}",
+        "SELECT 3 FROM {{raw.a.b}}",
+        "3",
+    )
+
+
+def test_other_fields_are_rendered_as_ever(searchpath: Path) -> None:
+    with dag(searchpath):
+        task = TransformDeployOperator(task_id="t", name="{{ nosuch }}", sql_template="SELECT 1")
+    with pytest.raises(UndefinedError, match="nosuch"):
+        rendered(task, files=False)
+
+
+@pytest.mark.parametrize("files", [False, True])
+def test_a_file_that_is_not_there_is_named(*, files: bool, searchpath: Path) -> None:
+    with dag(searchpath):
+        task = QueryPreviewOperator(task_id="t", sql_template="models/nowhere.sql")
+    with pytest.raises(TemplateNotFound, match=r"models/nowhere\.sql"):
+        rendered(task, files=files)
+
+
+def test_mapped_tasks_are_rendered_alike(searchpath: Path) -> None:
+    with dag(searchpath):
+        mapped = TransformDeployOperator.partial(task_id="t", name="n").expand(sql_template=[INLINE, "inline.sql"])
+    for index in range(2):
+        more = {"dag": mapped.get_dag(), "dag_run": SimpleNamespace(conf={}), "ti": Instance(index)}
+        context: dict[str, Any] = {**CONTEXT, **more}
+        mapped.render_template_fields(context, mapped.get_dag().get_template_env())  # type: ignore[arg-type, union-attr]
+        assert context["task"].sql_template == RENDERED
+
+
+class Instance:
+    """What of a task instance a mapped task looks at."""
+
+    is_mapped = True
+
+    def __init__(self, map_index: int) -> None:
+        self.map_index = map_index
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_files_of_a_folder_are_rendered(*, absolute: bool, searchpath: Path) -> None:
+    (searchpath / "models" / "wrong.sql").unlink()
+    with dag(searchpath):
+        folder = str(searchpath / "models") if absolute else "models"
+        task = TransformBulkDeployOperator(task_id="t", folder=folder, folder_path="/dbt/", materialization="table")
+    (found,) = task._read(CONTEXT)  # type: ignore[arg-type]
+    assert (found.path, found.sql_template, found.materialization) == ("dbt/sales/orders", RENDERED, "table")
+
+
+def test_a_file_of_a_folder_that_can_t_be_rendered_is_named(searchpath: Path) -> None:
+    with dag(searchpath):
+        task = TransformBulkDeployOperator(task_id="t", folder="models")
+    with pytest.raises(ValueError, match=r"wrong\.sql: 'ts' is undefined"):
+        task._read(CONTEXT)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "empty", ""])
+def test_a_folder_without_files_is_named(folder: str, searchpath: Path) -> None:
+    (searchpath / "empty").mkdir()
+    with dag(searchpath):
+        task = TransformBulkDeployOperator(task_id="t", folder=folder)
+    with pytest.raises(ValueError, match=f"folder.*{folder}"):
+        task._read(CONTEXT)  # type: ignore[arg-type]

@@ -1,0 +1,185 @@
+"""What is Airflow's in SQL is rendered, and what is the service's stays: in any mixture of both."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from jinja2 import DictLoader, Environment, StrictUndefined, TemplateNotFound, TemplateSyntaxError, UndefinedError
+from jinja2.sandbox import SandboxedEnvironment
+
+from airflow_provider_datapipe.changes.sql_templates import keeping_references, keeps_references
+
+CONTEXT: dict[str, Any] = {"ds": "2026-01-02", "params": {"most": 3, "name": "orders"}}
+#: Names of the context, and one that is not in it now.
+KNOWN = {*CONTEXT, "ts"}
+
+
+def environment(**more: Any) -> Environment:
+    made = SandboxedEnvironment(
+        undefined=StrictUndefined,
+        extensions=["jinja2.ext.do"],
+        cache_size=0,
+        loader=DictLoader(
+            {
+                "part.sql": "{{ here }}/{{ ds }}/{{raw.a.b}}",
+                "macros.sql": "{% macro limit(n) %}LIMIT {{ n }} -- {{raw.x.y}}{% endmacro %}",
+            }
+        ),
+        **more,
+    )
+    made.globals["twice"] = lambda text: text * 2
+    return made
+
+
+def rendered(template: str, **more: Any) -> str:
+    return keeping_references(environment(**more), KNOWN).from_string(template).render(CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("SELECT '{{ ds }}' FROM {{raw.stripe.payments}}", "SELECT '2026-01-02' FROM {{raw.stripe.payments}}"),
+        ("{{ params.name }} {{params.most + 1}}", "orders 4"),
+        ("{{ twice('ab') }}{{ range(2) | list }}", "abab[0, 1]"),
+        ("{{ 'text' }} {{ 1 }} {{ (ds) }} {{ not ds }} {{ [ds][0] }}", "text 1 2026-01-02 False 2026-01-02"),
+        ("{{ {'a': {'b': ds}}.a.b }}", "2026-01-02"),
+        # Tags of any look, with any spaces.
+        ("{{ raw.stripe.payments }}", "{{ raw.stripe.payments }}"),
+        ("{{raw.my-schema.2024 orders}}", "{{raw.my-schema.2024 orders}}"),
+        ('{{raw.it\'s}} {{ ds }} {{raw."x"}}', '{{raw.it\'s}} 2026-01-02 {{raw."x"}}'),
+        ("{{raw.größe.❤}}", "{{raw.größe.❤}}"),
+        ("{{raw\n.x}}", "{{raw\n.x}}"),
+        ("{{raw.a\\nb}}", "{{raw.a\\nb}}"),
+        ("{{model | nosuch}} {{model.x(1)}}", "{{model | nosuch}} {{model.x(1)}}"),
+        # Jinja's own marks for white space do what they do.
+        ("a  {{- raw.x -}}  b {{- ds -}}  c", "a{{ raw.x }}b2026-01-02c"),
+        # A name is Jinja's where it is defined, and only there.
+        ("{% set x = 1 %}{{ x }}", "1"),
+        ("{% for raw in [1, 2] %}{{ raw }}{{ loop.index }}{% endfor %}{{ raw.x }}", "1122{{ raw.x }}"),
+        ("{% for c in ['a', 'b'] %}{{ c }} FROM {{raw.t}}{% endfor %}", "a FROM {{raw.t}}b FROM {{raw.t}}"),
+        ("{% macro m(a) %}{{ a }}{{ b }}{% endmacro %}{{ m(1) }}{{ a }}", "1{{ b }}{{ a }}"),
+        ("{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{raw.x}}{% endcall %}", "<{{raw.x}}>"),
+        ("{% set body %}{{raw.x}}{{ ds }}{% endset %}{{ body }}", "{{raw.x}}2026-01-02"),
+        ("{% with x = ds %}{{ x }}{% endwith %}{{ x }}", "2026-01-02{{ x }}"),
+        ("{% set here = 'h' %}{% include 'part.sql' %}", "h/2026-01-02/{{raw.a.b}}"),
+        ("{% from 'macros.sql' import limit %}{{ limit(5) }}", "LIMIT 5 -- {{raw.x.y}}"),
+        ("{% import 'macros.sql' as tools %}{{ tools.limit(5) }}", "LIMIT 5 -- {{raw.x.y}}"),
+        ("{% block a %}{{ self.b() }}{% endblock %}{% block b %}{{raw.x}}{% endblock %}", "{{raw.x}}{{raw.x}}"),
+        # What is no code.
+        ("{% raw %}{{ ds }}{{ raw.x }}{% endraw %}{{ ds }}", "{{ ds }}{{ raw.x }}2026-01-02"),
+        ("{%- raw -%} {{ ds }} {%- endraw -%} {{raw.x}}", "{{ ds }}{{raw.x}}"),
+        ("a{# {{raw.x}} #}b{#- {{ -#}{{ ds }}", "ab2026-01-02"),
+        ("{% set a = '%} {{' %}{{ a }}{{raw.x}}", "%} {{{{raw.x}}"),
+        ("{% if '{{ x }}' %}yes{% endif %}", "yes"),
+        ("-- {{ ds }}: {{raw.x}}", "-- 2026-01-02: {{raw.x}}"),
+        ("} }} { {", "} }} { {"),
+        ("", ""),
+    ],
+)
+def test_each_gets_what_is_its_own(template: str, expected: str) -> None:
+    assert rendered(template) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "error"),
+    [
+        # A name of the context that this run has not: never sent to the service.
+        ("{{ ts }}", UndefinedError),
+        ("{{ params.nosuch }}", UndefinedError),
+        # Braces within can't be the service's.
+        ("{{ nosuch({'a': 1}) }}", UndefinedError),
+        ("{{ ds", TemplateSyntaxError),
+        ("{{ ds + }}", TemplateSyntaxError),
+        ("{{raw.x", TemplateSyntaxError),
+        ("{% raw %}{{ ds }}", TemplateSyntaxError),
+        ("{# {{ ds }}", TemplateSyntaxError),
+        ("{% if %}", TemplateSyntaxError),
+        ("{% include 'nosuch.sql' %}", TemplateNotFound),
+    ],
+)
+def test_what_is_wrong_is_said_as_ever(template: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        rendered(template)
+
+
+def test_a_message_names_the_line() -> None:
+    with pytest.raises(TemplateSyntaxError) as failure:
+        rendered("{{raw\n.a b}}\n{{model.x\n}}\n{{ ds + }}")
+    assert failure.value.lineno == 5
+
+
+def test_a_dag_with_other_marks_has_no_conflict() -> None:
+    marks = {"variable_start_string": "[[", "variable_end_string": "]]"}
+    assert rendered("[[ ds ]] {{ ds }} {{raw.x}}", **marks) == "2026-01-02 {{ ds }} {{raw.x}}"
+
+
+def test_other_marks_for_statements_are_known() -> None:
+    marks = {
+        "block_start_string": "<%",
+        "block_end_string": "%>",
+        "comment_start_string": "<#",
+        "comment_end_string": "#>",
+    }
+    assert rendered("<% raw %>{{ ds }}<% endraw %>{{ ds }}<# {{ #>{{raw.x}}{% raw %}", **marks) == (
+        "{{ ds }}2026-01-02{{raw.x}}{% raw %}"
+    )
+
+
+def test_blocks_that_are_trimmed_leave_references_alone() -> None:
+    settings = {"trim_blocks": True, "lstrip_blocks": True}
+    assert rendered("  {% if ds %}\n  {{raw.x}}\n  {% endif %}\nb", **settings) == "  {{raw.x}}\nb"
+
+
+def test_the_environment_itself_stays_as_it_was() -> None:
+    plain = environment()
+    keeping = keeping_references(plain, KNOWN)
+    assert (keeps_references(keeping), keeps_references(plain)) == (True, False)
+    assert plain.from_string("{{ ds }}").render(CONTEXT) == "2026-01-02"
+    with pytest.raises(UndefinedError):
+        plain.from_string("{{ raw.x }}").render(CONTEXT)
+
+
+#: What may stand in the braces of a reference: anything but braces, after a name that is not Airflow's.
+TAGS = st.from_regex(r"\A\s?(raw|model|stage_2|Émile)([.:/ $'\"\\|,(\[\])%#~+*-]?[\w❤]{1,5}){0,4}\s?\Z")
+SQL = st.text(st.characters(blacklist_characters="{}%#\r", blacklist_categories=["Cs"]), max_size=20).map(
+    # Jinja itself makes a line end of what Python takes for one, and leaves out the last.
+    lambda text: " ".join(text.splitlines()) + "|"
+)
+JINJA = st.sampled_from(
+    [
+        ("{{ ds }}", "2026-01-02"),
+        ("{{ params.most }}", "3"),
+        ("{{ '{{raw.x}}' }}", "{{raw.x}}"),
+        ("{{ {'a': {}}['a'] }}", "{}"),
+        ("{% if ds == '}}' %}no{% else %}yes{% endif %}", "yes"),
+        ("{% for each in [1, 2] %}{{ each }}{% endfor %}", "12"),
+        ("{% raw %}{{ ds }}{% endraw %}", "{{ ds }}"),
+        ("{# {{ ds }} #}", ""),
+        ("{% set chosen = ds %}{{ chosen }}", "2026-01-02"),
+    ]
+)
+PIECES = st.one_of(SQL.map(lambda text: (text, text)), TAGS.map(lambda tag: (f"{{{{{tag}}}}}",) * 2), JINJA)
+
+
+@given(st.lists(PIECES, max_size=12))
+@example([("{{raw.'}}", "{{raw.'}}"), ("{{ ds }}", "2026-01-02"), ("{{raw.'}}", "{{raw.'}}")])
+@example([("{{raw.(}}", "{{raw.(}}"), ("{{ ds }}", "2026-01-02")])
+def test_any_mixture_comes_out_right(pieces: list[tuple[str, str]]) -> None:
+    template, expected = ("".join(parts) for parts in zip(*pieces, strict=True)) if pieces else ("", "")
+    assert rendered(template) == expected
+
+
+@given(st.lists(st.one_of(SQL.map(lambda text: (text, text)), JINJA), max_size=12))
+def test_without_references_nothing_differs_from_jinja(pieces: list[tuple[str, str]]) -> None:
+    template = "".join(piece for piece, _ in pieces)
+    assert rendered(template) == environment().from_string(template).render(CONTEXT)
+
+
+@given(st.text("{}%#-'\"\\ \ndsraw.x()[]", max_size=40))
+def test_whatever_it_is_it_is_rendered_or_refused_by_jinja(template: str) -> None:
+    with suppress(TemplateSyntaxError, UndefinedError, TypeError):
+        rendered(template)

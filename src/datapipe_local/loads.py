@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import duckdb
 
@@ -82,14 +82,14 @@ class Loads:
         :raises WarehouseError: it cannot be read; the table is as it was.
         """
 
-        def load(cursor: duckdb.DuckDBPyConnection, relation: str) -> int:
+        def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
             before = Note.read(cursor, place)
             rows = _create(cursor, place, _query(cursor, relation, manner))
-            _finish(cursor, place, manner, told, rows=rows, before=before)
+            _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
             return rows
 
         with self._rows_of(place, readable) as (cursor, found):
-            return _carefully(cursor, found, load)
+            return _most_carefully(cursor, found, load)
 
     def newest(self, place: Place, manner: Manner) -> Newest | None:
         """Give from where on :meth:`added` needs rows, as far as that can be told."""
@@ -113,18 +113,13 @@ class Loads:
             if since is not None and increment.newest(cursor, place, manner) != since:
                 raise OutdatedError("its table was changed while its source was read")
             query = _selected(cursor, relation, manner)
-            increment.check(cursor, place, described(cursor, f"({query})"), manner)
+            increment.check(cursor, place, query, manner)
             rows = increment.add(cursor, place, query, manner, cautious=cautious)
-            _finish(cursor, place, manner, told, rows=rows, before=before)
+            _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
             return rows
 
         with self._rows_of(place, readable) as (cursor, found):
-            try:
-                return _carefully(cursor, found, load)
-            except _MISFITS:
-                # It is no text that was misread: types that are alike do not take one another's values.
-                with transaction(cursor):
-                    return load(cursor, found[-1], cautious=True)
+            return _most_carefully(cursor, found, load)
 
     def first_slice(self, place: Place, readable: Readable, size: int, manner: Manner, told: Told) -> Slice:
         """
@@ -212,13 +207,35 @@ def _carefully(
         return load(cursor, last)
 
 
+class _Loader(Protocol):
+    """Loads from a relation. If it is cautious, types that are alike become text."""
+
+    def __call__(self, cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int: ...
+
+
+def _most_carefully(cursor: duckdb.DuckDBPyConnection, found: list[str], load: _Loader) -> int:
+    try:
+        return _carefully(cursor, found, load)
+    except _MISFITS:
+        # It may be no text that was misread: types that are alike do not take one another's values.
+        with transaction(cursor):
+            return load(cursor, found[-1], cautious=True)
+
+
 def _finish(
-    cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner, told: Told, *, rows: int, before: Note | None
+    cursor: duckdb.DuckDBPyConnection,
+    place: Place,
+    manner: Manner,
+    told: Told,
+    *,
+    rows: int,
+    before: Note | None,
+    cautious: bool = False,
 ) -> None:
     """Do what belongs to every load, in its transaction."""
     history.hide(cursor, place, manner.signature, before.signature if before else None)
     if manner.keeps_history:
-        history.keep(cursor, place, told.run)
+        history.keep(cursor, place, told.run, cautious=cautious)
     substreams.show(cursor, place, manner.key)
     Note(told.run.id, rows, told.size, told.mode, told.trigger, manner.signature).write(cursor, place)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datapipe_local.loading.manner import Note
-from datapipe_local.loading.types import Typed, described, evolve, kind_of
+from datapipe_local.loading.types import Typed, described, evolve, has, kind_of
 from datapipe_local.warehouse import WarehouseError, number, quoted
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 # Of this cursor alone, as all that is temporary.
 _FRESH, _NEW = "temp.main.__fresh__", "temp.main.__new__"
-_NUMBER = "__number__"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 # What is infinite, or no number, is greater than all: whoever reads from the others on reads it, too.
 _FINITE = "max({0}) FILTER (isfinite({0}))"
@@ -92,22 +92,25 @@ def _moment(type_name: str, microseconds: int) -> dt.date | None:
     return moment if type_name.endswith("ZONE") else moment.replace(tzinfo=None)
 
 
-def check(cursor: duckdb.DuckDBPyConnection, place: Place, columns: Sequence[Typed], manner: Manner) -> None:
+def check(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Manner) -> None:
     """
     See to it that what is new can be told.
 
-    :param columns: What the table would get now.
+    :param query: All rows of the source.
     :raises OutdatedError: it cannot, until everything is loaded.
     :raises WarehouseError: it cannot at all.
     """
     note = Note.read(cursor, place)
+    columns = described(cursor, f"({query})")
     for name in (*manner.key, *([manner.pointer] if manner.pointer else [])):
         found(columns, name)
     if note is None or note.signature != manner.signature:
         raise OutdatedError("it is to be loaded in another manner than it was")
     assert manner.pointer is not None  # noqa: S101 - else everything is loaded
     before, now = (found(each, manner.pointer).type for each in (described(cursor, place.sql), columns))
-    if kind_of(before) != kind_of(now):
+    is_there = f"{quoted(manner.pointer)} IS NOT NULL"
+    # What has no values is of any kind.
+    if kind_of(before) != kind_of(now) and all(has(cursor, each, is_there) for each in (place.sql, f"({query})")):
         raise OutdatedError(f"the pointer {manner.pointer!r} was {before}, and is {now}")
 
 
@@ -128,13 +131,17 @@ def add(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Man
     pointer = quoted(manner.pointer)
     last = f"(SELECT max({pointer}) FROM {place.sql})"  # noqa: S608 - quoted, as below
     is_known = f"{pointer} = {last} OR {pointer} IS NULL"
+    kinds = {kind_of(found(described(cursor, each), manner.pointer).type) for each in (place.sql, f"({query})")}
+    # Of different kinds: then one of them has no values.
+    is_later = f"{pointer} >= {last}" if len(kinds) == 1 else "false"
     cursor.execute(
         f"CREATE OR REPLACE TEMP TABLE __fresh__ AS FROM ({query})"
-        f" WHERE {pointer} >= {last} OR {pointer} IS NULL OR {last} IS NULL"
+        f" WHERE {is_later} OR {pointer} IS NULL OR {last} IS NULL"
     )
     common, values = evolve(cursor, place, _FRESH, cautious=cautious)
     taken = f"SELECT {', '.join(values)} FROM {_FRESH}"  # noqa: S608
-    cursor.execute(f"CREATE OR REPLACE TEMP TABLE __new__ AS {_without_known(place, taken, common, is_known)}")
+    names = [column.name for relation in (place.sql, _FRESH) for column in described(cursor, relation)]
+    cursor.execute(f"CREATE OR REPLACE TEMP TABLE __new__ AS {_without_known(place, taken, names, common, is_known)}")
     columns = described(cursor, _NEW)
     new = newest_of_each(f"FROM {_NEW}", columns, manner)
     if manner.key:
@@ -146,16 +153,19 @@ def add(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Man
     return added
 
 
-def _without_known(place: Place, taken: str, common: Sequence[Typed], is_known: str) -> str:
+def _without_known(place: Place, taken: str, columns: Sequence[str], common: Sequence[Typed], is_known: str) -> str:
     """Give the rows without those that the table has, each as often as it has it."""
     names = ", ".join(quoted(column.name) for column in common)
-    numbered = f"row_number() OVER (PARTITION BY {names}) AS {_NUMBER}"
+    taken_names = {name.lower() for name in columns}
+    # As short as it can be: no other column is called so.
+    number_name = quoted(next(name for length in count(1) if (name := "_" * length) not in taken_names))
+    numbered = f"row_number() OVER (PARTITION BY {names}) AS {number_name}"
     same = " AND ".join(
-        f"f.{name} IS NOT DISTINCT FROM k.{name}" for name in (*(quoted(column.name) for column in common), _NUMBER)
+        f"f.{name} IS NOT DISTINCT FROM k.{name}" for name in (*(quoted(column.name) for column in common), number_name)
     )
     return (
         f"FROM ({taken}) WHERE NOT coalesce({is_known}, false) UNION ALL BY NAME"  # noqa: S608 - quoted
-        f" SELECT f.* EXCLUDE ({_NUMBER}) FROM (SELECT *, {numbered} FROM ({taken}) WHERE {is_known}) AS f"
+        f" SELECT f.* EXCLUDE ({number_name}) FROM (SELECT *, {numbered} FROM ({taken}) WHERE {is_known}) AS f"
         f" ANTI JOIN (SELECT {names}, {numbered} FROM {place.sql} WHERE {is_known}) AS k ON {same}"
     )
 

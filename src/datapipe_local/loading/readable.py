@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 #: The table of a :class:`Stored` result.
 RESULT = "__result__"
+#: The types of CSV, without those of times.
+_PLAIN_TYPES = ["BOOLEAN", "BIGINT", "BIGNUM", "DOUBLE", "VARCHAR"]
+#: Has each field of a row be a column, however many there are, and however rare they are.
+_BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,7 @@ def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable) -> Iterator
         yield [f"({query})" for query in (readable.sql, readable.instead) if query is not None]
         return
     if isinstance(readable, Scan):
-        more_care = readable.reader == "read_csv" and "sample_size" not in readable.options
-        yield [readable.sql(), *([readable.sql(sample_size=-1)] if more_care else [])]
+        yield _ways(cursor, readable)
         return
     alias = f"__stored__{uuid4().hex}"
     cursor.execute(f"ATTACH {literal(str(readable.path))} AS {alias} (READ_ONLY)")
@@ -107,3 +110,21 @@ def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable) -> Iterator
         yield [f"{alias}.main.{RESULT}"]
     finally:
         cursor.execute(f"DETACH {alias}")
+
+
+def _ways(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
+    """Give the ways to read a file: types are inferred from its beginning, then from all of it, then fewer of them."""
+    given = scan.options.keys()
+    if scan.reader == "read_csv" and "sample_size" not in given:
+        # What is written like a day in several ways is none to DuckDB, which tells so by an error.
+        return [scan.sql(), scan.sql(sample_size=-1), scan.sql(sample_size=-1, auto_type_candidates=_PLAIN_TYPES)]
+    if scan.reader == "read_json" and not given & {"columns", "sample_size"}:
+        more = _BY_COLUMN if _is_one_map(cursor, scan) else {}
+        return [scan.sql(**more), scan.sql(**more, sample_size=-1)]
+    return [scan.sql()]
+
+
+def _is_one_map(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> bool:
+    """Tell whether rows have so many fields that DuckDB takes them for one value."""
+    columns = cursor.execute(f"DESCRIBE FROM {scan.sql()}").fetchall()
+    return len(columns) == 1 and str(columns[0][1]).startswith("MAP(")

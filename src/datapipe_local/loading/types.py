@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _TEXT = "VARCHAR"
 _JSON = "JSON"
 _NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$")
-_INTEGER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$")
+_EXACT = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|DECIMAL\(|BIGNUM$")
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|DECIMAL\(|FLOAT$|DOUBLE$|BIGNUM$")
 _MOMENT = re.compile(r"DATE$|TIMESTAMP")
 _FLOATING = frozenset({"FLOAT", "DOUBLE"})
@@ -46,6 +46,9 @@ def converted(column: str, old: str, new: str) -> str:
     named = quoted(column)
     if old == new:
         return named
+    if old == _JSON and new == _TEXT:
+        # Text without its quotes.
+        return f"({named} ->> '$')"
     if _NESTED.match(old) and new in (_TEXT, _JSON):
         return f"to_json({named})" if new == _JSON else f"CAST(to_json({named}) AS VARCHAR)"
     return f"CAST({named} AS {new})"
@@ -90,18 +93,18 @@ def _wanted(
     cursor: duckdb.DuckDBPyConnection, place: Place, fresh: str, known: Typed, new: Typed, *, cautious: bool
 ) -> str:
     """Tell which type a column of a table is to have, so that it takes that of a relation."""
-    if known.type == new.type or not _has(cursor, fresh, f"{quoted(new.name)} IS NOT NULL"):
+    if known.type == new.type or not has(cursor, fresh, f"{quoted(new.name)} IS NOT NULL"):
         return known.type
-    if not _has(cursor, place.sql, f"{quoted(known.name)} IS NOT NULL"):
+    if not has(cursor, place.sql, f"{quoted(known.name)} IS NOT NULL"):
         # Whatever it was taken for: it has no values.
         return new.type
     wanted = common_type(cursor, known.type, new.type, cautious=cautious)
     if wanted in _FLOATING:
         for relation, column in ((place.sql, known), (fresh, new)):
             named = quoted(column.name)
-            exact = f"CAST(CAST({named} AS {wanted}) AS HUGEINT) IS DISTINCT FROM CAST({named} AS HUGEINT)"
+            changes = f"TRY_CAST(CAST({named} AS {wanted}) AS {column.type}) IS DISTINCT FROM {named}"
             # Large numbers, such as ids, would become others.
-            if _INTEGER.match(column.type) and _has(cursor, relation, exact):
+            if _EXACT.match(column.type) and has(cursor, relation, changes):
                 return _TEXT
     return wanted
 
@@ -119,7 +122,8 @@ def common_type(cursor: duckdb.DuckDBPyConnection, first: str, second: str, *, c
         return first
     kinds = {kind_of(first), kind_of(second)}
     if kinds <= {"nested", _JSON}:
-        if kinds != {"nested"} or cautious:
+        # DuckDB takes a list for what takes a structure, too, which it does not.
+        if kinds != {"nested"} or cautious or first.endswith("]") != second.endswith("]"):
             return _JSON
         return _by_duckdb(cursor, first, second) or _JSON
     if kinds in ({"number"}, {"moment"}) and not cautious:
@@ -140,5 +144,6 @@ def _by_duckdb(cursor: duckdb.DuckDBPyConnection, first: str, second: str) -> st
     return str(row[1]) if row else None
 
 
-def _has(cursor: duckdb.DuckDBPyConnection, relation: str, condition: str) -> bool:
+def has(cursor: duckdb.DuckDBPyConnection, relation: str, condition: str) -> bool:
+    """Tell whether a relation has a row that meets a condition."""
     return cursor.execute(f"SELECT 1 FROM {relation} WHERE {condition} LIMIT 1").fetchone() is not None  # noqa: S608 - quoted

@@ -1,0 +1,101 @@
+"""Files as transforms, and the order in which they are built."""
+
+from __future__ import annotations
+
+import graphlib
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.changes.transform_folder import (
+    CyclicTransformsError,
+    desired_transforms,
+    levels,
+    read_folder,
+    reads,
+    references,
+)
+
+
+def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:
+    for path in ("orders.sql", "sales/eu/orders.sql", "sales/notes.txt", ".git/x.sql", "sales/.hidden.sql"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f"-- {path} ❤", encoding="utf-8")
+    (tmp_path / "folder.sql").mkdir()
+    files = read_folder(tmp_path)
+    assert files == {path: f"-- {path} ❤" for path in ("orders.sql", "sales/eu/orders.sql")}
+    found = [(each.folder_path, each.name, each.path) for each in desired_transforms(files)]
+    assert found == [("", "orders", "orders"), ("sales/eu", "orders", "sales/eu/orders")]
+    below = [each.path for each in desired_transforms(files, folder_path="/dbt/core/")]
+    assert below == ["dbt/core/orders", "dbt/core/sales/eu/orders"]
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "file.sql", "empty"])
+def test_what_is_no_folder_of_sql_is_named(folder: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file.sql").write_text("SELECT 1")
+    with pytest.raises(ValueError, match=folder):
+        read_folder(tmp_path / folder)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("FROM {{raw.a.b}} JOIN {{ model.c }} JOIN {{raw.a.b}}", ["raw.a.b", "model.c"]),
+        ("-- {{a}}\n{{b}} /* {{c}}\n */ '{{d}} ''{{e}}' \"{{f}}\" {{g}}", ["b", "g"]),
+        ("{{a}} /* {{b}}", ["a"]),
+        ("{{a b-c}}{{}}", ["a b-c", ""]),
+        ("SELECT 1", []),
+    ],
+)
+def test_what_stands_in_comments_and_quotes_is_no_reference(sql: str, expected: list[str]) -> None:
+    assert references(sql) == expected
+
+
+def test_a_tag_is_folders_and_name() -> None:
+    sql = (
+        "FROM {{model.sales.orders}}, {{sales.orders}}, {{raw.sales.orders}}, {{model.orders}}, {{other.sales.people}}"
+    )
+    files = {"sales/orders.sql": "SELECT 1", "orders.sql": "SELECT 2", "sales/people.sql": "SELECT 3", "all.sql": sql}
+    read = reads(desired_transforms(files))
+    assert read["all"] == ["sales/orders", "orders", "sales/people"]
+    assert read["orders"] == []
+    # What is known to be something else is that.
+    assert reads(desired_transforms(files), {"model.orders", "sales.orders"})["all"] == ["sales/orders", "sales/people"]
+
+
+def test_what_is_read_comes_first() -> None:
+    read = {"c": ["b", "a"], "b": ["a"], "a": [], "alone": []}
+    assert levels(read) == [["a", "alone"], ["b"], ["c"]]
+
+
+def test_a_circle_is_named() -> None:
+    read = {"a": ["b"], "b": ["c"], "c": ["d"], "d": ["b"], "e": []}
+    with pytest.raises(CyclicTransformsError, match=r"circle: b -> c -> d -> b\."):
+        levels(read)
+    with pytest.raises(CyclicTransformsError, match=r"circle: a -> a\."):
+        levels({"a": ["a"]})
+
+
+PATHS = "abcdefgh"
+GRAPHS = st.dictionaries(st.sampled_from(PATHS), st.lists(st.sampled_from(PATHS), max_size=4), max_size=8)
+
+
+@given(GRAPHS)
+def test_any_graph_is_ordered_or_has_a_circle(graph: dict[str, list[str]]) -> None:
+    read = {path: [other for other in others if other in graph] for path, others in graph.items()}
+    try:
+        ordered = levels(read)
+    except CyclicTransformsError as error:
+        with pytest.raises(graphlib.CycleError):
+            graphlib.TopologicalSorter(read).prepare()
+        circle = str(error).partition("circle: ")[2].partition(".")[0].split(" -> ")
+        assert circle[0] == circle[-1]
+        assert all(after in read[before] for before, after in itertools.pairwise(circle))
+        return
+    assert sorted(path for level in ordered for path in level) == sorted(read)
+    place = {path: number for number, level in enumerate(ordered) for path in level}
+    assert all(place[other] < place[path] for path, others in read.items() for other in others)

@@ -71,16 +71,14 @@ def connect(
     from datapipe_local.destinations.jsonl_offer import file_of
 
     path = file_of(connection.settings, target.object_type_id, target.settings, f".{connection.integration_id}")
-    only_appends = target.mode == OperationName.INSERT
-    if connection.integration_id == "csv":
-        from datapipe_local.destinations.csv_files import CsvLog, CsvTable
-
-        return (
-            CsvLog(path, progress) if only_appends else CsvTable(path, target.sync_id, target.mode, progress.checkpoint)
-        )
+    from datapipe_local.destinations.csv_files import CsvLog, CsvTable
     from datapipe_local.destinations.jsonl import JsonLinesLog
     from datapipe_local.destinations.jsonl_table import JsonLinesTable
 
-    if only_appends:
-        return JsonLinesLog(path, progress)
-    return JsonLinesTable(path, target.sync_id, target.mode, progress.checkpoint)
+    is_csv = connection.integration_id == "csv"
+    table = CsvTable if is_csv else JsonLinesTable
+    if target.mode != OperationName.INSERT:
+        return table(path, target.sync_id, target.mode, progress.checkpoint)
+    if progress.checkpoint is None:
+        table.finish(path, target.sync_id)
+    return CsvLog(path, progress) if is_csv else JsonLinesLog(path, progress)

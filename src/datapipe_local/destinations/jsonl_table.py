@@ -64,6 +64,15 @@ class JsonLinesTable:
         except OSError as error:
             raise unwritable(path, error) from error
 
+    @classmethod
+    def finish(cls, path: Path, sync_id: str) -> None:
+        """
+        Do what a run has kept and could not do, for a sync that only appends since.
+
+        :raises RunError: the file cannot be written.
+        """
+        cls(path, sync_id, OperationName.UPSERT, None).close()
+
     def unanswered(self) -> None:
         """There is nothing: to keep something twice changes nothing."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from datapipe_local.warehouse import Place
 
 _ROWS_AT_A_TIME = 1_000
+#: To count takes longer the more there is.
+_SECONDS_BETWEEN_COUNTS = 1.0
 
 
 class RecordSender:
@@ -168,7 +171,7 @@ class RecordSender:
         self, sync: ReverseEtlSync, run_id: str, candidates: Iterator[list[Candidate]], delivery: Delivery
     ) -> None:
         ledger, is_mirror = delivery.ledger, sync.operation["mode"] == OperationName.MIRROR
-        distinct_rows = 0
+        distinct_rows, count_at = 0, 0.0
         with closing(DiskSet()) as in_source:
             for batch in candidates:
                 distinct_rows += len(batch)
@@ -178,7 +181,9 @@ class RecordSender:
                 refused = [each for each in due if each.obstacle is not None]
                 ledger.sent(refused, [each.obstacle for each in refused], None)
                 delivery.send([each for each in due if each.obstacle is None])
-                self._note(run_id, distinct_rows=distinct_rows, **ledger.counts())
+                if time.monotonic() >= count_at:
+                    self._note(run_id, distinct_rows=distinct_rows, **ledger.counts())
+                    count_at = time.monotonic() + _SECONDS_BETWEEN_COUNTS
             self._note(run_id, distinct_rows=distinct_rows)
             if is_mirror:
                 for gone in ledger.gone(in_source):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Sequence
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.destinations import connect
 from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
 from datapipe_local.destinations.http import HttpDestination
+from datapipe_local.destinations.http_answer import Answer
 from datapipe_local.errors import RunError
 from datapipe_local.store.records import Connection
 from tests.support.room import no_file_beyond
@@ -54,6 +57,11 @@ def test_each_record_is_one_post_on_one_connection() -> None:
         (Reply(404, b"<html>"), "404 Not Found"),
         (Reply(403, [1]), "403 Forbidden"),
         (Reply(499, {}), "499"),
+        (Reply(400, {"message": "half a \ud800 character"}), "half a ? character"),
+        (Reply(400, b"[" * 100_000), "400 Bad Request"),
+        (Reply(400, b"\xff\xfe"), "400 Bad Request"),
+        (Reply(400, b"?" * 50, {"content-encoding": "gzip"}), "400 Bad Request"),
+        (Reply(413, {"message": "too much"}), "too much"),
     ],
 )
 def test_a_refusal_is_the_reason_of_that_record_alone(reply: Reply, reason: str) -> None:
@@ -71,11 +79,58 @@ def test_what_may_pass_is_tried_again(status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("retry_after", "waited"), [("2", 2.0), ("100000", 30.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.2), ("-1", 0.2)]
+    ("retry_after", "waited"),
+    [
+        ("2", 2.0),
+        ("0", 0.2),
+        ("100000", 30.0),
+        ("9" * 400, 30.0),
+        ("-1", 0.2),
+        ("soon", 0.2),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.2),
+        ("Wed, 21 Oct 2093 07:28:00 GMT", 30.0),
+    ],
 )
 def test_retry_after_is_honoured_within_bounds(retry_after: str, waited: float) -> None:
     _, pauses, _ = send([Reply(429, headers={"retry-after": retry_after}), Reply(200)], ONE)
     assert pauses == [waited]
+
+
+@pytest.mark.parametrize(
+    ("until", "seconds"),
+    [
+        ("Wed, 21 Oct 2015 07:28:07 GMT", 7.0),
+        ("Wednesday, 21-Oct-15 07:29:00 GMT", 60.0),
+        ("Wed, 21 Oct 2015 07:27:59 GMT", None),
+        ("Wed, 99 Oct 2015 07:28:07 GMT", None),
+        ("", None),
+    ],
+)
+def test_a_moment_is_waited_for_by_the_clock_of_the_endpoint(until: str, seconds: float | None) -> None:
+    assert Answer(503, {"retry-after": until, "date": "Wed, 21 Oct 2015 07:28:00 GMT"}).wait() == seconds
+
+
+def test_a_moment_is_waited_for_by_our_clock_if_the_endpoint_shows_none() -> None:
+    until = format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=20), usegmt=True)
+    assert 0 < (Answer(429, {"retry-after": until}).wait() or 0) <= 20
+
+
+@pytest.mark.parametrize("headers", [{"content-encoding": "gzip"}, {"content-type": "application/json"}])
+def test_a_record_is_taken_once_the_head_says_so_whatever_follows(headers: dict[str, str]) -> None:
+    outcomes, pauses, server = send([Reply(201, b"<html>" * 10, headers)], ONE)
+    assert (outcomes, pauses, len(server.seen)) == ([None], [], 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply(200, b"?" * 50, {"content-encoding": "gzip"}), "could not be reached"),
+        (Reply(200, b"[" + b" " * (17 * 1024 * 1024)), "has more than 16,777,216 bytes"),
+    ],
+)
+def test_an_answer_to_a_batch_that_cannot_be_read_is_none(reply: Reply, said: str) -> None:
+    with pytest.raises(RunError, match=said):
+        send_batches([reply], MANY)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +295,33 @@ def carried_on(folder: Path, noted: str, *records: Record) -> None:
     if records:
         destination.send(records)
     destination.close()
+
+
+@pytest.mark.parametrize("integration", ["jsonl", "csv"])
+def test_what_a_failed_run_has_left_is_done_also_if_the_sync_only_appends_now(
+    tmp_path: Path, integration: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = Connection(
+        id="c", integration_id=integration, label="c", settings={"path": str(tmp_path)}, created_at=""
+    )
+
+    def run(mode: OperationName, record: Record) -> None:
+        target = Target("sync", "things", mode)
+        destination = connect(connection, target, progress=Progress(), pause=lambda _: None)
+        destination.send([record])
+        destination.close()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(RunError, match="No space left"):
+            run(UPSERT, ONE)
+    run(INSERT, TWO)
+    (file,) = tmp_path.iterdir()
+    *_, one, two = file.read_text(encoding="utf-8").splitlines()
+    assert ("Zoë" in one, "2" in two) == (True, True)
 
 
 def numbers(folder: Path) -> list[int]:

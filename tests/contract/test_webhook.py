@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import random
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,10 +26,13 @@ from pyarrow import parquet as pq
 
 from airflow_provider_datapipe.api.canonical import canonical
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError
+from airflow_provider_datapipe.api.webhook import HmacAuthentication
+from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS
 from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
 from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
-from airflow_provider_datapipe.webhook.delivery import IngestError, SourceChangedError
+from airflow_provider_datapipe.webhook.delivery import BatchResult, IngestError, IngestResult, SourceChangedError
 from tests.contract.datapipe_local.api import Api
+from tests.support.documents import blocks, pages
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.support.webhook_gateway import Trouble, WebhookGateway
@@ -60,7 +64,7 @@ SEED: dict[str, Any] = {
             "label": name,
             "settings": {
                 "authentication": way,
-                "tables": [{"name": "events"}, {"name": "raw", "sync_mode": "packed"}],
+                "tables": [{"name": "events"}, {"name": "raw", "sync_mode": "packed"}, {"name": "orders"}],
             },
         }
         for name, (way, _) in WAYS.items()
@@ -70,7 +74,9 @@ SEED: dict[str, Any] = {
             "id": name,
             "connection_id": name,
             "destination_schema_name": name,
-            "source_streams": [{"id": f"{name}.{table}", "name": table, "table": table} for table in ("events", "raw")],
+            "source_streams": [
+                {"id": f"{name}.{table}", "name": table, "table": table} for table in ("events", "raw", "orders")
+            ],
         }
         for name in WAYS
     ],
@@ -509,3 +515,49 @@ def test_the_service_is_killed_twice_and_no_record_of_a_large_file_is_lost(
     doubtful = {each["first"]: each["maybe_twice"] for each in result["results"] if each["maybe_twice"]}
     assert all(doubtful[each["first"]] == each["n"] for each in twice)
     assert found["n"] - TOTAL == sum(each["n"] for each in twice) <= result["maybe_twice"] <= len(KILL_AT) * 1000
+
+
+def test_the_examples_of_the_documentation_run(
+    service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = [block for block in blocks() if block.page == "docs/webhook.md"]
+    dag_file, hook = (block.text for block in page if block.language == "python")
+    (shown,) = (json.loads(block.text) for block in page if block.language == "json")
+    # It is a connection, and with another address and secret it is one to this service.
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_WEBHOOK_DEFAULT", json.dumps(shown))
+    assert isinstance(WebhookIngestHook().settings.authentication, HmacAuthentication)
+    here = shown | {"host": f"{service.base_url}/webhooks/hmac", "password": SECRET}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_WEBHOOK_DEFAULT", json.dumps(here))
+
+    names: dict[str, Any] = {}
+    exec(dag_file, names)  # noqa: S102 - our own docs
+    made = names["dag"].get_task("new_orders").python_callable()
+    (tmp_path / "orders.jsonl").write_text('{"id": 4, "total": 1}\n')
+    memory = Memory()
+    context: Any = {"ti": memory, "task_state_store": memory, "params": {"folder": str(tmp_path)}}
+    given, from_a_file = (names["dag"].get_task(task_id) for task_id in ("given", "from_a_file"))
+    # As Airflow does before it executes a task.
+    given.records = made
+    assert given.execute(context)["records"] == 2
+    memory.kept.clear()
+    from_a_file.render_template_fields(context)
+    assert from_a_file.execute(context)["records"] == 1
+    capsys.readouterr()
+    exec(hook, {})  # noqa: S102 - our own docs
+    assert "1 1 False" in capsys.readouterr().out
+    assert sorted(row["id"] for row in loaded(service, "hmac.orders")) == [1, 2, 3, 4]
+
+
+def test_the_fields_of_the_connection_are_documented() -> None:
+    table = pages()["docs/webhook.md"].partition("## The connection")[2].partition("```json")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", table, re.MULTILINE))
+    assert told.keys() == WEBHOOK_FIELDS.keys()
+    for name, field in WEBHOOK_FIELDS.items():
+        default = field["schema"].get("default")
+        assert told[name].strip("`") == (str(default).lower() if default not in (None, "") else "none"), name
+
+
+def test_the_keys_of_the_result_are_documented() -> None:
+    table = pages()["docs/webhook.md"].partition("## The result")[2].partition("It is pushed")[0]
+    told = set(re.findall(r"`(\w+)`", table))
+    assert told == set(IngestResult.__annotations__) | set(BatchResult.__annotations__)

@@ -1,0 +1,220 @@
+"""Webhooks on real components: from tasks, mapped, after a worker's kill, by ``dag.test()``, and the form."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS
+from tests.contract.datapipe_local.api import Api
+from tests.support.local_service import LocalService
+from tests.support.process_table import tree_of, working_in
+from tests.support.webhook_gateway import Trouble, WebhookGateway
+from tests.system.airflow_api import TaskInstance
+from tests.system.components import AirflowComponents
+from tests.system.conftest import DAGS
+
+ROOT = Path(__file__).parents[2]
+SECRET = "canary-s3cret"
+SEED: dict[str, Any] = {
+    "connections": [
+        {
+            "id": "hooks",
+            "integration_id": "webhook",
+            "label": "Hooks",
+            "settings": {
+                "authentication": {"method": "hmac", "header": "X-Signature", "secret": SECRET},
+                "tables": [{"name": "events"}],
+            },
+        }
+    ],
+    "elt_syncs": [
+        {
+            "id": "hooks",
+            "connection_id": "hooks",
+            "destination_schema_name": "hooks",
+            "source_streams": [{"id": "events", "name": "events", "table": "events"}],
+        }
+    ],
+}
+#: What each task of the DAG sends: how -> ids.
+EXPECTED = {
+    "given": [1],
+    "made": [0, 1, 2, 3, 4],
+    "each": [1, 2, 3],
+    "mapped_0": [1],
+    "mapped_1": [1, 2],
+    "list_0": [0, 1, 2],
+    "list_1": [0, 1, 2],
+}
+PROGRAM = """
+import json, sys
+from airflow.utils.db import initdb
+initdb()
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag(sys.argv[1])
+assert not bag.import_errors, bag.import_errors
+run = bag.dags["webhook"].test()
+with open(sys.argv[2], "w") as file:
+    json.dump({"state": run.state, "tasks": sorted({one.state for one in run.get_task_instances()})}, file)
+"""
+
+
+@pytest.fixture(scope="module")
+def webhooks() -> Iterator[LocalService]:
+    with LocalService(SEED, control=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def clean(webhooks: LocalService) -> None:
+    webhooks.reset()
+
+
+def connection(base_url: str) -> dict[str, Any]:
+    extra = {"authentication": "hmac", "header": "X-Signature", "retry_budget": 30}
+    return {"conn_type": "datapipe_webhook", "host": f"{base_url}/webhooks/hooks", "password": SECRET, "extra": extra}
+
+
+@contextmanager
+def connected(airflow: AirflowComponents, conn_id: str, base_url: str) -> Iterator[None]:
+    made = connection(base_url)
+    body = made | {"connection_id": conn_id, "extra": json.dumps(made["extra"])}
+    airflow.api.request("POST", "/connections", json=body)
+    try:
+        yield
+    finally:
+        airflow.api.request("DELETE", f"/connections/{conn_id}")
+
+
+def loaded(webhooks: LocalService) -> list[dict[str, Any]]:
+    assert Api(webhooks).run_stream("events").status == "COMPLETED"
+    answer = httpx.post(
+        f"{webhooks.base_url}/_local/query", json={"sql": "SELECT * FROM hooks.events"}, headers=webhooks.headers
+    )
+    rows: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
+    return rows
+
+
+def by_how(rows: list[dict[str, Any]]) -> dict[str, list[int]]:
+    return {how: sorted(row["id"] for row in rows if row["how"] == how) for how in {row["how"] for row in rows}}
+
+
+def test_on_real_components(airflow: AirflowComponents, webhooks: LocalService) -> None:
+    with connected(airflow, "webhook_dag", webhooks.base_url):
+        run_id = airflow.trigger("webhook")
+        airflow.wait("webhook", run_id, limit=300)
+    instances = airflow.api.task_instances("webhook", run_id)
+    for one in instances:
+        assert one.state == "success", airflow.log_tail("webhook", run_id, one)
+    rows = loaded(webhooks)
+    assert by_how(rows) == EXPECTED
+    assert [row["run"] for row in rows if row["how"] == "given"] == [run_id]
+    result = airflow.api.xcom("webhook", run_id, "made")
+    assert (result["records"], result["batches"], result["maybe_twice"]) == (5, 3, 0)
+    assert [each["first"] for each in result["results"]] == [0, 2, 4]
+    mapped = [airflow.api.xcom("webhook", run_id, "mapped", map_index=index)["records"] for index in range(2)]
+    assert mapped == [1, 2]
+    logs = [path.read_text(errors="replace") for path in airflow.log_files()]
+    assert any("Accepted: 5 records in 3 batches" in log for log in logs)
+    assert not any(SECRET in log for log in logs)
+
+
+def test_a_worker_that_is_killed_is_followed_by_one_that_goes_on(
+    airflow: AirflowComponents, webhooks: LocalService, tmp_path: Path
+) -> None:
+    total, held = 100, 4
+    file = tmp_path / "records.jsonl"
+    file.write_text("".join(f'{{"id": {number}, "how": "file"}}\n' for number in range(total)))
+    let_go, killed = threading.Event(), list[int]()
+
+    def watch(instances: list[TaskInstance]) -> None:
+        (one,) = instances
+        # It waits for the answer of a request that has been carried out.
+        if gateway.requests > held and not killed and one.pid is not None:
+            assert one.pid in tree_of(airflow.pid("scheduler"))
+            os.kill(one.pid, signal.SIGKILL)
+            killed.append(one.pid)
+            let_go.set()
+
+    try:
+        with (
+            WebhookGateway(webhooks.base_url, {held: Trouble(after=True, until=let_go)}) as gateway,
+            connected(airflow, "webhook_held", gateway.url),
+        ):
+            run_id = airflow.trigger("webhook_file", {"file": str(file)})
+            airflow.wait("webhook_file", run_id, limit=300, watch=watch)
+    finally:
+        let_go.set()
+    (one,) = airflow.api.task_instances("webhook_file", run_id)
+    assert (one.state, one.try_number) == ("success", 2), airflow.log_tail("webhook_file", run_id, one)
+    assert len(killed) == 1
+    result = airflow.api.xcom("webhook_file", run_id, "file")
+    assert (result["resumed_from"], result["records"], result["batches"]) == (10 * held, total, 10)
+    # Nothing that was answered was sent again; what was not, is there twice, and the result says so.
+    assert gateway.requests == 11
+    assert result["maybe_twice"] == 10
+    times = Counter(row["id"] for row in loaded(webhooks))
+    assert set(times) == set(range(total))
+    assert sorted(number for number, count in times.items() if count > 1) == list(range(10 * held, 10 * held + 10))
+
+
+def test_without_components(webhooks: LocalService, tmp_path: Path) -> None:
+    env: dict[str, Any] = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    env |= {
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        "AIRFLOW_CONN_WEBHOOK_DAG": json.dumps(connection(webhooks.base_url)),
+        "PYTHONPATH": str(ROOT),
+    }
+    answer = tmp_path / "ended.json"
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", PROGRAM, str(DAGS / "webhook.py"), str(answer)],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert answer.exists(), done.stderr[-5000:]
+    assert json.loads(answer.read_text()) == {"state": "success", "tasks": ["success"]}, done.stdout[-5000:]
+    assert by_how(loaded(webhooks)) == EXPECTED
+    assert SECRET not in done.stdout + done.stderr
+    assert working_in(tmp_path) == []
+
+
+def test_the_form_has_every_field(airflow: AirflowComponents) -> None:
+    forms: list[dict[str, Any]] = airflow.api.request("GET", "/connections/hook_meta", base="/ui")
+    (form,) = [each for each in forms if each["connection_type"] == "datapipe_webhook"]
+    assert set(form["extra_fields"]) == set(WEBHOOK_FIELDS)
+    assert form["standard_fields"]["password"]["title"] == "Password, token or signing secret"
+    assert form["standard_fields"]["host"]["title"] == "Address"
+    assert form["standard_fields"]["url_schema"]["hidden"]
+    assert not (form["standard_fields"]["login"] or {}).get("hidden")
+
+
+@pytest.mark.parametrize(("password", "healthy"), [(SECRET, True), ("wrong-canary", False)])
+def test_the_test_button(airflow: AirflowComponents, webhooks: LocalService, password: str, healthy: bool) -> None:
+    made = connection(webhooks.base_url)
+    body = made | {"connection_id": "tried", "password": password, "extra": json.dumps(made["extra"])}
+    answer = airflow.api.request("POST", "/connections/test", json=body | {"host": f"{made['host']}/events"})
+    assert answer["status"] == healthy, answer
+    said = "accepts the credentials" if healthy else "does not accept the credentials"
+    assert said in answer["message"]
+    assert password not in answer["message"]
+    assert Api(webhooks).run_stream("events").rows_synced == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import duckdb
@@ -12,7 +13,7 @@ from datapipe_local.loading.increment import OutdatedError
 from datapipe_local.loading.manner import Manner, Note, Run
 from datapipe_local.loading.readable import relations
 from datapipe_local.loading.types import described
-from datapipe_local.warehouse import Place, WarehouseError, drop, number, quoted, transaction
+from datapipe_local.warehouse import Place, Scan, WarehouseError, drop, number, quoted, transaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ class Loads:
             return rows
 
         with self._rows_of(place, readable) as (cursor, found):
-            return _most_carefully(cursor, found, load)
+            return _most_carefully(cursor, readable, found, load)
 
     def newest(self, place: Place, manner: Manner) -> Newest | None:
         """Give from where on :meth:`added` needs rows, as far as that can be told."""
@@ -119,7 +120,7 @@ class Loads:
             return rows
 
         with self._rows_of(place, readable) as (cursor, found):
-            return _most_carefully(cursor, found, load)
+            return _most_carefully(cursor, readable, found, load)
 
     def first_slice(self, place: Place, readable: Readable, size: int, manner: Manner, told: Told) -> Slice:
         """
@@ -133,7 +134,10 @@ class Loads:
         with self._rows_of(place, readable) as (cursor, found):
             # Apart from what follows: the rows of a table are numbered for good once it is committed.
             total = _carefully(
-                cursor, found, lambda cursor, relation: _create(cursor, staged, _query(cursor, relation, manner))
+                cursor,
+                readable,
+                found,
+                lambda cursor, relation: _create(cursor, staged, _query(cursor, relation, manner)),
             )
             with transaction(cursor):
                 before = Note.read(cursor, place)
@@ -193,18 +197,27 @@ class Loads:
 
 
 def _carefully(
-    cursor: duckdb.DuckDBPyConnection, found: list[str], load: Callable[[duckdb.DuckDBPyConnection, str], T]
+    cursor: duckdb.DuckDBPyConnection,
+    readable: Readable,
+    found: list[str],
+    load: Callable[[duckdb.DuckDBPyConnection, str], T],
 ) -> T:
     """Load from the first relation that can be, each in a transaction: the later ones take more time."""
     *hasty, last = found
     for relation in hasty:
         try:
-            with transaction(cursor):
-                return load(cursor, relation)
+            return _loaded(cursor, readable, partial(load, cursor, relation))
         except _MISFITS:
             continue
+    return _loaded(cursor, readable, partial(load, cursor, last))
+
+
+def _loaded(cursor: duckdb.DuckDBPyConnection, readable: Readable, load: Callable[[], T]) -> T:
     with transaction(cursor):
-        return load(cursor, last)
+        loaded = load()
+        if isinstance(readable, Scan):
+            readable.check()
+        return loaded
 
 
 class _Loader(Protocol):
@@ -213,13 +226,12 @@ class _Loader(Protocol):
     def __call__(self, cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int: ...
 
 
-def _most_carefully(cursor: duckdb.DuckDBPyConnection, found: list[str], load: _Loader) -> int:
+def _most_carefully(cursor: duckdb.DuckDBPyConnection, readable: Readable, found: list[str], load: _Loader) -> int:
     try:
-        return _carefully(cursor, found, load)
+        return _carefully(cursor, readable, found, load)
     except _MISFITS:
         # It may be no text that was misread: types that are alike do not take one another's values.
-        with transaction(cursor):
-            return load(cursor, found[-1], cautious=True)
+        return _loaded(cursor, readable, partial(load, cursor, found[-1], cautious=True))
 
 
 def _finish(

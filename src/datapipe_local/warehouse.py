@@ -6,7 +6,7 @@ import json
 import re
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -75,11 +75,33 @@ class Scan:
     :param reader: The reader, such as ``read_csv``.
     :param path: The file, or the files.
     :param options: The reader's options.
+    :param stamps: What the files were when they were looked at, as :meth:`stamped` has it.
     """
 
     reader: str
     path: Path | tuple[Path, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
+    stamps: tuple[tuple[int, int, int], ...] = ()
+
+    def stamped(self) -> Scan:
+        """Give the same with what the files are now."""
+        return replace(self, stamps=tuple(map(_stamp, self.paths)))
+
+    def check(self) -> None:
+        """
+        See to it that no other file was put in the place of one: DuckDB opens them more than once.
+
+        One that has grown is the same.
+
+        :raises WarehouseError: that has happened.
+        """
+        for path, before in zip(self.paths, self.stamps, strict=False):
+            try:
+                now = _stamp(path)
+            except OSError as error:
+                raise WarehouseError(f"{path} was taken away while it was read") from error
+            if now[:2] != before[:2] or now[2] < before[2]:
+                raise WarehouseError(f"{path} was replaced while it was read: run it again")
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -92,6 +114,11 @@ class Scan:
         where = [str(path) for path in self.paths] if isinstance(self.path, tuple) else str(self.path)
         arguments = [literal(where), *(f"{name} = {literal(value)}" for name, value in options.items())]
         return f"{self.reader}({', '.join(arguments)})"
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    stat = path.stat()
+    return stat.st_dev, stat.st_ino, stat.st_size
 
 
 class Warehouse(Statements):

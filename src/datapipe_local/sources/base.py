@@ -64,7 +64,7 @@ class Need:
     newest: Newest | None = None
     rows: bool = True
     check: Callable[[], None] = field(default=lambda: None)
-    breaking_off: Callable[[Interruptible], AbstractContextManager[None]] = nullcontext
+    breaking_off: Callable[[Interruptible], AbstractContextManager[None]] = field(default=lambda _: nullcontext())
 
 
 @dataclass(frozen=True)

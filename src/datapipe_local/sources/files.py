@@ -187,7 +187,7 @@ class FilesSource:
             raise RunError(f"The source file {path} is empty: it has not even a header.")
         kind = wanted.known_format or str(format_of(name))
         scan = Scan(FORMATS[kind].reader, readable, wanted.reader_options(kind))
-        return Fetched(str(path), scan, path.stat().st_size)
+        return Fetched(str(path), scan.stamped(), path.stat().st_size)
 
     def _several(self, wanted: FileOrigin, pattern: str, folder: Path, need: Need) -> Fetched:
         where = self._folder / pattern
@@ -209,7 +209,7 @@ class FilesSource:
         (kind,) = kinds
         options = {**wanted.reader_options(kind), "union_by_name": True}
         scan = Scan(FORMATS[kind].reader, tuple(path for _, path in readable), options)
-        return Fetched(str(where), scan, sum(path.stat().st_size for path in found))
+        return Fetched(str(where), scan.stamped(), sum(path.stat().st_size for path in found))
 
     def _matching(self, pattern: str) -> list[Path]:
         try:

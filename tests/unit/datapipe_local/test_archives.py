@@ -6,7 +6,7 @@ import json
 import shutil
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def pack(path: Path, /, **members: str | bytes) -> None:
+def pack(path: Path, members: Mapping[str, str | bytes]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -59,7 +59,7 @@ def lines(*numbers: int) -> str:
 def test_the_files_in_it_tell_the_format(folder: Path, warehouse: Warehouse) -> None:
     pack(
         folder / "all.zip",
-        **{
+        {
             "a/1.csv": "id\n1\n",
             "a/2.csv": "id,more\n2,x\n",
             "b/3.csv": "",
@@ -71,7 +71,7 @@ def test_the_files_in_it_tell_the_format(folder: Path, warehouse: Warehouse) -> 
     with loaded(folder, warehouse, files="all.zip") as rows:
         assert rows == 2
     assert ids(warehouse) == [1, 2]
-    pack(folder / "one.zip", **{"1.jsonl": lines(7), "README": "x"})
+    pack(folder / "one.zip", {"1.jsonl": lines(7), "README": "x"})
     with loaded(folder, warehouse, file="one.zip") as rows:
         assert rows == 1
     assert ids(warehouse) == [7]
@@ -80,7 +80,7 @@ def test_the_files_in_it_tell_the_format(folder: Path, warehouse: Warehouse) -> 
 def test_a_pattern_tells_which_files_are_meant(folder: Path, warehouse: Warehouse) -> None:
     pack(
         folder / "all.zip",
-        **{"2025/a.csv": "id\n1\n", "2026/a.csv": "id\n2\n", "2026/b.csv": "id\n3\n", "c.jsonl": lines(4)},
+        {"2025/a.csv": "id\n1\n", "2026/a.csv": "id\n2\n", "2026/b.csv": "id\n3\n", "c.jsonl": lines(4)},
     )
     for origin, expected in (
         ({"files": "all.zip", "within": "2026/*"}, [2, 3]),
@@ -114,12 +114,12 @@ def test_what_a_stream_may_not_say_of_it(origin: dict[str, Any], said: str) -> N
 
 
 def test_those_whose_files_end_alike_are_offered(folder: Path) -> None:
-    pack(folder / "Many Things.zip", **{"a.csv": "id\n1\n", "b/b.csv": "id\n2\n", "notes.txt": "x"})
-    pack(folder / "one.zip", **{"a.parquet": b"", "README": "x"})
-    pack(folder / "mixed.zip", **{"a.csv": "", "b.jsonl": ""})
-    pack(folder / "none.zip", **{"notes.txt": ""})
-    pack(folder / "a[1].zip", **{"a.csv": "", "b.csv": ""})
-    pack(folder / "things.csv.zip", x="")
+    pack(folder / "Many Things.zip", {"a.csv": "id\n1\n", "b/b.csv": "id\n2\n", "notes.txt": "x"})
+    pack(folder / "one.zip", {"a.parquet": b"", "README": "x"})
+    pack(folder / "mixed.zip", {"a.csv": "", "b.jsonl": ""})
+    pack(folder / "none.zip", {"notes.txt": ""})
+    pack(folder / "a[1].zip", {"a.csv": "", "b.csv": ""})
+    pack(folder / "things.csv.zip", {"x": ""})
     (folder / "broken.zip").write_bytes(b"PK")
     assert {offer.name: offer.origin for offer in FilesSource({"path": str(folder)}).offers()} == {
         "many_things": {"files": "Many Things.zip"},
@@ -135,7 +135,7 @@ class Disk(NamedTuple):
 def test_one_that_would_fill_the_disk_is_not_unpacked(
     folder: Path, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pack(folder / "a.csv.zip", **{"a.csv": "id\n" + "1\n" * 1_000_000})
+    pack(folder / "a.csv.zip", {"a.csv": "id\n" + "1\n" * 1_000_000})
     monkeypatch.setattr(archives, "_LARGE", 1_000_000)
     with pytest.raises(RunError, match=r"would become 2000003 bytes, \d+ times as many"):  # noqa: SIM117 - not loaded
         with loaded(folder, warehouse, file="a.csv.zip"):
@@ -146,14 +146,14 @@ def test_one_that_would_fill_the_disk_is_not_unpacked(
         pass
     monkeypatch.undo()
     monkeypatch.setattr(archives, "_MOST_FILES", 2)
-    pack(folder / "many.zip", **{f"{n}.csv": "id\n1\n" for n in range(3)})
+    pack(folder / "many.zip", {f"{n}.csv": "id\n1\n" for n in range(3)})
     with pytest.raises(RunError, match="holds 3 files, more than 2"), loaded(folder, warehouse, files="many.zip"):
         pass
 
 
 def test_one_that_says_it_is_smaller_than_it_is(folder: Path, warehouse: Warehouse) -> None:
     path = folder / "a.csv.zip"
-    pack(path, **{"a.csv": "id\n" + "1\n" * 1_000_000})
+    pack(path, {"a.csv": "id\n" + "1\n" * 1_000_000})
     # As the sizes stand in it, before the file and in the list at its end.
     path.write_bytes(path.read_bytes().replace(struct.pack("<I", 2_000_003), struct.pack("<I", 3)))
     with pytest.raises(RunError, match="cannot be unpacked"), loaded(folder, warehouse, file="a.csv.zip"):
@@ -176,7 +176,7 @@ def test_unpacking_ends_once_nobody_wants_it(folder: Path, warehouse: Warehouse)
     def check() -> None:
         raise WarehouseError("It is not wanted any more.")
 
-    pack(folder / "a.csv.zip", **{"a.csv": "id\n1\n"})
+    pack(folder / "a.csv.zip", {"a.csv": "id\n1\n"})
     with pytest.raises(WarehouseError), loaded(folder, warehouse, Need(check=check), file="a.csv.zip"):
         pass
     assert list(warehouse.scratch.glob("tmp*")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from datapipe_local.loading.manner import Manner, Run
 from datapipe_local.loads import Loads, Told
 from datapipe_local.sources.base import Need
 from datapipe_local.sources.files import FilesSource
-from datapipe_local.warehouse import Place, Warehouse
+from datapipe_local.warehouse import Place, Scan, Warehouse, WarehouseError
 
 PLACE = Place("raw", "things")
 HISTORY = Place("raw", "things_history")
@@ -161,3 +162,35 @@ def test_no_name_of_a_column_stands_in_the_way(tmp_path: Path, warehouse: Wareho
     stream.load(lines({"at": 1, **row}))
     assert stream.load(lines({"at": 1, **row}, {"at": 1, **row}, {"at": 2, **row})) == 2
     assert len(stream.rows()) == 3
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_not_mixed_with_the_other(
+    tmp_path: Path, warehouse: Warehouse
+) -> None:
+    file = tmp_path / "things.csv"
+    file.write_text("id,name\n1,2\n")
+    source, loads = FilesSource({"path": str(tmp_path)}), Loads(warehouse)
+    told = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
+
+    def load(meanwhile: Callable[[], object]) -> int:
+        with source.fetch({"file": file.name}, warehouse.scratch, Need()) as fetched:
+            meanwhile()
+            return loads.whole(PLACE, fetched.scan, Manner(), told)
+
+    def grow() -> None:
+        with file.open("a") as more:
+            more.write("2,3\n")
+
+    # What is added to it is there, or not yet.
+    assert load(grow) == 2
+    other = tmp_path / "other.csv"
+    other.write_text("name,id\n8,9\n10,11\n12,13\n")
+    for change in (lambda: other.replace(file), lambda: file.write_text("id\n")):
+        with pytest.raises(WarehouseError, match="was replaced while it was read: run it again"):
+            load(change)
+        with warehouse.cursor() as cursor:
+            assert cursor.execute(f"SELECT id, name FROM {PLACE.sql} ORDER BY id").fetchall() == [(1, 2), (2, 3)]  # noqa: S608
+    scan = Scan("read_csv", file).stamped()
+    file.unlink()
+    with pytest.raises(WarehouseError, match="was taken away while it was read"):
+        scan.check()

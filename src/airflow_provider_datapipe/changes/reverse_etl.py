@@ -239,26 +239,12 @@ def update(
     :param wait_for_run: seconds to wait for the end of a run for which the service refuses the update.
     :raises NotRestoredError: it could not be activated again.
     """
-    patience = number("wait_for_run", wait_for_run, least=0)
-    afterwards = None if enabled is None else flag("enabled", enabled)
     given = required("reverse_etl_sync_id", sync_id)
-    before = yield from ask(reverse_etl_syncs.get(given))
-    body = yield from _body(before.destination_connection_id, wanted, before)
-    request = reverse_etl_syncs.update(given, **body)
-    was_active = before.enabled or earlier.was_active(given)
-    active = was_active if afterwards is None else afterwards
-    differs = _differs(before, request.body)
-    if was_active and (differs or not active):
+    if earlier.was_active(given):
+        # A try before has deactivated it: whatever comes of this one, it is activated again.
         earlier.note(given)
-    after = before
     try:
-        if differs:
-            # What was just read may be old.
-            yield from ask(reverse_etl_syncs.deactivate(given))
-            after = yield from _when_idle(given, request, patience)
-        if after.enabled != active:
-            yield from ask(reverse_etl_syncs.activate(given) if active else reverse_etl_syncs.deactivate(given))
-            after = yield from ask(reverse_etl_syncs.get(given))
+        result = yield from _update(given, wanted, enabled, earlier, wait_for_run)
     except DatapipeError as error:
         try:
             yield from restore(earlier)
@@ -269,7 +255,29 @@ def update(
             ) from error
         raise
     earlier.forget(given)
-    return change(KIND, given, action="updated", changed=differs or before.enabled != active, after=after)
+    return result
+
+
+def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wait_for_run: Any) -> Steps[Change]:
+    patience = number("wait_for_run", wait_for_run, least=0)
+    afterwards = None if enabled is None else flag("enabled", enabled)
+    before = yield from ask(reverse_etl_syncs.get(sync_id))
+    body = yield from _body(before.destination_connection_id, wanted, before)
+    request = reverse_etl_syncs.update(sync_id, **body)
+    was_active = before.enabled or earlier.was_active(sync_id)
+    active = was_active if afterwards is None else afterwards
+    differs = _differs(before, request.body)
+    after = before
+    if differs:
+        if was_active:
+            earlier.note(sync_id)
+        # What was just read may be old.
+        yield from ask(reverse_etl_syncs.deactivate(sync_id))
+        after = yield from _when_idle(sync_id, request, patience)
+    if after.enabled != active:
+        yield from ask(reverse_etl_syncs.activate(sync_id) if active else reverse_etl_syncs.deactivate(sync_id))
+        after = yield from ask(reverse_etl_syncs.get(sync_id))
+    return change(KIND, sync_id, action="updated", changed=differs or before.enabled != active, after=after)
 
 
 def _when_idle(

@@ -249,7 +249,7 @@ def test_the_provider_describes_what_is_there() -> None:
         for integration in info[section]:
             for module in integration["python-modules"]:
                 importlib.import_module(module)
-    (connection,) = info["connection-types"]
+    connection, _ = info["connection-types"]
     module, _, name = connection["hook-class-name"].rpartition(".")
     assert getattr(importlib.import_module(module), name) is DatapipeHook
     assert connection["connection-type"] == DatapipeHook.conn_type

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
 from airflow_provider_datapipe import __version__
@@ -27,3 +28,5 @@ exclude_patterns = ["_build"]
 def setup(app: Sphinx) -> None:
     """Write what is written from the code, before anything is read."""
     app.connect("builder-inited", generate_endpoints.write)
+    # Pictures in Mermaid are shown as they are written; GitHub draws them.
+    app.add_lexer("mermaid", TextLexer)

@@ -164,7 +164,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "extra-links": ["airflow_provider_datapipe.links.DatapipeLink"],
-        # ``airflow datapipe ...``; Airflow 3.1 does not look at it.
+        # ``airflow datapipe ...``; Airflow does not look at it before 3.2.
         "cli": ["airflow_provider_datapipe.cli.airflow_commands.get_datapipe_cli_commands"],
         "integrations": [{"integration-name": "Datapipe", "tags": ["service"]}],
     }

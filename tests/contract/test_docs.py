@@ -63,6 +63,12 @@ RUN_BY = {
         "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one"
     ),
     ("docs/webhook.md", "python"): "tests/contract/test_webhook.py::test_the_examples_of_the_documentation_run",
+    ("docs/task_groups.md", "sh"): (
+        "tests/system/test_generated_group.py::test_the_picture_of_the_page_is_what_the_command_draws"
+    ),
+    ("docs/task_groups.md", "python"): (
+        "tests/system/test_generated_group.py::test_what_is_published_is_built_again_in_the_order_of_the_references"
+    ),
     ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
     ("docs/testing.md", "sh"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",
     ("docs/testing.md", "python"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",

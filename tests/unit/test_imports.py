@@ -21,6 +21,10 @@ ROOMS = {
     f"{PROVIDER}.changes": ([f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.changes"], False),
     # Reading a snapshot: DAG files do that. Taking one asks the service.
     f"{PROVIDER}.pipelines": ([f"{PROVIDER}.{room}" for room in ("api", "runs", "pipelines")], False),
+    f"{PROVIDER}.cli": (
+        [f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines", "hooks", "cli")],
+        True,
+    ),
     f"{PROVIDER}.webhook": ([f"{PROVIDER}.api", f"{PROVIDER}.runs.records", f"{PROVIDER}.webhook"], False),
     f"{PROVIDER}.hooks": ([f"{PROVIDER}.{room}" for room in ("api", "runs", "webhook", "hooks")], True),
     "datapipe_local": ([f"{PROVIDER}.api.models", "datapipe_local"], False),

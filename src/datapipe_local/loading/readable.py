@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
-from datapipe_local.warehouse import Scan, literal, quoted
+from datapipe_local.warehouse import Scan, WarehouseError, literal, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,7 @@ class Selection:
 
         :param relation: What is read, as SQL names it.
         :param columns: The columns that it has.
+        :raises WarehouseError: none is left of them.
         """
         excluded, hashed = ({name.casefold() for name in names} for names in (self.excluded, self.hashed))
         shown = [
@@ -54,6 +55,8 @@ class Selection:
             for name in columns
             if name.casefold() not in excluded
         ]
+        if not shown:
+            raise WarehouseError("No column would be left: exclude fewer")
         return f"SELECT {', '.join(shown)} FROM {relation}"  # noqa: S608 - quoted
 
 

@@ -299,9 +299,13 @@ def test_a_long_read_ends_with_its_stream_and_with_the_service(
     wait_for("the read has begun", is_reading, limit=20)
     assert home.service.stop() == 0
     assert list(scratch.glob("tmp*")) == []
+    for _ in range(2):
+        home.service.start()
+        # It is carried on, and what a killed process has left is gone.
+        wait_for("the read has begun again", is_reading, limit=20)
+        assert len(list(scratch.glob("tmp*"))) == 1
+        home.service.kill()
     home.service.start()
-    # It is carried on.
-    wait_for("the read has begun again", is_reading, limit=20)
     deleted = home.api.client.delete("/elt_streams/long")
     assert deleted.is_success, deleted.text
     wait_for("the read has ended", lambda: list(scratch.glob("tmp*")) == [], limit=20)

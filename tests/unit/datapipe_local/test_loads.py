@@ -124,6 +124,8 @@ def test_columns_are_left_out_and_hashed(warehouse: Warehouse, numbers: Scan) ->
     loads.whole(PLACE, numbers, Manner(Selection(excluded=["N", "gone"], hashed=["Text", "never"])), PLAIN[1])
     assert [column.name for column in warehouse.columns(f"FROM {PLACE.sql}")] == ["text"]
     assert set(values(warehouse, "text")) == {hashlib.sha256(f"t{n}".encode()).hexdigest() for n in range(10)}
+    with pytest.raises(WarehouseError, match="No column would be left"):
+        loads.whole(PLACE, numbers, Manner(Selection(excluded=["N", "text"])), PLAIN[1])
     # A name is a name, whatever is in it.
     odd = 'a"; DROP TABLE x; --'
     numbers.paths[0].write_text(f'"{odd.replace(chr(34), chr(34) * 2)}",b\n1,2\n')

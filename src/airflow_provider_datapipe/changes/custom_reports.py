@@ -151,8 +151,9 @@ def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists: str)
         if (isinstance(error, TransportError) and not error.sent) or if_exists == "create":
             raise
         # They may have been created all the same, and may be shown only after a while.
-        for pause in (0, _SECOND_LOOK):
-            yield Pause(pause)
+        for pause in (None, Pause(_SECOND_LOOK)):
+            if pause is not None:
+                yield pause
             there = yield from _there({one.elt_sync_id for one in wanted}, as_stream=as_stream)
             names = [there.get(one.elt_sync_id, {}).get(_letters(one.name)) for one in wanted]
             if all(names):

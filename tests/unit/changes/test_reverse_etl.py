@@ -234,8 +234,8 @@ def test_a_retry_that_fails_restores_what_the_try_before_could_not() -> None:
     with pytest.raises(InvalidInputError):
         one_try(service, records, sync_interval="soon")
     assert service.sync.enabled
+    service._fail_at = 6
     with pytest.raises(KilledError):
-        service._fail_at = 6
         one_try(service, records, operation=INSERT)
     assert service.asked[-2:] == ["get", "deactivate"]
     service._fail_at, service._failure = 9, "unsent"
@@ -361,7 +361,7 @@ def test_an_object_type_has_a_name() -> None:
         types = [ObjectType(id=f"id{i}", name=name, type="standard", associations=()) for i, name in enumerate(names)]
         return [ObjectTypes(data=tuple(types))]
 
-    by_name = {"object_type_id": None, "object_type_name": "Contact"}
+    by_name: dict[str, Any] = {"object_type_id": None, "object_type_name": "Contact"}
     found = model([sync(object_type_id="id1")], reverse_etl_syncs__object_types=kinds("Deal", "Contact"))
     assert create_in(found, "keep", **by_name)["id"] == "s"
     with pytest.raises(UnknownNameError, match=r"no object type named 'Contact'\. There is: Contacts"):
@@ -447,6 +447,6 @@ def test_the_ways_to_say_which() -> None:
 
 
 def test_pages_are_read_to_their_end() -> None:
-    first = Page(data=(sync(id="x", source_id="u"),), has_more=True, next_cursor="x")
+    first: Page[Any] = Page(data=(sync(id="x", source_id="u"),), has_more=True, next_cursor="x")
     service = ModelService(reverse_etl_syncs__list=[first, page(sync())])
     assert create_in(service, "keep")["id"] == "s"

@@ -1,0 +1,199 @@
+"""Custom reports: what failed is told of each, and what is there is not created twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.errors import (
+    DatapipeError,
+    InvalidInputError,
+    NotFoundError,
+    ProtocolError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_datapipe.api.models.custom_reports import CustomReportResults
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.changes.custom_reports import (
+    CustomReportError,
+    ReportsResult,
+    check_policy,
+    create,
+    error_of,
+    settle,
+)
+from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
+from airflow_provider_datapipe.runs.steps import drive
+from tests.support.tasks import Memory
+from tests.unit.runs.model_service import ModelService, page
+
+LOST = TransportError("lost", sent=True)
+
+
+class Named:
+    """What of a stream is looked at."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def report(name: str, sync: str = "s", query: str = "SELECT 1") -> dict[str, str]:
+    return {"elt_sync_id": sync, "name": name, "query": query}
+
+
+def answer(request: Request[Any]) -> CustomReportResults:
+    """Create what is called well."""
+    assert request.body is not None
+    results = [
+        {"elt_sync_id": one["elt_sync_id"], "name": one["name"]}
+        | (
+            {"error": {"error_code": "invalid_query", "message": "no such table"}}
+            if "Wrong" in one["name"]
+            else {"source_stream_name": f"made_{one['name'].lower()}"}
+        )
+        for one in request.body.as_json()["reports"]
+    ]
+    return CustomReportResults.model_validate({"results": results})
+
+
+def service(*answers: Any, streams: list[list[str]] | None = None, offered: tuple[str, ...] = ()) -> ModelService:
+    return ModelService(
+        custom_reports__create=list(answers) or [answer],
+        elt_streams__list=[page(*map(Named, names)) for names in streams or [[]]],
+        elt_syncs__available_source_streams=[page(*map(Named, offered))],
+    )
+
+
+def created(
+    asked: ModelService, reports: Any, records: Any = None, *, as_stream: Any = True, if_exists: str = "keep"
+) -> ReportsResult:
+    steps = create(reports, add_as_source_stream=as_stream, if_exists=if_exists, records=records or NoRecords())
+    result = drive(steps, asked.send, asked.sleep)
+    assert json.loads(json.dumps(result)) == result
+    return result
+
+
+def sent(asked: ModelService) -> list[list[str]]:
+    bodies = [one.body.as_json() for one in asked.requests if one.endpoint.name == "custom_reports.create" and one.body]
+    return [[one["name"] for one in body["reports"]] for body in bodies]
+
+
+def actions(result: ReportsResult) -> list[tuple[str, str, str | None]]:
+    return [(one["name"], one["action"], one["source_stream_name"]) for one in result["reports"]]
+
+
+def test_each_report_has_a_result_in_order() -> None:
+    result = created(service(), [report("A"), report("Wrong"), report("B", "t")])
+    assert actions(result) == [("A", "created", "made_a"), ("Wrong", "failed", None), ("B", "created", "made_b")]
+    assert (result["created"], result["failed"]) == (2, 1)
+    assert result["reports"][1]["error"] == {"error_code": "invalid_query", "message": "no such table"}
+
+
+def test_a_retry_creates_only_what_failed_and_a_cleared_task_all() -> None:
+    memory = Memory()
+    reports = json.dumps([report("A"), report("Wrong")])
+    first = service()
+    created(first, reports, TaskStateRecords(memory, life=2))
+    again = service()
+    result = created(again, reports, TaskStateRecords(memory, life=2), if_exists="create")
+    assert sent(again) == [["Wrong"]]
+    assert actions(result)[0] == ("A", "none", "made_a")
+    settle(TaskStateRecords(memory, life=2), succeeded=True)
+    # A worker that was killed before Airflow heard of the success; then somebody who clears the task.
+    late, cleared = service(), service()
+    created(late, reports, TaskStateRecords(memory, life=2))
+    settle(TaskStateRecords(memory, life=2), succeeded=True)
+    created(cleared, reports, TaskStateRecords(memory, life=4))
+    assert (sent(late), sent(cleared)) == ([["Wrong"]], [["A", "Wrong"]])
+
+
+def test_another_query_is_another_report() -> None:
+    memory = Memory()
+    created(service(), [report("A")], TaskStateRecords(memory, life=2))
+    changed = service()
+    created(changed, [report("A", query="SELECT 2")], TaskStateRecords(memory, life=2))
+    assert sent(changed) == [["A"]]
+
+
+@pytest.mark.parametrize("stream", ["spend_by_day", "SpendByDay", "spend-by-day"])
+def test_a_stream_of_the_name_is_the_report(stream: str) -> None:
+    there = service(streams=[["other", stream]])
+    result = created(there, [report("Spend by Day")])
+    assert actions(result) == [("Spend by Day", "none", stream)]
+    assert (sent(there), result["created"]) == ([], 0)
+    forced = service(streams=[["other", stream]])
+    assert created(forced, [report("Spend by Day")], if_exists="create")["created"] == 1
+    assert forced.asked == ["custom_reports.create"]
+
+
+def test_a_table_that_the_source_offers_is_taken_for_a_report_only_where_reports_are_no_streams() -> None:
+    assert created(service(offered=("orders",)), [report("Orders")])["created"] == 1
+    assert created(service(offered=("orders",)), [report("Orders")], as_stream="False")["created"] == 0
+
+
+def test_a_sync_that_is_not_there_is_told_by_the_service() -> None:
+    asked = ModelService(elt_streams__list=[NotFoundError("none", status=404)], custom_reports__create=[answer])
+    assert created(asked, [report("A")])["created"] == 1
+
+
+@pytest.mark.parametrize("error", [LOST, ServerError("bad", status=502)])
+@pytest.mark.parametrize("looks", [1, 2])
+def test_reports_whose_answer_is_lost_are_found_and_not_sent_again(error: DatapipeError, looks: int) -> None:
+    asked = service(error, streams=[*[[]] * looks, ["a", "b"]])
+    result = created(asked, [report("A"), report("B")])
+    assert actions(result) == [("A", "created", "a"), ("B", "created", "b")]
+    assert len(sent(asked)) == 1
+
+
+def test_where_a_part_is_there_after_a_lost_answer_the_retry_creates_the_rest() -> None:
+    with pytest.raises(TransportError):
+        created(service(LOST, streams=[[], ["a"]]), [report("A"), report("B")])
+    retry = service(streams=[["a"]])
+    assert actions(created(retry, [report("A"), report("B")]))[0] == ("A", "none", "a")
+    assert sent(retry) == [["B"]]
+    # Of two of the same name nobody can tell which is which.
+    with pytest.raises(TransportError):
+        created(service(LOST, streams=[["a"]]), [report("A")], if_exists="create")
+
+
+@pytest.mark.parametrize(
+    ("reports", "error", "said"),
+    [
+        ([report("A"), report("a")], ValueError, "'a' of ELT sync s is there more than once"),
+        ([{"elt_sync_id": "s", "name": "A"}], InvalidInputError, "query"),
+        ("nothing", ValueError, "reports must be a list of mappings"),
+    ],
+)
+def test_nothing_is_sent_of_what_is_wrong(reports: Any, error: type[Exception], said: str) -> None:
+    asked = service()
+    with pytest.raises(error, match=said):
+        created(asked, reports)
+    assert asked.asked == []
+
+
+def test_an_answer_that_is_too_short_is_none() -> None:
+    with pytest.raises(ProtocolError, match="0 results for 1 reports"):
+        created(service(CustomReportResults(results=())), [report("A")])
+
+
+def policy(result: ReportsResult, on_partial_failure: str = "fail", tolerated: Any = ()) -> CustomReportError | None:
+    return error_of(result, on_partial_failure=on_partial_failure, tolerated_errors=tolerated)
+
+
+def test_the_policy_says_what_is_a_failure() -> None:
+    part = created(service(), [report("A"), report("Wrong")])
+    all_failed = created(service(), [report("Wrong")])
+    said = str(policy(part))
+    assert said == "1 of 2 custom reports were not created: 'Wrong' of ELT sync s: invalid_query: no such table"
+    assert policy(part, "succeed") is None
+    assert policy(all_failed, "succeed") is not None
+    assert policy(part, tolerated="['invalid_query']") is None
+    assert policy(all_failed, tolerated=["invalid_query"]) is None
+    assert policy(all_failed, tolerated=["not_found"]) is not None
+    with pytest.raises(ValueError, match=r"tolerated_errors must be 'connection_error'.*not 'typo'"):
+        check_policy("fail", ["typo"])
+    with pytest.raises(ValueError, match="on_partial_failure must be"):
+        check_policy("ignore", [])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
+from datapipe_local.loading.types import common_type, converted, described
 from datapipe_local.warehouse import Scan, WarehouseError, literal, quoted
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 #: The table of a :class:`Stored` result.
 RESULT = "__result__"
-#: The types of CSV, without those of times.
-_PLAIN_TYPES = ["BOOLEAN", "BIGINT", "BIGNUM", "DOUBLE", "VARCHAR"]
+#: The types of CSV, without those of times and truth.
+_NUMBERS_AND_TEXT = ["BIGINT", "BIGNUM", "DOUBLE", "VARCHAR"]
 #: Has each field of a row be a column, however many there are, and however rare they are.
 _BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
 
@@ -119,12 +120,30 @@ def _ways(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     """Give the ways to read a file: types are inferred from its beginning, then from all of it, then fewer of them."""
     given = scan.options.keys()
     if scan.reader == "read_csv" and "sample_size" not in given:
-        # What is written like a day in several ways is none to DuckDB, which tells so by an error.
-        return [scan.sql(), scan.sql(sample_size=-1), scan.sql(sample_size=-1, auto_type_candidates=_PLAIN_TYPES)]
+        # Days that are written in several ways, and words of truth among numbers, are errors to DuckDB, and no text.
+        fewer = (["BOOLEAN", *_NUMBERS_AND_TEXT], _NUMBERS_AND_TEXT)
+        careful = [scan.sql(sample_size=-1, auto_type_candidates=types) for types in fewer]
+        return [scan.sql(), scan.sql(sample_size=-1), *careful]
     if scan.reader == "read_json" and not given & {"columns", "sample_size"}:
         more = _BY_COLUMN if _is_one_map(cursor, scan) else {}
         return [scan.sql(**more), scan.sql(**more, sample_size=-1)]
+    if scan.reader == "read_parquet" and len(scan.paths) > 1:
+        return [scan.sql(), _file_by_file(cursor, scan)]
     return [scan.sql()]
+
+
+def _file_by_file(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> str:
+    """Read files that say of which type their columns are, each as what it says, into types that take all of them."""
+    files = [replace(scan, path=path).sql() for path in scan.paths]
+    columns = [described(cursor, file) for file in files]
+    wanted: dict[str, str] = {}
+    for name, kind in (column for each in columns for column in each):
+        wanted[name.lower()] = common_type(cursor, wanted.get(name.lower(), kind), kind)
+    parts = []
+    for file, typed in zip(files, columns, strict=True):
+        shown = ", ".join(f"{converted(name, kind, wanted[name.lower()])} AS {quoted(name)}" for name, kind in typed)
+        parts.append(f"SELECT {shown} FROM {file}")  # noqa: S608 - quoted
+    return f"({' UNION ALL BY NAME '.join(parts)})"
 
 
 def _is_one_map(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from datapipe_local.loading.increment import OutdatedError
@@ -194,3 +195,36 @@ def test_a_file_that_is_replaced_while_it_is_read_is_not_mixed_with_the_other(
     file.unlink()
     with pytest.raises(WarehouseError, match="was taken away while it was read"):
         scan.check()
+
+
+def test_truth_among_numbers_is_text(tmp_path: Path, warehouse: Warehouse) -> None:
+    (tmp_path / "1.csv").write_text("id,x\n1,1\n")
+    (tmp_path / "2.csv").write_text("id,x\n2,true\n")
+    told = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
+    with FilesSource({"path": str(tmp_path)}).fetch({"files": "*.csv"}, warehouse.scratch, Need()) as fetched:
+        assert Loads(warehouse).whole(PLACE, fetched.scan, Manner(), told) == 2
+    with warehouse.cursor() as cursor:
+        assert cursor.execute(f"SELECT id, x FROM {PLACE.sql} ORDER BY id").fetchall() == [(1, "1"), (2, "true")]  # noqa: S608
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        ("DATE '2026-01-02'", ["2026-01-02", "5"]),
+        ("{'a': 1}", ["5", '{"a":1}']),
+        ("[1]", ["5", "[1]"]),
+        ("1.5", ["1.5", "5.0"]),
+        ("NULL::BLOB", ["5", None]),
+    ],
+)
+def test_files_of_a_folder_are_of_several_types(
+    tmp_path: Path, warehouse: Warehouse, other: str, expected: list[str | None]
+) -> None:
+    for name, value in (("1", "5"), ("2", other)):
+        duckdb.execute(f"COPY (SELECT {value} AS x, {name} AS id) TO '{tmp_path / name}.parquet'")
+    told = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
+    with FilesSource({"path": str(tmp_path)}).fetch({"files": "*.parquet"}, warehouse.scratch, Need()) as fetched:
+        assert Loads(warehouse).whole(PLACE, fetched.scan, Manner(), told) == 2
+    with warehouse.cursor() as cursor:
+        found = cursor.execute(f"SELECT CAST(x AS VARCHAR) FROM {PLACE.sql} ORDER BY ALL").fetchall()  # noqa: S608
+    assert [value for (value,) in found] == expected

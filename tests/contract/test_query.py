@@ -1,0 +1,191 @@
+"""Queries and checks against the real service, blocking and deferred."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from airflow_provider_datapipe.api.errors import InvalidRequestError
+from airflow_provider_datapipe.changes.checks import CheckFailedError
+from airflow_provider_datapipe.operators.query import (
+    DatapipeCheckOperator,
+    DatapipeThresholdCheckOperator,
+    DatapipeValueCheckOperator,
+    QueryPreviewOperator,
+)
+from airflow_provider_datapipe.runs.errors import RunFailedError, RunTimeoutError
+from tests.support.local_service import LocalService
+from tests.support.tasks import Memory, run
+
+MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
+SEED = {
+    "transforms": [
+        {
+            "id": "numbers",
+            "name": "numbers",
+            "sql_template": "SELECT value FROM generate_series(1, 1500) AS numbers(value)",
+            "publish": True,
+        }
+    ]
+}
+COUNT = "SELECT count(*) AS rows FROM {{model.numbers}}"
+#: Runs for as long as a query may.
+ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = -1"
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[LocalService]:
+    """Return a service with something to query."""
+    with LocalService(SEED, control=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin with the seed alone, and make the connection that the tasks use."""
+    service.reset()
+    connect(service, monkeypatch)
+
+
+def connect(service: LocalService, monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
+    fields = {"poll_interval": 0.1, "retry_budget": 0} | extra
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": fields}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+
+
+def preview(sql: str, **more: Any) -> QueryPreviewOperator:
+    return QueryPreviewOperator(task_id="t", sql_template=sql, **more)
+
+
+@MODES
+def test_rows_come_with_how_many_there_are(*, deferrable: bool) -> None:
+    sql = "SELECT value, 'ä' AS \"a b\", NULL AS none FROM {{model.numbers}} ORDER BY value"
+    result = run(preview(sql, max_rows=2, deferrable=deferrable))
+    rows = [{"value": value, "a b": "ä", "none": None} for value in (1, 2)]
+    assert (result["rows"], result["num_rows_total"], result["is_complete"]) == (rows, 1500, False)
+    assert json.loads(json.dumps(result)) == result
+
+
+@pytest.mark.parametrize(("most", "expected"), [("0", 0), (100, 100), ("5000", 1000)])
+def test_there_are_never_more_rows_than_asked_for(most: int | str, expected: int) -> None:
+    result = run(preview("FROM {{model.numbers}}", max_rows=most))
+    # The service itself has a limit.
+    assert (len(result["rows"]), result["is_complete"]) == (expected, False)
+
+
+def test_a_query_without_rows_is_complete() -> None:
+    result = run(preview("SELECT 1 AS one WHERE false"))
+    assert (result["rows"], result["num_rows_total"], result["is_complete"]) == ([], 0, True)
+
+
+@pytest.mark.parametrize(("most", "problem"), [(-1, "max_rows"), ("x", "max_rows"), ("", "max_rows")])
+def test_a_limit_that_makes_no_sense_is_refused(most: Any, problem: str, service: LocalService) -> None:
+    with pytest.raises(ValueError, match=problem):
+        run(preview("SELECT 1", max_rows=most))
+    with pytest.raises(ValueError, match="sql_template is empty"):
+        run(preview(""))
+    assert service.journal_requests() == []
+
+
+@MODES
+def test_a_query_that_fails_says_why(*, deferrable: bool) -> None:
+    memory = Memory()
+    with pytest.raises(RunFailedError, match=r"query preview SELECT CAST\('x' AS INTEGER\): run \S+ failed: .*'x'"):
+        run(preview("SELECT CAST('x' AS INTEGER)", deferrable=deferrable), memory)
+    assert memory.pushed["return_value"]["status"] == "FAILED"
+    with pytest.raises(
+        InvalidRequestError, match=r"Unknown reference \{\{model\.number\}\} \(did you mean model\.numbers"
+    ):
+        run(preview("FROM {{model.number}}", deferrable=deferrable))
+
+
+@MODES
+def test_a_query_that_goes_on_is_given_up(*, deferrable: bool) -> None:
+    with pytest.raises(RunTimeoutError, match="did not end in time; it is running"):
+        run(preview(ENDLESS, timeout=0.5, deferrable=deferrable))
+
+
+def test_a_query_is_asked_for_again_when_its_answer_is_lost(
+    service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(service, monkeypatch, retry_budget=20)
+    service.faults([{"method": "POST", "path": "/transforms/query_previews", "drop": True, "when": "after"}])
+    assert run(preview(COUNT))["rows"] == [{"rows": 1500}]
+    assert sum(each["method"] == "POST" for each in service.journal_requests()) == 2
+
+
+@MODES
+def test_each_try_of_a_check_looks_anew(*, deferrable: bool, service: LocalService) -> None:
+    memory = Memory()
+    for _ in range(2):
+        task = DatapipeCheckOperator(task_id="t", sql_template="SELECT 1 AS a, 0 AS b", deferrable=deferrable)
+        with pytest.raises(CheckFailedError, match="b = 0 of SELECT 1 AS a, 0 AS b"):
+            run(task, memory)
+    assert memory.pushed["return_value"]["passed"] is False
+    assert memory.pushed["return_value"]["row"] == {"a": 1, "b": 0}
+    assert memory.kept == {}
+    assert sum(each["method"] == "POST" for each in service.journal_requests()) == 2
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        DatapipeCheckOperator(task_id="t", sql_template="SELECT 1 WHERE false"),
+        DatapipeValueCheckOperator(task_id="t", sql_template="SELECT 1 WHERE false", pass_value=1),
+        DatapipeThresholdCheckOperator(
+            task_id="t", sql_template="SELECT 1 WHERE false", min_threshold=0, max_threshold=2
+        ),
+        DatapipeThresholdCheckOperator(
+            task_id="t", sql_template="SELECT 1", min_threshold="SELECT 1 WHERE false", max_threshold=2
+        ),
+    ],
+)
+def test_no_rows_fail_every_check(task: Any) -> None:
+    with pytest.raises(CheckFailedError, match="returned zero rows: SELECT 1 WHERE false"):
+        run(task)
+
+
+@MODES
+def test_a_value_may_be_off_by_the_tolerance(*, deferrable: bool) -> None:
+    def check(**more: Any) -> Any:
+        return run(DatapipeValueCheckOperator(task_id="t", sql_template=COUNT, deferrable=deferrable, **more))
+
+    assert check(pass_value="1500")["passed"]
+    assert check(pass_value=1600, tolerance="0.1")["row"] == {"rows": 1500}
+    with pytest.raises(CheckFailedError, match="rows = 1500 should be '1600'"):
+        check(pass_value=1600)
+
+
+@MODES
+def test_thresholds_may_be_queries(*, deferrable: bool) -> None:
+    def check(least: Any, most: Any, **more: Any) -> Any:
+        return run(
+            DatapipeThresholdCheckOperator(
+                task_id="t", sql_template=COUNT, min_threshold=least, max_threshold=most, deferrable=deferrable, **more
+            )
+        )
+
+    result = check("SELECT 1000.5::DECIMAL(9, 2)", COUNT)
+    assert (result["min_threshold"], result["value"], result["max_threshold"]) == (1000.5, 1500, 1500)
+    with pytest.raises(CheckFailedError, match="1500 is not between 0 and 10"):
+        check("0", 10)
+    with pytest.raises(AirflowFailException, match="1500 is not between 0 and 10"):
+        check(0, 10, retry_on_failure=False)
+    with pytest.raises(RunFailedError, match="no_such_column"):
+        check("SELECT no_such_column", 10)
+
+
+def test_a_task_that_is_stopped_says_that_it_would_ask_again(capsys: pytest.CaptureFixture[str]) -> None:
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from tests.support.tasks import context_of
+
+    task = preview(ENDLESS, deferrable=True)
+    with pytest.raises(TaskDeferred):
+        task.execute(context_of(Memory()))
+    task.on_kill()
+    assert "this task, run again, starts another" in capsys.readouterr().out

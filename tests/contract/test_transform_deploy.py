@@ -1,0 +1,476 @@
+"""Deploying transforms on the real service: what is sent, what is left alone, and what a kill at any step leaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, TransportError
+from airflow_provider_datapipe.changes.transform_bulk import BulkDeployError
+from airflow_provider_datapipe.changes.transform_folder import CyclicTransformsError
+from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator
+from airflow_provider_datapipe.operators.query import QueryPreviewOperator
+from airflow_provider_datapipe.operators.transform import (
+    TransformBulkDeployOperator,
+    TransformDeployOperator,
+    TransformRematerializeOperator,
+)
+from airflow_provider_datapipe.runs.errors import RunFailedError
+from airflow_provider_datapipe.runs.names import AmbiguousNameError
+from airflow_provider_datapipe.runs.start import IfRunning, StartPolicy
+from tests.support.local_service import LocalService
+from tests.support.tasks import Memory, run
+
+MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
+SEED = {
+    "runs": {"minimum_duration": 0.15},
+    "transforms": [
+        {
+            "id": f"there.{kind}",
+            "name": kind,
+            "folder_path": "there",
+            "materialization": kind,
+            "sql_template": "SELECT 1 AS id",
+            "publish": True,
+        }
+        for kind in ("view", "table")
+    ]
+    + [{"id": f"twin.{n}", "name": "twin", "folder_path": "there", "sql_template": "SELECT 1"} for n in (1, 2)],
+}
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[LocalService]:
+    """Return a service with some transforms."""
+    with LocalService(SEED, control=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin with the seed alone, make the connection that the tasks use, and have none wait for long."""
+    service.reset()
+    extra = {"poll_interval": 0.05, "retry_budget": 0}
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+    policy = StartPolicy(if_running=IfRunning.ATTACH, settle=0.5, look_interval=0.1)
+    monkeypatch.setattr(DatapipeRunOperator, "_start_policy", lambda _: policy)
+
+
+def deployment(**more: Any) -> TransformDeployOperator:
+    arguments: dict[str, Any] = {"name": "table", "folder_path": "there", "sql_template": "SELECT 1 AS id"}
+    return TransformDeployOperator(task_id="t", **(arguments | more))
+
+
+def changes(service: LocalService, after: int = 0) -> list[str]:
+    """Give what was sent that may change something."""
+    requests = service.journal_requests(after=after)
+    return [f"{each['method']} {each['path']}" for each in requests if each["method"] != "GET"]
+
+
+def shown(service: LocalService, transform_id: str) -> dict[str, Any]:
+    answer = httpx.get(f"{service.base_url}/transforms/{transform_id}", headers=service.headers)
+    found: dict[str, Any] = answer.raise_for_status().json()
+    return found
+
+
+def named(service: LocalService, name: str) -> list[dict[str, Any]]:
+    answer = httpx.get(f"{service.base_url}/transforms", params={"name": name}, headers=service.headers)
+    found: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
+    return found
+
+
+def publications(service: LocalService, transform_id: str) -> int:
+    return sum(each["trigger"] == "request" for each in service.journal_runs(transform_id))
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["view", "table"])
+def test_what_is_so_already_is_left_alone(kind: str, *, deferrable: bool, service: LocalService) -> None:
+    result = run(deployment(name=kind, materialization=kind, sql_template="SELECT 1 AS id\n", deferrable=deferrable))
+    assert (result["outcome"], result["action"], result["published"]) == ("succeeded", "none", False)
+    assert (result["resource_id"], result["name"]) == (f"there.{kind}", f"there/{kind}")
+    assert changes(service) == []
+
+
+@MODES
+def test_only_what_differs_is_sent(*, deferrable: bool, service: LocalService) -> None:
+    memory = Memory()
+    result = run(deployment(documentation="What it is.", deferrable=deferrable), memory)
+    assert (result["action"], result["changed"], result["published"]) == ("updated", True, False)
+    # What it is for people is not built.
+    assert changes(service) == ["PATCH /transforms/there.table"]
+    result = run(deployment(sql_template="SELECT 2 AS id", cron_expression="0 4 * * *", deferrable=deferrable), memory)
+    assert (result["action"], result["published"], result["status"]) == ("updated", True, "completed")
+    assert changes(service)[1:] == [
+        "PATCH /transforms/there.table",
+        "POST /transforms/there.table/publish",
+        "PATCH /transforms/there.table",
+    ]
+    after = shown(service, "there.table")
+    assert (after["documentation"], after["cron_expression"]) == ("What it is.", "0 4 * * *")
+    result = run(deployment(sql_template="SELECT 2 AS id", cron_expression="none", deferrable=deferrable), memory)
+    assert (result["action"], result["published"]) == ("updated", False)
+    assert "cron_expression" not in shown(service, "there.table")
+    assert len(changes(service)) == 5
+
+
+@MODES
+@pytest.mark.parametrize(("name", "kind"), [("view", "table"), ("table", "view")])
+def test_a_view_becomes_a_table_and_back(name: str, kind: str, *, deferrable: bool, service: LocalService) -> None:
+    result = run(deployment(name=name, materialization=kind, deferrable=deferrable))
+    assert (result["action"], result["published"], result["outcome"]) == ("updated", True, "succeeded")
+    assert shown(service, f"there.{name}")["materialization"] == kind
+    assert publications(service, f"there.{name}") == 1
+
+
+@pytest.mark.parametrize(("name", "kind"), [("view", "table"), ("table", "view")])
+def test_what_was_changed_and_not_published_is_published(name: str, kind: str, service: LocalService) -> None:
+    for body in ({"materialization": kind}, {"sql_template": "SELECT 2 AS id"}):
+        path = f"{service.base_url}/transforms/there.{name}"
+        httpx.patch(path, json=body, headers=service.headers).raise_for_status()
+        result = run(deployment(name=name, sql_template=shown(service, f"there.{name}")["sql_template"]))
+        assert (result["action"], result["published"], result["outcome"]) == ("none", True, "succeeded")
+
+
+def test_a_build_that_is_going_is_waited_for(service: LocalService) -> None:
+    path = f"{service.base_url}/transforms/there.table/publish"
+    httpx.post(path, headers=service.headers).raise_for_status()
+    result = run(deployment())
+    assert (result["attached"], result["published"], result["status"]) == (True, False, "completed")
+    assert publications(service, "there.table") == 1
+
+
+@MODES
+def test_a_build_that_fails_is_told_and_built_again_next_time(*, deferrable: bool, service: LocalService) -> None:
+    memory = Memory()
+    task = deployment(
+        sql_template="SELECT CAST('x' AS INTEGER) AS id", cron_expression="0 4 * * *", deferrable=deferrable
+    )
+    for tries in (1, 2):
+        with pytest.raises(RunFailedError, match="Could not convert string 'x'"):
+            run(task, memory)
+        assert memory.pushed["return_value"]["action"] == ("updated" if tries == 1 else "none")
+        assert publications(service, "there.table") == tries
+    assert "cron_expression" not in shown(service, "there.table")
+
+
+def test_sql_that_the_service_refuses_leaves_what_stands(service: LocalService) -> None:
+    with pytest.raises(InvalidRequestError, match=r"Unknown reference \{\{model\.nowhere\}\}"):
+        run(deployment(name="view", sql_template="SELECT 1 AS id FROM {{model.nowhere}}"))
+    result = run(deployment(name="view", sql_template="SELECT 3 AS id"))
+    assert (result["action"], result["published"]) == ("updated", True)
+
+
+def test_without_publishing_it_is_a_draft(service: LocalService) -> None:
+    result = run(deployment(name="new", publish="False", sql_template="SELECT * FROM {{raw.not.yet}}"))
+    assert (result["action"], result["outcome"], result["status"]) == ("created", "skipped", "draft")
+    assert changes(service) == ["POST /transforms"]
+
+
+def test_two_of_one_name_are_named(service: LocalService) -> None:
+    with pytest.raises(AmbiguousNameError, match=r"'there/twin': twin\.1, twin\.2"):
+        run(deployment(name="twin"))
+    assert changes(service) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"name": "None"}, "name is empty"),
+        ({"sql_template": ""}, "sql_template is empty"),
+        ({"materialization": "heap"}, "materialization must be 'view' or 'table', not 'heap'"),
+        ({"cron_expression": ""}, "cron_expression is empty"),
+        ({"publish": "perhaps"}, "publish must be True or False"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_is_sent(
+    wrong: dict[str, Any], problem: str, service: LocalService
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        run(deployment(**wrong))
+    assert service.journal_requests() == []
+
+
+class Killed(BaseException):
+    """The process is gone: nothing in it can catch this."""
+
+
+class Interruption:
+    """
+    Ends, or cuts off, one request: the one that is sent when so many were.
+
+    :param at: how many are sent before it.
+    :param how: ``killed before``, ``killed after``, or ``lost``: carried out, with no answer.
+    """
+
+    def __init__(self, at: int, how: str) -> None:
+        self.at, self.how, self.sent = at, how, 0
+
+    def of(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        def interrupted(hook: DatapipeHook, request: Any) -> Any:
+            self.sent += 1
+            if self.sent != self.at + 1:
+                return send(hook, request)
+            if self.how == "killed before":
+                raise Killed
+            send(hook, request)
+            if self.how == "killed after":
+                raise Killed
+            raise TransportError("no answer", sent=True)
+
+        return interrupted
+
+
+def interrupted_everywhere(
+    service: LocalService, monkeypatch: pytest.MonkeyPatch, how: str, work: Callable[[Memory], Any]
+) -> Iterator[Any]:
+    """Do some work with each of its requests interrupted in turn, then again, and give what came of it."""
+    send, at = DatapipeHook.send, 0
+    while True:
+        service.reset()
+        memory, interruption = Memory(), Interruption(at, how)
+        monkeypatch.setattr(DatapipeHook, "send", interruption.of(send))
+        result = None
+        try:
+            result = work(memory)
+        except (Killed, DatapipeError):
+            monkeypatch.setattr(DatapipeHook, "send", send)
+            result = work(memory)
+        finally:
+            monkeypatch.setattr(DatapipeHook, "send", send)
+        yield result
+        if interruption.sent <= at:
+            assert at > 5
+            return
+        at += 1
+
+
+HOW = pytest.mark.parametrize("how", ["killed before", "killed after", "lost"])
+
+
+@HOW
+@pytest.mark.parametrize("name", ["table", "new"])
+def test_a_deployment_that_is_interrupted_anywhere_ends_the_same(
+    how: str, name: str, service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(memory: Memory) -> Any:
+        task = deployment(
+            name=name, materialization="table", sql_template="SELECT 7 AS id", cron_expression="0 4 * * *"
+        )
+        return run(task, memory)
+
+    for result in interrupted_everywhere(service, monkeypatch, how, work):
+        (there,) = named(service, name)
+        assert (there["sql_template"], there["cron_expression"]) == ("SELECT 7 AS id", "0 4 * * *")
+        assert (there["status"], there["materialization_status"]) == ("published", "completed")
+        assert result["outcome"] == "succeeded"
+        assert publications(service, there["id"]) == 1
+
+
+def test_a_cleared_task_deploys_what_is_new_then(service: LocalService) -> None:
+    memory = Memory()
+    run(deployment(sql_template="SELECT 2 AS id"), memory)
+    assert {each["closed_in"] for each in memory.kept.values()} == {memory.max_tries}
+    memory.max_tries += 2
+    run(deployment(sql_template="SELECT 3 AS id"), memory)
+    assert publications(service, "there.table") == 2
+
+
+def test_what_an_earlier_try_published_is_not_taken_for_this(
+    service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, send = Memory(), DatapipeHook.send
+    interruption = Interruption(4, "killed after")
+    monkeypatch.setattr(DatapipeHook, "send", interruption.of(send))
+    with pytest.raises(Killed):
+        run(deployment(sql_template="SELECT 2 AS id"), memory)
+    monkeypatch.setattr(DatapipeHook, "send", send)
+    assert publications(service, "there.table") == 1
+    assert memory.kept
+    # The retry has other SQL, as a template may.
+    run(deployment(sql_template="SELECT 3 AS id"), memory)
+    assert publications(service, "there.table") == 2
+
+
+def test_version_control_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    draft = {"id": "draft", "name": "draft", "folder_path": "there", "sql_template": "SELECT 1 AS id"}
+    (tmp_path / "new.sql").write_text("SELECT 1")
+    seed = {"transforms_managed_by_version_control": True, "transforms": [*SEED["transforms"], draft]}
+    with LocalService(seed, control=True) as managed:
+        connection = {"conn_type": "datapipe", "host": managed.base_url, "password": managed.api_key}
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+        tasks = (
+            deployment(name="new"),
+            deployment(sql_template="SELECT 2"),
+            TransformBulkDeployOperator(task_id="t", folder=str(tmp_path)),
+        )
+        for task in tasks:
+            with pytest.raises(InvalidRequestError, match="managed by version control"):
+                run(task)
+        # What is there as it is to be can be published.
+        assert run(deployment(name="draft"))["published"]
+        assert run(deployment())["action"] == "none"
+
+
+@MODES
+def test_building_again_is_another_build(*, deferrable: bool, service: LocalService) -> None:
+    memory = Memory()
+    result = run(TransformRematerializeOperator(task_id="t", transform_id="there.table", deferrable=deferrable), memory)
+    assert (result["status"], result["outcome"], result["attached"]) == ("completed", "succeeded", False)
+    assert changes(service) == ["POST /transforms/there.table/rematerialize"]
+    with pytest.raises(InvalidRequestError, match="not published"):
+        run(TransformRematerializeOperator(task_id="t", transform_id="twin.1", deferrable=deferrable))
+
+
+@HOW
+def test_building_again_begins_once(how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(memory: Memory) -> Any:
+        return run(TransformRematerializeOperator(task_id="t", transform_name="table"), memory)
+
+    count = 0
+    send = DatapipeHook.send
+    for at in range(3):
+        service.reset()
+        memory = Memory()
+        monkeypatch.setattr(DatapipeHook, "send", Interruption(at, how).of(send))
+        try:
+            work(memory)
+        except (Killed, DatapipeError):
+            monkeypatch.setattr(DatapipeHook, "send", send)
+            work(memory)
+        count += 1
+        assert publications(service, "there.table") == 1
+    assert count == 3
+
+
+def files(folder: Path, **sql: str) -> str:
+    for name, text in sql.items():
+        path = folder / f"{name.replace('__', '/')}.sql"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return str(folder)
+
+
+def bulk(folder: str, **more: Any) -> TransformBulkDeployOperator:
+    return TransformBulkDeployOperator(task_id="t", folder=folder, **more)
+
+
+@MODES
+@pytest.mark.parametrize("materialization", ["view", "table"])
+def test_a_folder_is_built_in_the_order_in_which_it_is_read(
+    materialization: str, *, deferrable: bool, service: LocalService, tmp_path: Path
+) -> None:
+    read = "SELECT id + 1 AS id FROM {{model.s.NEXT}}"
+    chain = {f"s__m{n}": read.replace("NEXT", f"m{n + 1}") for n in range(4)}
+    folder = files(tmp_path, **chain, s__m4="SELECT id FROM {{model.there.view}}", alone="SELECT 1")
+    result = run(bulk(folder, materialization=materialization, deferrable=deferrable))
+    assert result["counts"] == {"created": 6, "updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}
+    assert all(item["published"] for item in result["transforms"].values())
+    assert changes(service)[0] == "POST /transforms/bulk"
+    assert json.loads(json.dumps(result)) == result
+    preview = run(QueryPreviewOperator(task_id="q", sql_template="SELECT * FROM {{model.s.m0}}"))
+    assert preview["rows"] == [{"id": 5}]
+
+
+def test_many_are_created_fifty_at_a_time_and_left_alone_afterwards(service: LocalService, tmp_path: Path) -> None:
+    folder = files(tmp_path, **{f"many__m{n}": f"SELECT {n} AS id" for n in range(101)})
+    result = run(bulk(folder, publish=False))
+    assert result["counts"]["created"] == 101
+    assert changes(service) == ["POST /transforms/bulk"] * 3
+    files(tmp_path, many__m7="SELECT 'seven' AS id")
+    result = run(bulk(folder, publish=False))
+    assert (result["counts"]["updated"], result["counts"]["unchanged"]) == (1, 100)
+    assert len(changes(service)) == 4
+
+
+@MODES
+def test_what_fails_stops_only_what_reads_it(*, deferrable: bool, service: LocalService, tmp_path: Path) -> None:
+    folder = files(
+        tmp_path,
+        b__bad="SELECT CAST('x' AS INTEGER) AS id",
+        b__refused="SELECT * FROM {{raw.no.where}}",
+        b__reader="SELECT * FROM {{model.b.bad}}",
+        b__far="SELECT * FROM {{model.b.reader}}",
+        b__good="SELECT 1 AS id",
+        b__better="SELECT * FROM {{model.b.good}}",
+        there__table="SELECT 9 AS id",
+        there__twin="SELECT 9 AS id",
+    )
+    (tmp_path / "b" / "no name.sql").write_text("SELECT 1")
+    memory = Memory()
+    with pytest.raises(BulkDeployError, match="6 of 9 transforms were not deployed"):
+        run(bulk(folder, materialization="table", deferrable=deferrable), memory)
+    result = memory.pushed["return_value"]
+    items = result["transforms"]
+    assert {path: item["result"] for path, item in items.items()} == {
+        "b/bad": "failed",
+        "b/refused": "failed",
+        "b/reader": "skipped",
+        "b/far": "skipped",
+        "b/good": "created",
+        "b/better": "created",
+        "b/no name": "failed",
+        "there/table": "updated",
+        "there/twin": "failed",
+    }
+    assert result["outcome"] == "partial"
+    assert "Could not convert string 'x'" in items["b/bad"]["error"]
+    assert "Unknown reference {{raw.no.where}}" in items["b/refused"]["error"]
+    assert items["b/reader"]["error"] == "created, but not published: it reads b/bad, which was not built"
+    assert items["b/far"]["error"] == "created, but not published: it reads b/reader, which was not built"
+    assert "name" in items["b/no name"]["error"]
+    assert "twin.1, twin.2" in items["there/twin"]["error"]
+    assert (items["b/better"]["published"], items["b/reader"]["published"]) == (True, False)
+    # Mended, the next try does the rest and nothing else.
+    files(tmp_path, b__bad="SELECT 1 AS id", b__refused="SELECT 1 AS id")
+    (tmp_path / "b" / "no name.sql").unlink()
+    (tmp_path / "there" / "twin.sql").unlink()
+    result = run(bulk(folder, materialization="table", deferrable=deferrable), memory)
+    assert result["counts"] == {"created": 0, "updated": 2, "unchanged": 5, "failed": 0, "skipped": 0}
+    published = {path for path, item in result["transforms"].items() if item["published"]}
+    assert published == {"b/bad", "b/refused", "b/reader", "b/far"}
+    assert publications(service, items["b/good"]["id"]) == 1
+
+
+@pytest.mark.parametrize(("policy", "bad", "fails"), [("succeed", 1, False), ("succeed", 2, True), ("fail", 1, True)])
+def test_partial_failure_goes_by_the_policy(policy: str, bad: int, *, fails: bool, tmp_path: Path) -> None:
+    sql = {f"m{n}": "SELECT 1" if n >= bad else "SELECT no_such_column" for n in range(2)}
+    task = bulk(files(tmp_path, **sql), on_partial_failure=policy)
+    if fails:
+        with pytest.raises(BulkDeployError):
+            run(task)
+    else:
+        assert run(task)["outcome"] == "partial"
+
+
+def test_a_circle_is_named_before_anything_is_changed(service: LocalService, tmp_path: Path) -> None:
+    folder = files(tmp_path, c__a="SELECT * FROM {{model.c.b}}", c__b="SELECT * FROM {{model.c.a}}")
+    with pytest.raises(CyclicTransformsError, match="c/a -> c/b -> c/a"):
+        run(bulk(folder))
+    assert changes(service) == []
+
+
+@HOW
+def test_a_folder_whose_deployment_is_interrupted_anywhere_ends_the_same(
+    how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = files(tmp_path, k__base="SELECT 5 AS id", k__top="SELECT * FROM {{model.k.base}}", there__table="SELECT 8")
+
+    def work(memory: Memory) -> Any:
+        return run(bulk(folder, materialization="table"), memory)
+
+    for result in interrupted_everywhere(service, monkeypatch, how, work):
+        assert result["outcome"] == "succeeded"
+        for name, sql in (("base", "SELECT 5 AS id"), ("table", "SELECT 8")):
+            (there,) = named(service, name)
+            assert (there["sql_template"], there["materialization_status"]) == (sql, "completed")
+            assert publications(service, there["id"]) == 1
+        (top,) = named(service, "top")
+        assert (top["status"], top["materialization_status"]) == ("published", "completed")

@@ -7,16 +7,16 @@ const HEIGHT = 150;
 // As in the style sheet: between two of them, and what is around each.
 const GAP = 16;
 const FRAME = 34;
-const EDGE = { left: 56, right: 14, top: 12, bottom: 24 };
+const EDGE = { left: 72, right: 14, top: 12, bottom: 24 };
 
 // points: {at, value, status, id}. Give a figure with one plot.
-export function plot({ title, points, width, say, kind }) {
+export function plot({ title, points, width, say, kind, steps: stepsTo = ticks, mark: label = say }) {
   const known = points.filter((point) => point.value !== null && point.value !== undefined).sort((a, b) => a.at - b.at);
   if (!known.length) return null;
   const times = known.map((point) => point.at);
   const [from, to] = [times[0], times.at(-1)];
   const span = to - from;
-  const steps = ticks(Math.max(...known.map((point) => point.value)));
+  const steps = stepsTo(Math.max(...known.map((point) => point.value)));
   const top = steps.at(-1);
   const inner = Math.max(60, width - EDGE.left - EDGE.right);
   const x = (at) => EDGE.left + 8 + (span ? (at - from) / span : 0.5) * (inner - 16);
@@ -31,7 +31,7 @@ export function plot({ title, points, width, say, kind }) {
       steps.map((value) => h(
         "g", { class: "step" },
         h("line", { x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value) }),
-        h("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, say(value)),
+        h("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, label(value)),
       )),
       marks(from, span, inner).map((time, index, all) => h(
         "text",
@@ -76,6 +76,21 @@ export function ticks(greatest) {
   return Array.from({ length: Math.ceil(greatest / step - 1e-9) + 1 }, (_, index) => index * step);
 }
 
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
+
+// The same for seconds: above a few of them, people count by minutes and hours.
+export function secondTicks(greatest) {
+  const rough = greatest / 3;
+  const step = rough > 1 ? STEPS.find((one) => one >= rough) : null;
+  if (!step) return ticks(greatest);
+  return Array.from({ length: Math.ceil(greatest / step - 1e-9) + 1 }, (_, index) => index * step);
+}
+
+// Without what is nothing: 2 min, not 2 min 0 s.
+function shortDuration(value) {
+  return duration(value).replace(/ 0 (s|min)$/, "");
+}
+
 function marks(from, span, inner) {
   if (!span) return [from];
   const count = Math.max(2, Math.min(5, Math.floor(inner / 130)));
@@ -94,7 +109,7 @@ export function plots(runs, { width, rows, seconds }) {
   }));
   const wanted = [
     rows ? { title: rows.title, kind: "rows", points: points(rows.of), say: compact } : null,
-    { title: "Duration", kind: "durations", points: points(seconds), say: duration },
+    { title: "Duration", kind: "durations", points: points(seconds), say: duration, steps: secondTicks, mark: shortDuration },
   ].filter((one) => one && one.points.some((point) => point.value !== null && point.value !== undefined));
   if (!wanted.length) return null;
   const beside = width >= 700 ? wanted.length : 1;

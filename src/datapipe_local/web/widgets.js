@@ -21,7 +21,7 @@ export function badge(status, kind = tone(status)) {
 
 export function cron(expression) {
   if (!expression) return h("span", { class: "none" }, "–");
-  return h("code", { title: "A cron expression, in UTC" }, expression);
+  return h("code", { class: "whole", title: "A cron expression, in UTC" }, expression);
 }
 
 // A button for something that is asked of the service. While it is under way it can't be pressed again, but keeps the focus.

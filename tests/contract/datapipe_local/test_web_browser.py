@@ -291,6 +291,7 @@ def test_what_there_is(browser: Chrome, service: LocalService, api: Api) -> None
     api.run_stream("people")
     go(browser, service)
     until(browser, lambda: texts(browser, ".tiles .count") == ["2", "1", "2", "3", "1", "2"])
+    assert "Nothing has failed." in texts(browser, ".fine")[0]
     rows = {
         "/connections": ("Connections", [HOSTILE, "CRM"]),
         "/syncs": ("ELT syncs", ["shop"]),
@@ -390,6 +391,32 @@ def test_the_plot_has_its_points(browser: Chrome, service: LocalService, api: Ap
     assert len(set(heights)) == 1
     assert heights[0] < bottom
     assert texts(browser, ".problem") == [f"The latest run failed. {HOSTILE}"]
+
+
+@pytest.mark.parametrize(
+    ("finished", "marks"),
+    [("00:01:35", ["0 ms", "1 min", "2 min"]), ("01:23:20", ["0 ms", "30 min", "1 h", "1 h 30 min"])],
+)
+def test_long_runs_are_counted_by_minutes_and_hours(
+    browser: Chrome, service: LocalService, api: Api, finished: str, marks: list[str]
+) -> None:
+    api.run_stream("people")
+    times = {"started_at": "2026-01-01T00:00:00.000Z", "finished_at": f"2026-01-01T{finished}.000Z"}
+    service.faults([{"path": "/elt_stream_runs", "rewrite": times, "times": "always"}])
+    go(browser, service, "/streams/people")
+    until(browser, lambda: found(browser, ".plot.durations .point"))
+    assert texts(browser, ".plot.durations .step text") == marks
+    # All of each can be read.
+    outside = "return [...document.querySelectorAll('.plot text')].filter((one) => one.getBBox().x < 0).length"
+    assert browser.execute_script(outside) == 0
+
+
+def test_long_names_leave_short_ones_whole(browser: Chrome, service: LocalService) -> None:
+    service.faults([{"path": "/connections", "rewrite": {"label": "long" * 60}, "times": "always"}])
+    go(browser, service, "/connections")
+    until(browser, lambda: table(browser, "Connections"))
+    lines = "return [...document.querySelectorAll('code.whole')].map((one) => one.getClientRects().length)"
+    assert browser.execute_script(lines) == [1, 1]
 
 
 def test_the_graph_has_its_edges(browser: Chrome, service: LocalService, api: Api) -> None:
@@ -575,6 +602,9 @@ def test_a_thousand_streams(browser: Chrome, service: LocalService, data: Path) 
     # Pages of a hundred, once, and then the state of what is shown.
     lists = [url for url in requested(browser) if "/elt_streams?" in url]
     assert len(lists) == 11
+    # What was not looked at is not called well.
+    go(browser, service)
+    until(browser, lambda: "the first 100 of all else" in "".join(texts(browser, ".fine")))
 
 
 def test_a_service_that_has_nothing_and_no_control_plane(browser: Chrome, running: LocalService) -> None:

@@ -48,7 +48,8 @@ export function overview(app) {
         ))),
         nothing ? null : section("Needs attention", things.length
           ? h("ul", { class: "attention" }, things.map((one) => h("li", { key: one.to }, badge("FAILED"), link(one.to, one.name), h("span", { class: "note" }, one.why))))
-          : h("p", { class: "fine" }, badge("Ok", "good"), "Nothing has failed.")),
+          : h("p", { class: "fine" }, badge("Ok", "good"), everything(pages)
+            ? "Nothing has failed." : `Nothing has failed of what is looked at here: the first ${MOST_COUNTED} of reverse ETL, the first 100 of all else.`)),
         runs.length ? section("Latest orchestration runs", orchestrationRuns(
           runs, new Map(pages[4].items.map((one) => [one.id, one.name])), "Latest orchestration runs",
         )) : null,
@@ -74,6 +75,11 @@ export function overview(app) {
       })),
     ];
   }
+}
+
+// Whether all that there is was looked at.
+function everything(pages) {
+  return pages.every((page) => page.next === null) && pages[5].items.length <= MOST_COUNTED;
 }
 
 async function counted(client, one, signal) {

@@ -32,7 +32,7 @@ export function connections(app, _, query) {
             : empty("There are no connections yet.", "A seed declares them, or POST /connection_bridges lets a person connect."),
           columns: [
             { label: "Connection", class: "name", cell: (one) => one.label },
-            { label: "Kind", cell: (one) => h("code", null, one.integration_id) },
+            { label: "Kind", cell: (one) => h("code", { class: "whole" }, one.integration_id) },
             { label: "Id", cell: (one) => h("code", null, one.id) },
             { label: "Created", cell: (one) => time(one.created_at) },
             {

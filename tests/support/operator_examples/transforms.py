@@ -27,8 +27,8 @@ def _seeded(use: str, **more: Any) -> dict[str, Any]:
 SEED: dict[str, Any] = {
     "orchestrations": [{"id": "orchestration.builds", "name": "Builds", "cron_schedule": "0 2 * * *"}],
     "transforms": [
-        *(_seeded(use) for use in ("update", "keep", "rebuild", "delete", "attach")),
-        _seeded("delete_by_name", materialization="view"),
+        *(_seeded(use) for use in ("update", "rebuild", "delete", "attach")),
+        *(_seeded(use, materialization="view") for use in ("read", "delete_by_name")),
         _seeded("detach", orchestration_workflow_id="orchestration.builds"),
         _seeded("numbers", folder_path="bulk_update", materialization="view"),
     ],
@@ -43,7 +43,7 @@ EXAMPLES = [
         {
             "name": "created",
             "folder_path": "deployed/here",
-            "sql_template": "SELECT id FROM {{model.changed.keep}}",
+            "sql_template": "SELECT id FROM {{model.changed.read}}",
             "materialization": "table",
             "documentation": "Made by a task.",
             "cron_expression": "0 4 * * *",

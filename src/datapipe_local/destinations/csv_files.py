@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local.destinations.csv_form import as_object, as_row, raw_rows, text_of, values_of
+from datapipe_local.destinations.csv_form import MARK, as_object, as_row, columns_of, raw_rows, text_of
 from datapipe_local.destinations.jsonl import WRITING, Log, unwritable
 from datapipe_local.destinations.jsonl_table import JsonLinesTable
 from datapipe_local.errors import RunError
@@ -51,7 +51,7 @@ class CsvLog:
         return [None] * len(records)
 
     def _rows(self, records: Sequence[Record]) -> Iterator[bytes]:
-        columns = _columns(self._log.path)
+        columns = columns_of(_first_line(self._log.path))
         if not columns:
             columns = list(records[0].properties)
             yield as_row(columns)
@@ -103,30 +103,37 @@ class CsvTable(JsonLinesTable):
             return
         with file:
             rows = raw_rows(file)
-            columns = values_of(next(rows, b""))
+            columns = columns_of(next(rows, b""))
             for row in rows:
                 yield row, as_object(columns, row)
 
     def rewritten(self, changes: Changes) -> Iterator[bytes]:
         """Give the file as it is to be."""
-        before = _columns(self.path)
+        first = _first_line(self.path)
+        before = columns_of(first)
         columns = [*before, *(name for name in changes.names if name not in before)]
-        if columns:
-            yield as_row(columns)
+        if columns == before:
+            yield _ended(first)
+        else:
+            yield (MARK if first.startswith(MARK) else b"") + as_row(columns)
         for text, line in changes.applied_to(self.lines()):
             # One that is no row of these columns stays as it is.
             if text is not None and (columns == before or not line):
-                yield text if text.endswith(b"\n") else text + b"\n"
+                yield _ended(text)
             else:
                 yield as_row(line.get(name) for name in columns)
 
 
-def _columns(path: Path) -> list[str]:
+def _ended(text: bytes) -> bytes:
+    return text if not text or text.endswith(b"\n") else text + b"\n"
+
+
+def _first_line(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return values_of(next(raw_rows(file), b""))
+            return next(raw_rows(file), b"")
     except FileNotFoundError:
-        return []
+        return b""
     except OSError as error:
         raise unwritable(path, error) from error
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+#: What spreadsheets put before the first line of a file in UTF-8.
+MARK = b"\xef\xbb\xbf"
+
 
 def text_of(value: Any) -> str:
     """Give a value as it stands in a file: nothing for null, and JSON for what is nested."""
@@ -41,6 +44,11 @@ def raw_rows(file: IO[bytes]) -> Iterator[bytes]:
     if row:
         # Torn within quotes: it must not look whole.
         yield row.rstrip(b"\r\n")
+
+
+def columns_of(row: bytes) -> list[str]:
+    """Give the names that a first line has."""
+    return values_of(row.removeprefix(MARK))
 
 
 def values_of(row: bytes) -> list[str]:

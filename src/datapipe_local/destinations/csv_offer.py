@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datapipe_local.destinations.csv_form import raw_rows, values_of
+from datapipe_local.destinations.csv_form import columns_of, raw_rows
 from datapipe_local.destinations.jsonl_offer import JsonLinesOffer
 from datapipe_local.destinations.settings import Property
 
@@ -18,7 +18,7 @@ class CsvOffer(JsonLinesOffer):
         """Give the columns of the file, if there is one."""
         try:
             with (self.folder / f"{object_type_id}{self.suffix}").open("rb") as file:
-                names = values_of(next(raw_rows(file), b""))
+                names = columns_of(next(raw_rows(file), b""))
         except OSError:
             return []
         return [Property(id=name) for name in dict.fromkeys(names) if 0 < len(name) <= _LONGEST_NAME]

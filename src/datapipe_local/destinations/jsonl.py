@@ -85,8 +85,8 @@ class Log:
         :raises RunError: the file cannot be written.
         """
         try:
-            # Opened each time: another sync may have put another file in its place.
-            with WRITING, self.path.open("rb+", buffering=0) as file:
+            # Opened each time: another sync may have put another file in its place, or somebody have removed it.
+            with WRITING, self._opened() as file:
                 start = file.seek(0, os.SEEK_END)
                 file.seek(max(0, start - 1))
                 if file.read(1) not in (b"", b"\n"):
@@ -104,6 +104,10 @@ class Log:
             self._under_way = None
             raise unwritable(self.path, error) from error
         self._under_way = None
+
+    def _opened(self) -> IO[bytes]:
+        self.path.touch()
+        return self.path.open("rb+", buffering=0)
 
     def checkpoint(self) -> str:
         """Give what is being written, if there is anything."""

@@ -99,7 +99,9 @@ class SqlTable:
         found = sa.inspect(self._connection)
         if not found.has_table(name, schema):
             raise RunError(f"The destination {self._url} has no table {self._name}: create it there.")
-        self._columns = {column["name"] for column in found.get_columns(name, schema)}
+        columns = {column["name"]: column["type"] for column in found.get_columns(name, schema)}
+        self._columns = set(columns)
+        self._arrays = {name for name, kind in columns.items() if isinstance(kind, sa.ARRAY)}
         self._unique = [
             set(found.get_pk_constraint(name, schema)["constrained_columns"]),
             *(set(one["column_names"]) for one in found.get_unique_constraints(name, schema)),
@@ -121,6 +123,9 @@ class SqlTable:
             return outcomes
         try:
             with self._connection.begin():
+                if self._connection.dialect.name == "postgresql":
+                    # What is checked at the end only would be nobody's fault.
+                    self._connection.execute(sa.text("SET CONSTRAINTS ALL IMMEDIATE"))
                 outcomes = [self._alone(record, do) for record in records]
                 self._receive(records, outcomes)
         except sa.exc.SQLAlchemyError as error:
@@ -179,8 +184,13 @@ class SqlTable:
         if statement is None:
             statement = self._statements[sql] = sa.text(sql)
         return self._connection.execute(
-            statement, {_mark(name): _value(value) for name, value in values.items()}
+            statement, {_mark(name): self._value(name, value) for name, value in values.items()}
         ).rowcount
+
+    def _value(self, name: str, value: Any) -> Any:
+        if isinstance(value, list) and name in self._arrays:
+            return value
+        return json.dumps(value) if isinstance(value, dict | list) else value
 
     def _check_columns(self, records: Sequence[Record]) -> None:
         # The records of a run have all the same.
@@ -210,10 +220,6 @@ def _quoted(name: str) -> str:
 def _mark(name: str) -> str:
     """Give the mark of a property's value in a statement: letters and digits, whatever the property is called."""
     return f"v{name.encode().hex()}"
-
-
-def _value(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list) else value
 
 
 def _is_lost(error: Exception) -> bool:

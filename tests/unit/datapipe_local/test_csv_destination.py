@@ -66,7 +66,7 @@ def test_upsert_update_and_mirror_change_rows_by_their_key(tmp_path: Path) -> No
     file.write_bytes(b"id,name\r\n1,Ada\r\nno row\r\n2,Bob")
     assert run(tmp_path, UPSERT, person(2, name="Eve"), person(3, name=ODD)) == [None, None]
     # What stays is as it was, byte for byte.
-    assert file.read_bytes().startswith(b'id,name\n1,Ada\r\nno row\r\n2,Eve\n"3",')
+    assert file.read_bytes().startswith(b'id,name\r\n1,Ada\r\nno row\r\n2,Eve\n"3",')
     assert run(tmp_path, UPDATE, person(1, name="Zoe"), person(9, name="Nobody")) == [None, ABSENT]
     assert run(tmp_path, MIRROR, person(3, name="Cyd", age=7), delete=(person(2),)) == [None]
     assert table(tmp_path) == [["id", "name", "age"], ["1", "Zoe", ""], ["no row"], ["3", "Cyd", "7"]]
@@ -124,6 +124,24 @@ def carry_on(folder: Path, noted: str) -> None:
     left = destination.unanswered()
     assert left is not None
     destination.send(left.records)
+
+
+def test_a_mark_that_a_spreadsheet_has_put_before_the_first_line_is_no_part_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "people.csv"
+    file.write_bytes(b"\xef\xbb\xbfid,name\r\n1,Ada\r\n")
+    run(tmp_path, INSERT, person(2, name="Bob"))
+    run(tmp_path, UPSERT, person(1, name="Eve"))
+    assert file.read_bytes() == b"\xef\xbb\xbfid,name\r\n1,Eve\n2,Bob\n"
+    run(tmp_path, UPSERT, person(1, age=7))
+    assert file.read_bytes() == b"\xef\xbb\xbfid,name,age\n1,Eve,7\n2,Bob,\n"
+
+
+def test_a_file_that_is_removed_while_rows_are_appended_is_made_anew(tmp_path: Path) -> None:
+    destination = opened(tmp_path, INSERT)
+    destination.send([person(1)])
+    (tmp_path / "people.csv").unlink()
+    assert destination.send([person(2)]) == [None]
+    assert table(tmp_path) == [["id"], ["2"]]
 
 
 def test_what_a_folder_offers(tmp_path: Path) -> None:

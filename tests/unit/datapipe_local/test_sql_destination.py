@@ -176,6 +176,40 @@ def test_values_become_what_the_columns_are(url: str, opened: Callable[..., Dest
         assert execute(url, "SELECT CAST(exact AS TEXT) FROM kinds") == [("12345678901234567.89",)]
 
 
+def test_lists_become_arrays_where_the_column_is_one(server: PostgreSQL, opened: Callable[..., Destination]) -> None:
+    execute(server.url, "CREATE TABLE lists (id INTEGER PRIMARY KEY, numbers INTEGER[], texts TEXT[], json JSONB)")
+    values = {"id": 1, "numbers": [1, None, 3], "texts": ["a,b", 'c"'], "json": [1, {"a": None}]}
+    records = [Record("1", values, {"id": 1}), Record("2", {**values, "id": 2, "numbers": ["x"]}, {"id": 2})]
+    try:
+        outcomes = opened(server.url, UPSERT, "lists").send(records)
+        assert outcomes[0] is None
+        assert "integer" in str(outcomes[1])
+        found = execute(server.url, "SELECT id, numbers, texts, json::text FROM lists")
+        assert found == [(1, [1, None, 3], ["a,b", 'c"'], '[1, {"a": null}]')]
+    finally:
+        execute(server.url, "DROP TABLE lists")
+
+
+def test_what_is_checked_at_the_end_of_a_transaction_refuses_a_record_and_not_the_run(
+    server: PostgreSQL, opened: Callable[..., Destination]
+) -> None:
+    execute(
+        server.url,
+        "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
+        "INSERT INTO parents VALUES (1)",
+        "CREATE TABLE children (id INTEGER PRIMARY KEY,"
+        " parent INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)",
+    )
+    records = [Record(str(n), {"id": n, "parent": parent}, {"id": n}) for n, parent in enumerate((1, 2, 1))]
+    try:
+        outcomes = opened(server.url, UPSERT, "children").send(records)
+        assert [outcome is None for outcome in outcomes] == [True, False, True]
+        assert "violates foreign key constraint" in str(outcomes[1])
+        assert execute(server.url, "SELECT id FROM children ORDER BY id") == [(0,), (2,)]
+    finally:
+        execute(server.url, "DROP TABLE children, parents")
+
+
 def test_what_cannot_be_written_at_all(url: str) -> None:
     with pytest.raises(RunError, match="has no table people: create it there"):
         connect(url)

@@ -309,3 +309,31 @@ def test_a_long_read_ends_with_its_stream_and_with_the_service(
     deleted = home.api.client.delete("/elt_streams/long")
     assert deleted.is_success, deleted.text
     wait_for("the read has ended", lambda: list(scratch.glob("tmp*")) == [], limit=20)
+
+
+def test_only_what_is_new_travels(home: Home) -> None:
+    url = f"sqlite:///{home.folder}/new.db"
+    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+
+    def add(*rows: tuple[Any, Any]) -> None:
+        with engine.begin() as connection:
+            connection.execute(sa.text("CREATE TABLE IF NOT EXISTS t (id INTEGER, at INTEGER, secret TEXT)"))
+            values = [{"id": row[0], "at": row[1]} for row in rows]
+            connection.execute(sa.text("INSERT INTO t VALUES (:id, :at, 'long, and not to be read')"), values)
+
+    def size() -> int:
+        return int(home.latest("new")["bytes_synced"])
+
+    add(*((number, number) for number in range(1000)))
+    stream = {"name": "new", "table": "t", "incremental_pointer_id": "at", "excluded_columns": ["secret"]}
+    home.connect("sql", {"url": url}, [stream])
+    assert home.run("new") == (1000, "FULL", "INITIAL_SYNC")
+    assert 1000 * len('{"id": 1, "at": 1}') < size() < 1000 * len('{"id": 100, "at": 1000, ""}')
+    add((1000, 1000))
+    assert home.run("new") == (1, "APPEND", "NONE")
+    # The greatest again, and the new one.
+    assert size() < 2 * len('{"id": 1000, "at": 1000, ""}')
+    # What does not fit to it is seen all the same, and has everything read.
+    add((1001, "late"))
+    assert home.run("new") == (1002, "FULL", "SCHEMA_CHANGE")
+    assert home.rows("SELECT count(*), max(id) FROM {{raw.shop.new}}") == [(1002, 1001)]

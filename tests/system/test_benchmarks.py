@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import __main__ as command
+from tests.benchmarks import generated as generated_dags
 from tests.benchmarks import local_loading
 from tests.benchmarks.adapters.ours import StreamsOfSyncs
 from tests.benchmarks.by_history import measure_by_history
@@ -55,3 +56,11 @@ def test_a_load_takes_no_more_memory_than_it_may(tmp_path: Path) -> None:
     size, before, most = local_loading.memory(tmp_path, limit_mb=100, size_mb=400)
     # Without a limit such a file takes more memory than it has bytes.
     assert most - before < size / 2
+
+
+def test_a_generated_dag_is_the_one_that_a_person_would_write() -> None:
+    generated, written = generated_dags.measure(40, 1)
+    assert (generated.way, written.way) == ("generated", "written")
+    assert len(generated.tasks) == 40
+    assert generated.tasks == written.tasks
+    assert min(generated.parse, generated.serialize, written.parse, written.serialize) > 0

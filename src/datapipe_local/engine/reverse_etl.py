@@ -146,12 +146,7 @@ class RecordSender:
             yield [candidate(mappings, row) for row in rows]
 
     def _progress(self, run: ReverseEtlSyncRun) -> Progress:
-        before = self._context.store.database.value(
-            "SELECT checkpoint FROM reverse_etl_sync_runs WHERE reverse_etl_sync_id = ? AND id <> ?"
-            " AND checkpoint IS NOT NULL ORDER BY started_at DESC LIMIT 1",
-            run.reverse_etl_sync_id,
-            run.id,
-        )
+        before = reverse_etl.checkpoint_before(self._context, run)
         return Progress(run.checkpoint, before, lambda checkpoint: self._note(run.id, checkpoint=checkpoint))
 
     def _ask_again(self, delivery: Delivery, candidates: Callable[[], Iterator[list[Candidate]]]) -> None:

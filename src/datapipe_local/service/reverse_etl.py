@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from datapipe_local.service.runs import Direction
 
 
+#: Newest first, and not a hundred thousand. Whoever fails more often than that in a row has begun anew.
+_LATEST = (
+    "SELECT id, checkpoint FROM reverse_etl_sync_runs WHERE reverse_etl_sync_id = ? ORDER BY started_at DESC LIMIT 100"
+)
+
+
 def runs(context: Context) -> Runs[ReverseEtlSyncRun]:
     """Give the runs of reverse ETL syncs."""
     return Runs(
@@ -86,6 +92,24 @@ def page_of_runs(
     """
     get(context, sync_id)
     return runs(context).page(sync_id, after=after, limit=limit, direction=direction)
+
+
+def checkpoint_before(context: Context, run: ReverseEtlSyncRun) -> str | None:
+    """Give what was noted last of an earlier run of the same sync."""
+    found: str | None = context.store.database.value(
+        f"SELECT checkpoint FROM ({_LATEST}) WHERE id <> ? AND checkpoint IS NOT NULL",  # noqa: S608 - our own
+        run.reverse_etl_sync_id,
+        run.id,
+    )
+    return found
+
+
+def forget_checkpoints(context: Context, sync_id: str) -> None:
+    """Forget how far its runs got: that was told of another way to write."""
+    context.store.database.run(
+        f"UPDATE reverse_etl_sync_runs SET checkpoint = NULL WHERE id IN (SELECT id FROM ({_LATEST}))",  # noqa: S608 - our own
+        sync_id,
+    )
 
 
 def request_run(context: Context, sync_id: str) -> str:

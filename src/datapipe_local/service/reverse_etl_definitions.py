@@ -187,12 +187,7 @@ def _change(context: Context, before: ReverseEtlSync, after: ReverseEtlSync) -> 
     if target(before) != target(after):
         database.run("DELETE FROM reverse_etl_records WHERE sync_id = ?", after.id)
     if target(before) != target(after) or before.operation["mode"] != after.operation["mode"]:
-        # How far its runs got was told of another way to write.
-        database.run(
-            "UPDATE reverse_etl_sync_runs SET checkpoint = NULL"
-            " WHERE reverse_etl_sync_id = ? AND checkpoint IS NOT NULL",
-            after.id,
-        )
+        reverse_etl.forget_checkpoints(context, after.id)
     context.store.reverse_etl_syncs.update(
         after.id,
         enabled=after.enabled,

@@ -182,6 +182,11 @@ def test_what_a_failed_run_may_have_said_is_said_again_if_it_is_still_so(
     assert home.run(sync_id)[2:] == (1, 1, 0)
     assert careful.keys[-1] != key
     assert [one["name"] for one in careful.records] == ["Ada", "Bob", "Cyd", "Bob"]
+    # Nor is it what another way to write would say.
+    key = fail("Dan")
+    home.update(sync_id, mode="mirror", object_type_id="again")
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert careful.keys[-1] != key
     assert home.run(sync_id)[2:] == (0, 0, 0)
 
 

@@ -124,7 +124,7 @@ class Operation(Strict):
     """What is done with which columns."""
 
     mode: Literal["insert", "update", "upsert", "mirror"]
-    mappings: list[Mapping]
+    mappings: list[Mapping] = Field(min_length=1)
 
 
 class ReverseEtlSync(Strict):

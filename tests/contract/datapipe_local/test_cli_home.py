@@ -300,6 +300,7 @@ def test_the_schema_takes_what_init_takes(data: Path) -> None:
         (("elt_syncs", 0, "source_streams", 0, "fil"), "x.csv"),
         (("elt_syncs", 0, "source_streams", 0, "excluded_columns"), "x"),
         (("reverse_etl_syncs", 0, "operation", "mode"), "upsrt"),
+        (("reverse_etl_syncs", 0, "operation", "mappings"), []),
         (("surprise",), 1),
     ],
 )

@@ -1,0 +1,179 @@
+"""Bridges on the real service: a task opens one, a person authorizes, a sensor sees it; nobody else sees what lets in."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from airflow.sdk import BaseNotifier
+from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+
+from airflow_provider_datapipe.operators.connection import ConnectionBridgeCreateOperator, ConnectionDeleteOperator
+from airflow_provider_datapipe.runs.bridges import BridgeError, BridgeExpiredError
+from airflow_provider_datapipe.sensors.state import ConnectionBridgeSensor
+from tests.contract.datapipe_local.api import Api
+from tests.support.local_service import LocalService
+from tests.support.tasks import Memory, context_of, run
+
+REDIRECT = "https://app.example.com/connected"
+
+
+class Letter(BaseNotifier):
+    """What a person is sent."""
+
+    template_fields = ("text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self.sent: list[str] = []
+
+    def notify(self, context: Any) -> None:
+        """Send it."""
+        assert context["ti"]
+        self.sent.append(self.text)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service with one connection."""
+    folder = str(tmp_path_factory.mktemp("data"))
+    data = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": folder}}
+    used = {"id": "shop", "connection_id": "data", "destination_schema_name": "shop", "sync_interval": "0 3 * * *"}
+    with LocalService({"connections": [data], "elt_syncs": [used]}, control=True) as service:
+        yield service
+
+
+@pytest.fixture
+def service(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalService:
+    """Begin with the seed alone, and make the connection that the tasks use."""
+    running.reset()
+    connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection | {"extra": {"retry_budget": 0}}))
+    monkeypatch.setattr("airflow_provider_datapipe.triggers.run.SETTLE_SECONDS", 0.0)
+    return running
+
+
+def bridge(**arguments: Any) -> ConnectionBridgeCreateOperator:
+    new = {} if "connection_id" in arguments else {"integration_id": "files", "new_label": "Sales"}
+    return ConnectionBridgeCreateOperator(task_id="bridge", redirect_uri=REDIRECT, **new | arguments)
+
+
+def sensor(result: Any, **arguments: Any) -> ConnectionBridgeSensor:
+    return ConnectionBridgeSensor(task_id="there", bridge=result, poke_interval=0.1, timeout=60, **arguments)
+
+
+def authorize(url: str, folder: Path) -> dict[str, list[str]]:
+    """Do what a person does on the page."""
+    reply = httpx.post(url, data={"path": str(folder)})
+    assert reply.status_code == 303, reply.text
+    return parse_qs(urlsplit(reply.headers["location"]).query)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_path: Path, *, deferrable: bool) -> None:
+    made = run(bridge(show_authorize_url=True))
+    looks = threading.Event()
+    answers: list[dict[str, list[str]]] = []
+
+    def person() -> None:
+        # Once the sensor has looked in vain.
+        looks.wait(30)
+        answers.append(authorize(made["authorize_url"], tmp_path))
+
+    class Watched(ConnectionBridgeSensor):
+        def poke(self, context: Any) -> Any:
+            seen = super().poke(context)
+            looks.set()
+            return seen
+
+    someone = threading.Thread(target=person)
+    someone.start()
+    task = Watched(task_id="t", bridge=str(made), poke_interval=0.1, timeout=60, deferrable=deferrable)
+    result = run(task)
+    someone.join()
+    (answer,) = answers
+    assert answer["state"] == [made["state"]]
+    assert result == {"connection_id": answer["connection_id"][0], "integration_id": "files", "label": "Sales"}
+    # Another one of the label is another one.
+    again = run(bridge(show_authorize_url=True))
+    assert again["known_connection_ids"] == [result["connection_id"]]
+    authorize(again["authorize_url"], tmp_path)
+    assert run(sensor(again))["connection_id"] not in (result["connection_id"], None)
+
+
+def test_a_connection_is_authorized_again(service: LocalService, tmp_path: Path) -> None:
+    made = run(bridge(connection_id="data", show_authorize_url="True"))
+    assert not sensor(made).poke({})  # type: ignore[typeddict-item]  # it needs none of it
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor(made, deferrable=True).execute(context_of(Memory()))
+    assert made["authorize_url"] not in str(deferred.value.trigger.serialize())
+    assert made["state"] not in str(deferred.value.trigger.serialize())
+    authorize(made["authorize_url"], tmp_path)
+    assert run(sensor(made)) == {"connection_id": "data", "integration_id": "files", "label": "Data"}
+    service.reset()
+    Api(service).client.delete("/elt_syncs/shop").raise_for_status()
+    Api(service).client.delete("/connections/data").raise_for_status()
+    with pytest.raises(BridgeError, match="Connection data is gone"):
+        run(sensor(made))
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_the_time_of_a_bridge_is_over(service: LocalService, *, deferrable: bool) -> None:
+    Api(service).client.put("/_local/clock", json={"now": "2026-01-01T00:00:00Z"}).raise_for_status()
+    made = run(bridge(show_authorize_url=True))
+    assert made["expires_at"] == "2026-01-02T00:00:00.000Z"
+    with pytest.raises(BridgeExpiredError, match="ended at 2026-01-02 00:00:00 UTC"):
+        run(sensor(made, deferrable=deferrable))
+    with pytest.raises(AirflowSkipException):
+        run(sensor(made, deferrable=deferrable, soft_fail=True))
+
+
+def test_the_address_goes_to_the_person_alone(service: LocalService, capsys: pytest.CaptureFixture[str]) -> None:
+    letter = Letter(
+        "Open {{ authorize_url }} for {{ bridge_label }} until {{ bridge_expires_at }} ({{ bridge_state }})"
+    )
+    memory = Memory()
+    result = run(bridge(notifiers=letter), memory)
+    (text,) = letter.sent
+    (url,) = [word for word in text.split() if word.startswith(service.base_url)]
+    assert httpx.get(url).status_code == 200
+    assert text == f"Open {url} for Sales until {result['expires_at']} ({text.rpartition('(')[2]}"
+    state = text.rpartition("(")[2].rstrip(")")
+    assert len(state) >= 40
+    said = capsys.readouterr()
+    for where in (json.dumps(result), json.dumps(memory.pushed), json.dumps(memory.kept), said.out, said.err):
+        assert url.rpartition("/")[2] not in where
+        assert state not in where
+    assert "A bridge for 'Sales' is open until" in said.out
+
+
+@pytest.mark.parametrize("show", [False, "False", "{{ false }}"])
+def test_an_address_that_nobody_would_get_is_refused(service: LocalService, show: Any) -> None:
+    with pytest.raises(ValueError, match=r"nobody would get the address|show_authorize_url must be"):
+        run(bridge(show_authorize_url=show))
+    assert service.journal_requests() == []
+
+
+def test_what_a_bridge_needs_is_said_when_the_dag_is_read() -> None:
+    for arguments in ({"new_label": None}, {"connection_id": "a", "connection_label": "b"}):
+        with pytest.raises(ValueError, match="connection"):
+            bridge(show_authorize_url=True, **arguments)
+
+
+def test_a_connection_that_is_used_stays(service: LocalService) -> None:
+    def delete(**arguments: Any) -> Any:
+        return run(ConnectionDeleteOperator(task_id="t", connection_label="Data", **arguments))
+
+    with pytest.raises(Exception, match="Connection Data is used by ELT sync shop"):
+        delete()
+    # This service does not do it, either.
+    with pytest.raises(Exception, match="The connection is used by the ELT sync 'shop'"):
+        delete(if_used="delete")
+    assert [one["id"] for one in Api(service).all_pages("/connections")] == ["data"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,25 @@ def test_a_disk_that_is_full_leaves_the_file_as_it_was(tmp_path: Path, room: int
     again.send(many)
     again.close()
     assert len(lines(tmp_path)) == 1_001
+
+
+@pytest.mark.parametrize("mode", [OperationName.UPSERT, OperationName.UPDATE])
+def test_memory_does_not_grow_with_what_changes(tmp_path: Path, mode: OperationName) -> None:
+    number = 4_000
+    (tmp_path / "things.jsonl").write_text("".join(f'{{"id": {n}}}\n' for n in range(0, number, 2)))
+    table = opened(tmp_path, mode)
+    tracemalloc.start()
+    try:
+        for start in range(0, number, 200):
+            table.send([record(n, text=f"{n} {'x' * 100}") for n in range(start, start + 200)])
+        table.close()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    changed = sum("text" in line for line in lines(tmp_path))
+    assert changed == (number if mode == OperationName.UPSERT else number // 2)
+    # To keep all of it, or all keys, takes 3 to 5 MiB of so few already.
+    assert peak < 1.5 * 1024 * 1024
 
 
 _STEPS = st.lists(

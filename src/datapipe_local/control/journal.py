@@ -24,6 +24,15 @@ _COLUMNS: dict[Kind, str] = {
     "runs": "seq, kind, resource_id, run_id, trigger, request, orchestration_run_id, requested_at, started_at,"
     " finished_at, status",
 }
+_RESOURCES = (
+    "elt_streams",
+    "transforms",
+    "orchestrations",
+    "reverse_etl_syncs",
+    "elt_syncs",
+    "connections",
+    "custom_reports",
+)
 
 
 class Journal:
@@ -112,6 +121,14 @@ class Journal:
                 limit,
             )
         return {"data": [_entry(row) for row in rows], "total": total}
+
+    def knows(self, resource_id: str) -> bool:
+        """Tell whether there is such a resource, or an entry about one that was there: else its id is misspelt."""
+        found = " UNION ALL ".join(
+            [f"SELECT 1 FROM {table} WHERE id = ?1" for table in _RESOURCES]  # noqa: S608 - our own words
+            + [f"SELECT 1 FROM journal_{kind} WHERE resource_id = ?1" for kind in _COLUMNS]  # noqa: S608 - as above
+        )
+        return bool(self._database.value(f"SELECT EXISTS ({found})", resource_id))
 
     def clear(self) -> None:
         """Forget everything. What is going on now and ends later is not noted any more."""

@@ -86,6 +86,11 @@ class ControlPlane:
             entries += page
             after = page[-1]["seq"]
 
+    def knows(self, resource_id: str) -> bool:
+        """Tell whether anything has this id, or had."""
+        known: bool = self.ask("GET", "journal", kind="runs", resource_id=resource_id, limit=1)["known"]
+        return known
+
     def faults(self, rules: Sequence[Mapping[str, Any]]) -> None:
         """Have these go wrong, and nothing else."""
         self.ask("PUT", "faults", rules)

@@ -30,8 +30,14 @@ class Journal:
 
         :param resource_id: Only those of this stream, transform, orchestration or reverse ETL sync.
         :param fields: Only those that have these values, as in ``trigger="request"``.
+        :raises LookupError: nothing has this id, nor had: that there were no runs of it says nothing.
         """
-        return _with(fields, self._control.journal("runs", resource_id=resource_id))
+        found = self._control.journal("runs", resource_id=resource_id)
+        if not found and resource_id is not None and not self._control.knows(resource_id):
+            raise LookupError(
+                f"Nothing has the id {resource_id!r}: give one of a stream, transform, orchestration or sync."
+            )
+        return _with(fields, found)
 
     def requests(self, path: str | None = None, **fields: Any) -> list[Json]:
         """
@@ -39,6 +45,7 @@ class Journal:
 
         :param path: Only those that this means; in it ``*`` is a part and ``**`` any rest.
         :param fields: Only those that have these values, as in ``method="POST"``.
+        :raises RefusedError: the interface has no such path.
         """
         return _with(fields, self._control.journal("requests", path=path))
 

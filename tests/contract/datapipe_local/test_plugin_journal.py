@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from datapipe_local.testing import DatapipeLocal
+from datapipe_local.testing.client import RefusedError
 from tests.contract.datapipe_local.controlled import seed
 
 
@@ -63,6 +64,18 @@ Requests:
         shop.journal.wait_for_runs("people", timeout=0.1)
     with pytest.raises(TypeError, match="no entry of the journal has 'triggered': there are seq, kind, "):
         shop.journal.runs(triggered="request")
+
+
+def test_what_cannot_be_there_is_not_taken_for_what_was_not_asked(shop: DatapipeLocal) -> None:
+    assert shop.journal.assert_runs("people", 0) == []
+    with pytest.raises(LookupError, match="Nothing has the id 'poeple'"):
+        shop.journal.assert_runs("poeple", 0)
+    with pytest.raises(RefusedError, match=r"'/elt_stream/\*/request_run' matches no path of the interface"):
+        shop.journal.assert_requests("/elt_stream/*/request_run", 0)
+    # What is gone was there.
+    shop.api.delete("/transforms/view").raise_for_status()
+    assert shop.journal.assert_requests("/transforms/*", method="DELETE")
+    assert shop.journal.runs("view")
 
 
 def test_it_can_be_forgotten(shop: DatapipeLocal) -> None:

@@ -154,7 +154,7 @@ def _port(text: str) -> int:
 def _size(text: str) -> str:
     # DuckDB's words; with less than a megabyte it does not even begin.
     if not re.fullmatch(r"[1-9][0-9]{0,8}(MB|GB|TB|MiB|GiB|TiB)", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: give one such as 512MB or 2GB (or in {_MEMORY_VARIABLE})")
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: give one such as 512MB (or in {_MEMORY_VARIABLE})")
     return text
 
 

@@ -12,7 +12,7 @@ from datapipe_local.loading import history, increment, substreams
 from datapipe_local.loading.increment import OutdatedError
 from datapipe_local.loading.manner import Manner, Note, Run
 from datapipe_local.loading.readable import relations
-from datapipe_local.loading.types import described
+from datapipe_local.loading.types import described, has
 from datapipe_local.warehouse import Place, Scan, WarehouseError, drop, number, quoted, transaction
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Loads:
             _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
             return rows
 
-        with self._rows_of(place, readable) as (cursor, found):
+        with self._rows_of(place, readable, manner) as (cursor, found):
             return _most_carefully(cursor, readable, found, load)
 
     def first_slice(self, place: Place, readable: Readable, size: int, manner: Manner, told: Told) -> Slice:
@@ -190,10 +190,15 @@ class Loads:
             drop(cursor, _staged(place))
 
     @contextmanager
-    def _rows_of(self, place: Place, readable: Readable) -> Iterator[tuple[duckdb.DuckDBPyConnection, list[str]]]:
+    def _rows_of(
+        self, place: Place, readable: Readable, manner: Manner | None = None
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, list[str]]]:
+        """Have at hand what can be read; if its manner is given, as what the table has by now."""
         self._warehouse.create_schema(place.schema)
-        with self._warehouse.cursor() as cursor, relations(cursor, readable) as found:
-            yield cursor, found
+        with self._warehouse.cursor() as cursor:
+            text = _text(cursor, place, manner) if manner is not None and _exists(cursor, place) else []
+            with relations(cursor, readable, text) as found:
+                yield cursor, found
 
 
 def _carefully(
@@ -250,6 +255,16 @@ def _finish(
         history.keep(cursor, place, told.run, cautious=cautious)
     substreams.show(cursor, place, manner.key)
     Note(told.run.id, rows, told.size, told.mode, told.trigger, manner.signature).write(cursor, place)
+
+
+def _text(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> list[str]:
+    """Give the columns that are text in a table, and at its source. One without values is nothing yet."""
+    hashed = {name.casefold() for name in manner.selection.hashed}
+    return [
+        name
+        for name, kind in described(cursor, place.sql)
+        if kind == "VARCHAR" and name.casefold() not in hashed and has(cursor, place.sql, f"{quoted(name)} IS NOT NULL")
+    ]
 
 
 def _selected(cursor: duckdb.DuckDBPyConnection, relation: str, manner: Manner) -> str:

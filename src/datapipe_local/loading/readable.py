@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 from uuid import uuid4
 
+import duckdb
+
 from datapipe_local.loading.types import common_type, converted, described
 from datapipe_local.warehouse import Scan, WarehouseError, literal, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import duckdb
 
 #: The table of a :class:`Stored` result.
 RESULT = "__result__"
@@ -94,19 +94,20 @@ Readable: TypeAlias = Scan | Stored | Query
 
 
 @contextmanager
-def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable) -> Iterator[list[str]]:
+def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable, text: Collection[str] = ()) -> Iterator[list[str]]:
     """
     Give what SQL can read, for the time of a ``with`` block.
 
     :param cursor: By which it is read.
     :param readable: What is to be read.
+    :param text: Columns that are text wherever they are written as text, whatever they look like.
     :return: One relation or more: if a value does not fit the types of one, the next takes more time and more care.
     """
     if isinstance(readable, Query):
         yield [f"({query})" for query in (readable.sql, readable.instead) if query is not None]
         return
     if isinstance(readable, Scan):
-        yield _ways(cursor, readable)
+        yield _ways(cursor, _with_text(cursor, readable, {name.lower() for name in text}))
         return
     alias = f"__stored__{uuid4().hex}"
     cursor.execute(f"ATTACH {literal(str(readable.path))} AS {alias} (READ_ONLY)")
@@ -130,6 +131,21 @@ def _ways(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     if scan.reader == "read_parquet" and len(scan.paths) > 1:
         return [scan.sql(), _file_by_file(cursor, scan)]
     return [scan.sql()]
+
+
+def _with_text(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str]) -> Scan:
+    """Have columns of CSV read as text."""
+    if scan.reader != "read_csv" or not text:
+        return scan
+    try:
+        present = [name for name, _ in described(cursor, scan.sql())]
+    except duckdb.Error:
+        # Whoever reads it says what is wrong.
+        return scan
+    given = scan.options.get("types", {})
+    taken = {name.lower() for name in given}
+    found = {name: "VARCHAR" for name in present if name.lower() in text and name.lower() not in taken}
+    return replace(scan, options={**scan.options, "types": {**given, **found}}) if found else scan
 
 
 def _file_by_file(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> str:

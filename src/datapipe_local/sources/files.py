@@ -184,7 +184,7 @@ class FilesSource:
             )
         ((name, readable),) = found
         if readable.stat().st_size == 0:
-            raise RunError(f"The source file {path} is empty: it has not even a header.")
+            raise RunError(f"The source file {path} is empty: it tells no columns.")
         kind = wanted.known_format or str(format_of(name))
         scan = Scan(FORMATS[kind].reader, readable, wanted.reader_options(kind))
         return Fetched(str(path), scan.stamped(), path.stat().st_size)

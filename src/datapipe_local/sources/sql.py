@@ -150,12 +150,22 @@ class SqlSource:
                 "The driver of PostgreSQL is not installed: pip install 'airflow-provider-datapipe[postgresql]'."
             ) from error
         try:
-            with engine.connect() as connection:
+            with self._connection(engine) as connection:
                 yield connection
         except sa.exc.SQLAlchemyError as error:
-            raise SourceError(f"The database {self._shown} cannot be read: {_reason(error)}. Correct `url`.") from error
+            raise SourceError(f"The database {self._shown} cannot be read: {_reason(error)}.") from error
         finally:
             engine.dispose()
+
+    def _connection(self, engine: "sa.Engine") -> "sa.Connection":
+        import sqlalchemy as sa
+
+        try:
+            return engine.connect()
+        except sa.exc.SQLAlchemyError as error:
+            raise SourceError(
+                f"The database {self._shown} cannot be reached: {_reason(error)}. Correct `url`, or start it."
+            ) from error
 
 
 class _Reading:

@@ -197,6 +197,15 @@ def test_a_file_that_is_replaced_while_it_is_read_is_not_mixed_with_the_other(
         scan.check()
 
 
+def test_what_is_text_in_the_table_stays_the_same_text(csv: Stream) -> None:
+    csv.load("id,at,version\nx,a,1.50\n1.50,b,beta\n")
+    # To DuckDB these are numbers and days, the pointer among them.
+    assert csv.load("id,at,version\n1.50,2026-01-01,2.0\n2.50,c,03\n") == 1
+    assert csv.load("id,version,at\n1.50,2.50,2099-01-01\n07,2.50,2099-01-01\n") == 0
+    assert csv.load("id,version,AT\n1.50,2.50,d\n") == 1
+    assert csv.rows() == [("1.50", "d", "2.50"), ("2.50", "c", "03"), ("x", "a", "1.50")]
+
+
 def test_truth_among_numbers_is_text(tmp_path: Path, warehouse: Warehouse) -> None:
     (tmp_path / "1.csv").write_text("id,x\n1,1\n")
     (tmp_path / "2.csv").write_text("id,x\n2,true\n")

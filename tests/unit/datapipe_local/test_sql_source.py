@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import socket
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -15,6 +16,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
+from datapipe_local.errors import RunError
 from datapipe_local.loading.increment import OutdatedError
 from datapipe_local.loading.manner import Manner, Run
 from datapipe_local.loading.readable import Query, Selection
@@ -371,3 +373,29 @@ def test_what_python_cannot_hold_arrives(postgresql: str, warehouse: Warehouse) 
         )
     ]
     assert [sync.type_of(one) for one in ("odd", "words", "ides", "j")] == ["VARCHAR", "VARCHAR", "TIMESTAMP", "JSON"]
+
+
+def test_what_is_wrong_is_told_with_what_to_do(tmp_path: Path, warehouse: Warehouse) -> None:
+    def said(url: str) -> str:
+        with (
+            pytest.raises(RunError) as failure,
+            SqlSource({"url": url}).fetch({"table": "t"}, warehouse.scratch, Need()),
+        ):
+            pass
+        assert "s3cret" not in str(failure.value)
+        return str(failure.value)
+
+    (tmp_path / "none.db").write_text("this is no database, whatever it is called")
+    assert said(f"sqlite:///{tmp_path}/none.db").endswith("none.db cannot be read: file is not a database.")
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        url = f"postgresql://user:s3cret@127.0.0.1:{nobody.getsockname()[1]}/shop"
+    refused = said(url)
+    assert "cannot be reached: " in refused
+    assert refused.endswith("Correct `url`, or start it.")
+    with closing(sqlite3.connect(tmp_path / "view.db")) as database, database:
+        database.execute("CREATE TABLE gone (a INTEGER)")
+        database.execute("CREATE VIEW t AS SELECT a FROM gone")
+        database.execute("ALTER TABLE gone RENAME COLUMN a TO b")
+        database.execute("PRAGMA writable_schema = on")
+        database.execute("DELETE FROM sqlite_master WHERE name = 'gone'")
+    assert "cannot be read: " in said(f"sqlite:///{tmp_path}/view.db")

@@ -59,6 +59,26 @@ RUN_BY = {
         "docs/changes.md",
         "from airflow_provider_datapipe.operators.datapipe import DatapipeOperator",
     ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+    (
+        "docs/changes.md",
+        "from airflow_provider_datapipe.operators.transform import (",
+    ): "tests/contract/test_transform_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+    (
+        "docs/changes.md",
+        "from airflow_provider_datapipe.operators.query import (",
+    ): "tests/contract/test_transform_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+    (
+        "docs/changes.md",
+        "from airflow_provider_datapipe.operators.reverse_etl import (",
+    ): "tests/contract/test_connections_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+    (
+        "docs/changes.md",
+        "from airflow_provider_datapipe.operators.custom_report import CustomReportsCreateOperator",
+    ): "tests/contract/test_connections_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+    (
+        "docs/changes.md",
+        "from datetime import timedelta",
+    ): "tests/system/test_bridges.py::test_a_person_is_asked_and_authorizes",
     ("docs/sensors.md", "python"): (
         "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one"
     ),

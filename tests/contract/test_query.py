@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -94,13 +95,28 @@ def test_a_limit_that_makes_no_sense_is_refused(most: Any, problem: str, service
 @MODES
 def test_a_query_that_fails_says_why(*, deferrable: bool) -> None:
     memory = Memory()
-    with pytest.raises(RunFailedError, match=r"query preview SELECT CAST\('x' AS INTEGER\): run \S+ failed: .*'x'"):
+    with pytest.raises(
+        RunFailedError, match=r"query preview SELECT CAST\('x' AS INTEGER\) \(\S+\): run \S+ failed: .*'x'"
+    ):
         run(preview("SELECT CAST('x' AS INTEGER)", deferrable=deferrable), memory)
     assert memory.pushed["return_value"]["status"] == "FAILED"
     with pytest.raises(
         InvalidRequestError, match=r"Unknown reference \{\{model\.number\}\} \(did you mean model\.numbers"
     ):
         run(preview("FROM {{model.number}}", deferrable=deferrable))
+
+
+def test_what_airflow_keeps_things_by_is_no_sql() -> None:
+    class Keys(Memory):
+        asked: ClassVar[list[str]] = []
+
+        def get(self, key: str) -> Any:
+            self.asked.append(key)
+            return super().get(key)
+
+    assert run(preview("SELECT 'ä' AS long" + " " * 200), Keys())["rows"] == [{"long": "ä"}]
+    assert Keys.asked
+    assert all(re.fullmatch(r"datapipe\.query_preview\.[\w-]+", key, re.ASCII) for key in Keys.asked)
 
 
 @MODES

@@ -42,7 +42,9 @@ class QueryPreviewKind(Kind):
 
     @override
     def accepted(self, target: Target, answer: QueryPreviewCreated) -> Observation:
-        return Observation(Reference.to(self.name, target, run_id=answer.query_execution_id), Outcome.RUNNING)
+        # It has no other id; SQL itself is none that Airflow could keep anything by.
+        query_id = answer.query_execution_id
+        return Observation(Reference(self.name, query_id, target.name, run_id=query_id), Outcome.RUNNING)
 
     @override
     def look(self, reference: Reference) -> Request[Any]:

@@ -1,4 +1,4 @@
-"""Bridges on the real service: a task opens one, a person authorizes, a sensor sees it; nobody else sees what lets in."""
+"""Bridges on the real service: a task opens one, a person authorizes, a sensor sees it, and nobody sees what lets in."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_pat
 
 def test_a_connection_is_authorized_again(service: LocalService, tmp_path: Path) -> None:
     made = run(bridge(connection_id="data", show_authorize_url="True"))
-    assert not sensor(made).poke({})  # type: ignore[typeddict-item]  # it needs none of it
+    assert not sensor(made).poke({})
     with pytest.raises(TaskDeferred) as deferred:
         sensor(made, deferrable=True).execute(context_of(Memory()))
     assert made["authorize_url"] not in str(deferred.value.trigger.serialize())

@@ -1,0 +1,243 @@
+"""Changes of reverse ETL syncs on the real service: killed, out of time, refused, and with records that failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk.execution_time.timeout import timeout
+
+from airflow_provider_datapipe.api.errors import InvalidRequestError, TransportError
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.operators.reverse_etl import (
+    ReverseEtlRetryFailedRecordsOperator,
+    ReverseEtlSyncUpdateOperator,
+)
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.partner import Partner
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+from tests.support.tasks import Memory, run
+
+ID = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+INSERT = {"mode": "insert", "mappings": [ID]}
+UPDATE = "/reverse_etl_syncs/{id}"
+#: A worker: the task state is a file that is there at once.
+WORKER = """
+import json, sys
+from pathlib import Path
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlSyncUpdateOperator
+from tests.support.tasks import Memory, context_of
+
+class Kept(Memory):
+    def set(self, key, value):
+        super().set(key, value)
+        self.save()
+
+    def delete(self, key):
+        super().delete(key)
+        self.save()
+
+    def save(self):
+        Path(sys.argv[1]).write_text(json.dumps(self.kept))
+
+file = Path(sys.argv[1])
+memory = Kept(json.loads(file.read_text()) if file.exists() else {})
+mappings = [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}]
+task = ReverseEtlSyncUpdateOperator(
+    task_id="t", reverse_etl_sync_id="out", operation={"mode": "insert", "mappings": mappings}
+)
+task.execute(context_of(memory))
+"""
+
+
+@pytest.fixture(scope="module")
+def partner() -> Iterator[Partner]:
+    """Return an endpoint that takes what the test says."""
+    with Partner() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, partner: Partner) -> Iterator[LocalService]:
+    """Return a service with one sync to the endpoint."""
+    seed: dict[str, Any] = {
+        "connections": [
+            {"id": "partner", "integration_id": "http", "label": "Partner", "settings": {"url": partner.url}},
+        ],
+        "transforms": [
+            {"id": "t", "name": "t", "publish": True, "sql_template": "SELECT range AS id FROM range(250)"},
+        ],
+        "reverse_etl_syncs": [
+            {
+                "id": "out",
+                "source_id": "t",
+                "destination_connection_id": "partner",
+                "object_type_id": "ids",
+                "sync_interval": "0 5 * * *",
+                "operation": {"mode": "upsert", "mappings": [ID]},
+            }
+        ],
+    }
+    with LocalService(seed, control=True) as service:
+        yield service
+
+
+@pytest.fixture
+def service(running: LocalService, partner: Partner, monkeypatch: pytest.MonkeyPatch) -> LocalService:
+    """Begin with the seed alone, and make the connection that the tasks use."""
+    running.reset()
+    partner.reset()
+    connection = {
+        "conn_type": "datapipe",
+        "host": running.base_url,
+        "password": running.api_key,
+        "extra": {"retry_budget": 0, "timeout": 30},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+    return running
+
+
+def state(service: LocalService) -> tuple[bool, str]:
+    shown = httpx.get(f"{service.base_url}/reverse_etl_syncs/out", headers=service.headers).json()
+    return shown["enabled"], shown["operation"]["mode"]
+
+
+def update(**arguments: Any) -> ReverseEtlSyncUpdateOperator:
+    return ReverseEtlSyncUpdateOperator(task_id="t", reverse_etl_sync_id="out", **arguments)
+
+
+def test_a_change_that_is_refused_leaves_it_active(service: LocalService) -> None:
+    wrong = {"mode": "insert", "mappings": [ID | {"source_property_id": "nothing"}]}
+    with pytest.raises(InvalidRequestError, match="no column 'nothing'"):
+        run(update(operation=wrong))
+    assert state(service) == (True, "upsert")
+    deactivated = [each["path"] for each in service.journal_requests() if each["path"].endswith("deactivate")]
+    assert len(deactivated) == 1
+
+
+@pytest.mark.parametrize(("when", "mode"), [("before", "upsert"), ("after", "insert")])
+def test_a_change_whose_answer_is_lost_leaves_it_active(service: LocalService, when: str, mode: str) -> None:
+    service.faults([{"method": "POST", "path": UPDATE, "drop": True, "when": when}])
+    memory = Memory()
+    with pytest.raises(TransportError):
+        run(update(operation=INSERT), memory)
+    assert state(service) == (True, mode)
+    assert run(update(operation=INSERT), memory)["changed"] == (mode == "upsert")
+    assert state(service) == (True, "insert")
+
+
+@pytest.mark.parametrize(
+    ("path", "when"),
+    [(f"{UPDATE}/deactivate", "after"), (UPDATE, "before"), (UPDATE, "after"), (f"{UPDATE}/activate", "before")],
+)
+def test_a_worker_that_is_killed_in_between(service: LocalService, tmp_path: Path, path: str, when: str) -> None:
+    service.faults([{"method": "POST", "path": path, "delay": 60, "when": when}])
+    kept = tmp_path / "state.json"
+    command = [sys.executable, "-c", WORKER, str(kept)]
+    with subprocess.Popen(command, env=os.environ) as worker:  # noqa: S603 - our own program
+        try:
+            asked = ("POST", path.format(id="out"))
+            wait_for(
+                "the request is under way",
+                lambda: asked in [(each["method"], each["path"]) for each in service.journal_requests()],
+                limit=30,
+                interval=0.05,
+            )
+        finally:
+            worker.kill()
+    assert kept.exists()
+    # The request goes on without who asked for it.
+    service.faults([])
+    subprocess.run(command, env=os.environ, check=True, timeout=60)  # noqa: S603 - our own program
+    wait_for("it is active and changed", lambda: state(service) == (True, "insert"), limit=30, interval=0.05)
+    assert json.loads(kept.read_text()) == {}
+
+
+def test_a_task_that_is_out_of_time_leaves_it_active(service: LocalService) -> None:
+    service.faults([{"method": "POST", "path": UPDATE, "delay": 60}])
+    task = update(operation=INSERT)
+    with pytest.raises(AirflowTaskTimeout), timeout(2):
+        run(task)
+    assert state(service)[0]
+    # Airflow calls it then, too.
+    task.on_kill()
+    assert state(service)[0]
+
+
+def test_a_task_that_is_stopped_activates_it_first(service: LocalService) -> None:
+    stopped: list[tuple[bool, str]] = []
+    task = update(operation=INSERT)
+    service.faults([{"method": "POST", "path": UPDATE, "status": 500}])
+    settled = task._go_on
+
+    def stopping(steps: Any) -> None:
+        settled(steps)
+        stopped.append(state(service))
+
+    task._go_on = stopping  # type: ignore[method-assign]  # seen from beside
+    ask = ReverseEtlSyncUpdateOperator._change
+
+    def steps(self: Any) -> Any:
+        work = ask(self)
+        step = next(work)
+        while True:
+            if step.endpoint.name == "reverse_etl_syncs.update":
+                # Airflow calls it between any two lines.
+                assert not state(service)[0]
+                task.on_kill()
+            answer = yield step
+            step = work.send(answer)
+
+    task._change = lambda: steps(task)  # type: ignore[method-assign]  # in the middle of it
+    with pytest.raises(Exception, match="500"):
+        run(task)
+    assert stopped == [(True, "upsert")]
+
+
+def test_a_run_that_is_going_is_waited_for(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_datapipe.changes.reverse_etl._PAUSE", 1)
+    service.runs({"minimum_duration": 3})
+    api = Api(service)
+    api.post("/reverse_etl_syncs/out/request_run")
+    wait_for("it runs", lambda: bool(api.get("/reverse_etl_sync_runs", reverse_etl_sync_id="out")["data"]), limit=30)
+    assert run(update(operation=INSERT))["changed"]
+    assert state(service) == (True, "insert")
+    (ended,) = api.get("/reverse_etl_sync_runs", reverse_etl_sync_id="out")["data"]
+    assert ended["status"] == "COMPLETED"
+
+
+def test_records_are_sent_again_for_their_reason(service: LocalService, partner: Partner) -> None:
+    busy, wrong = {"message": "try later"}, {"message": "no such person"}
+    partner.rule = lambda record: (422, wrong if record["id"] % 2 else busy)
+    api = Api(service)
+    first = api.run_reverse("out")
+    assert (first.total_rows, first.failed_rows) == (250, 250)
+
+    def retry(**how: Any) -> Any:
+        return run(ReverseEtlRetryFailedRecordsOperator(task_id="t", reverse_etl_sync_id="out", **how))
+
+    def failed() -> int:
+        return int(api.get("/reverse_etl_failed_records/count", reverse_etl_sync_id="out")["count"])
+
+    nothing = retry(reason="no such reason")
+    assert (nothing["changed"], nothing["details"]) == (False, {"failed_records": 250, "seen": 100, "requested": 0})
+    told = retry(reason_pattern="try (it )?later")["details"]
+    assert (told["failed_records"], told["requested"]) == (250, 250 - failed())
+    assert told["requested"] > 50
+    partner.reset()
+    assert api.run_reverse("out").failed_rows == 0
+    assert all(record["id"] % 2 == 0 for record in partner.records)
+    assert len(partner.records) == told["requested"]
+    left = failed()
+    assert retry(record_ids="all")["details"]["requested"] == left
+    api.run_reverse("out")
+    assert failed() == 0

@@ -127,7 +127,6 @@ def environment(service: LocalService, **more: str) -> dict[str, str]:
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
     return {
         **clean,
-        "PYTHONDEVMODE": "",
         "DATAPIPE_API_KEY": service.api_key,
         "AIRFLOW_CONN_SHOP": json.dumps(connection),
         **more,
@@ -274,6 +273,39 @@ def test_what_was_published_counts_however_often_it_was_changed_since(
         client.patch("/transforms/paid", json={"sql_template": before, "publish": True}).raise_for_status()
     checked = take(service, "--output", file, "--check")
     assert (checked.returncode, checked.stdout) == (0, "")
+
+
+def test_what_goes_away_meanwhile_or_can_not_be_asked_is_left_out(service: LocalService) -> None:
+    gone = {"error_code": "not_found", "message": "It was deleted."}
+    service.faults(
+        [
+            {"path": "/transforms/*/versions", "resource_id": "paid", "status": 404, "body": gone},
+            # The source is away.
+            {"path": "/elt_syncs/*/available_source_streams", "status": 400, "body": gone, "times": "always"},
+        ]
+    )
+    try:
+        nodes = parse(take(service, "--quiet").stdout).nodes
+    finally:
+        service.faults([])
+    assert nodes["transform:paid"].depends_on == ("transform:staged",)
+    assert nodes["transform:parts"].unresolved == ("raw.shop.orders__items",)
+
+
+def test_a_snapshot_that_fails_half_way_leaves_the_file_alone(service: LocalService, tmp_path: Path) -> None:
+    there = tmp_path / "pipelines.json"
+    there.write_text("old")
+    refusal = {"error_code": "forbidden", "message": "Not for you."}
+    service.faults([{"path": "/transforms/*/versions", "skip": 2, "status": 403, "body": refusal}])
+    try:
+        done = take(service, "--output", there)
+    finally:
+        service.faults([])
+    assert done.returncode == 1
+    assert "403" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert there.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [there]
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(service: LocalService, file: Path, tmp_path: Path) -> None:

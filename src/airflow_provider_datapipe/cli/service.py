@@ -6,20 +6,23 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_datapipe.cli.command import CommandError, Option
 
 if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.client import Client
     from airflow_provider_datapipe.api.request import Request
     from airflow_provider_datapipe.runs.steps import Steps
 
 T = TypeVar("T")
 
 KEY_VARIABLE = "DATAPIPE_API_KEY"
+
+#: Where progress is not one line that changes: after how many requests of a kind it is told that there is some.
+_TELL_EVERY = 500
 
 #: The options of every command that talks to a service.
 OPTIONS = (
@@ -39,21 +42,49 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Service:
     """
     A service that can be asked.
 
-    :param send: sends a request, and gives its answer.
+    :param client: asks it.
+    :param progress: is told of every request.
     """
 
-    send: Callable[[Request[Any]], Any]
+    def __init__(self, client: Client, progress: Progress) -> None:
+        self._client = client
+        self._progress = progress
 
     def run(self, steps: Steps[T]) -> T:
         """Carry out steps."""
         from airflow_provider_datapipe.runs.steps import drive
 
         return drive(steps, self.send, time.sleep)
+
+    def send(self, request: Request[T]) -> T:
+        """Send a request, and give its answer."""
+        self._progress.asked(request.endpoint.name)
+        return self._client.send(request)
+
+    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
+        """Carry out several, as many at a time as the settings allow, and give what became of each."""
+        import asyncio
+
+        from airflow_provider_datapipe.api.async_client import AsyncClient
+        from airflow_provider_datapipe.runs.steps import adrive
+
+        async def carry_out() -> list[T]:
+            # What waits for a connection would count as time without an answer.
+            free = asyncio.Semaphore(self._client.settings.max_connections)
+
+            async def send(request: Request[Any]) -> Any:
+                async with free:
+                    self._progress.asked(request.endpoint.name)
+                    return await client.send(request)
+
+            async with AsyncClient(self._client.settings) as client:
+                return await asyncio.gather(*(adrive(steps, send, asyncio.sleep) for steps in several))
+
+        return asyncio.run(carry_out()) if several else []
 
 
 @contextmanager
@@ -69,20 +100,15 @@ def service_of(options: argparse.Namespace) -> Iterator[Service]:
         raise CommandError("give either --connection or --base-url, so that it is known which service is meant.")
     progress = Progress(quiet=options.quiet)
     reached = _by_connection(options.connection) if options.base_url is None else _by_address(options)
-    with reached as send:
-
-        def shown(request: Request[Any]) -> Any:
-            progress.asked(request.endpoint.name)
-            return send(request)
-
+    with reached as client:
         try:
-            yield Service(shown)
+            yield Service(client, progress)
         finally:
             progress.ended()
 
 
 @contextmanager
-def _by_connection(conn_id: str) -> Iterator[Callable[[Request[Any]], Any]]:
+def _by_connection(conn_id: str) -> Iterator[Client]:
     # Otherwise Airflow does not look into its database: it takes this for a task.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     from airflow.providers.common.compat.sdk import AirflowException
@@ -95,13 +121,13 @@ def _by_connection(conn_id: str) -> Iterator[Callable[[Request[Any]], Any]]:
     except AirflowException as error:
         raise CommandError(f"Airflow has no connection {conn_id}: {error}") from None
     try:
-        yield client.send
+        yield client
     finally:
         hook.close()
 
 
 @contextmanager
-def _by_address(options: argparse.Namespace) -> Iterator[Callable[[Request[Any]], Any]]:
+def _by_address(options: argparse.Namespace) -> Iterator[Client]:
     key = os.environ.get(options.api_key_env, "").strip()
     if not key:
         raise CommandError(f"the environment variable {options.api_key_env} does not hold an API key.")
@@ -109,7 +135,7 @@ def _by_address(options: argparse.Namespace) -> Iterator[Callable[[Request[Any]]
     from airflow_provider_datapipe.api.settings import Settings
 
     with Client(Settings(base_url=options.base_url, api_key=key)) as client:
-        yield client.send
+        yield client
 
 
 class Progress:
@@ -131,6 +157,8 @@ class Progress:
             self._tell()
         self._last = name
         self._counts[name] = self._counts.get(name, 0) + 1
+        if not self._one_line and self._counts[name] % _TELL_EVERY == 0:
+            self._tell()
         if self._one_line and not self._quiet:
             print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 

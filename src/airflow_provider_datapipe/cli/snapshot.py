@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     if options.check and options.output == _STDOUT:
         raise CommandError("--check compares with the file that --output names: name one.")
     with service_of(options) as service:
-        snapshot = service.run(collect(with_sql=options.sql))
+        snapshot = collect(service, with_sql=options.sql)
     _warn(snapshot)
     if options.check:
         return _check(snapshot, Path(options.output))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import (
     elt_streams,
@@ -34,31 +34,53 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
     from airflow_provider_datapipe.api.models.transforms import Transform, TransformVersion
 
+T = TypeVar("T")
+
 _PUBLISHED = "published"
 
 
-def collect(*, with_sql: bool = False) -> Steps[Snapshot]:
+class Runner(Protocol):
+    """Whoever asks the service."""
+
+    def run(self, steps: Steps[T]) -> T:
+        """Carry out steps."""
+
+    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
+        """Carry out several, some at a time, and give what became of each."""
+
+
+def collect(service: Runner, *, with_sql: bool = False) -> Snapshot:
     """
     Read what the service holds.
 
     What is created or deleted meanwhile may be there or not; what leads to something that is not there is left out.
 
+    :param service: asks it.
     :param with_sql: whether the SQL of transforms is wanted.
+    :raises DatapipeError: the service refused, or could not be reached.
     """
-    held = _Held(
+    held = service.run(_lists())
+    published = [transform.id for transform in held.transforms if transform.status == _PUBLISHED]
+    # The one thing that has to be asked of each.
+    found = service.run_together([_published_version(transform_id) for transform_id in published])
+    versions = {key: version for key, version in zip(published, found, strict=True) if version is not None}
+    service.run(_parts(held, versions.values()))
+    return Snapshot(held.nodes(versions, with_sql=with_sql), origin="The service's answer")
+
+
+def _lists() -> Steps[_Held]:
+    return _Held(
         (yield from ask_all(orchestrations.list_())),
         (yield from ask_all(elt_syncs.list_())),
         (yield from ask_all(elt_streams.list_())),
         (yield from ask_all(transforms.list_())),
         (yield from ask_all(reverse_etl_syncs.list_())),
     )
-    versions: dict[str, TransformVersion] = {}
-    for transform in held.transforms:
-        if transform.status == _PUBLISHED:
-            found = yield from _published_version(transform.id)
-            if found is not None:
-                versions[transform.id] = found
-    used = [version.parameters for version in versions.values()] + [each.parameters for each in held.transforms]
+
+
+def _parts(held: _Held, versions: Iterable[TransformVersion]) -> Steps[None]:
+    """Find out what else stands in the schemas of syncs, if a transform names something there that is no stream."""
+    used = [version.parameters for version in versions] + [each.parameters for each in held.transforms]
     unknown = {
         reference.dw_item_id.partition(".")[0]
         for references in used
@@ -67,13 +89,12 @@ def collect(*, with_sql: bool = False) -> Steps[Snapshot]:
     }
     for sync in held.syncs.values():
         if sync.destination_schema_name in unknown:
-            # Only now: a service may have to ask the source.
+            # Only now: a service may have to ask the source, which may be away.
             try:
                 offered = yield from ask_all(elt_syncs.available_source_streams(sync.id))
             except (InvalidRequestError, NotFoundError, ServerError):
                 continue
             held.catalogue.add_parts(sync.destination_schema_name, offered, held.streams_of(sync.id))
-    return Snapshot(held.nodes(versions, with_sql=with_sql), origin="The service's answer")
 
 
 def _published_version(transform_id: str) -> Steps[TransformVersion | None]:

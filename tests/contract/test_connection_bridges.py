@@ -1,4 +1,4 @@
-"""Bridges on the real service: a task opens one, a person authorizes, a sensor sees it, and nobody sees what lets in."""
+"""Bridges on the real service: a task opens one, a person authorizes, a sensor sees it; nobody sees what lets in."""
 
 from __future__ import annotations
 

@@ -58,6 +58,8 @@ def serve(app: ASGIApp, listener: socket.socket, *, ready: Callable[[str], None]
         http=_exposed_connection() if with_control else "auto",
         # There is nothing to begin or end with it: that is done around this.
         lifespan="off",
+        # Nor does anything speak that: such a request is one like others, and checked like them.
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,

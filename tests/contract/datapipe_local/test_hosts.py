@@ -67,6 +67,14 @@ def test_without_a_name_it_is_no_browser(service: LocalService) -> None:
     assert sent(service, b"GET /health HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
 
+def test_a_websocket_is_checked_like_all_else(service: LocalService) -> None:
+    upgrade = b"Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    upgrade += b"Sec-WebSocket-Key: eA==\r\n\r\n"
+    for host, path, status in ((b"evil.example", b"/", 421), (b"localhost", b"/connections", 401)):
+        answer = sent(service, b"GET %s HTTP/1.1\r\nHost: %s\r\n%s" % (path, host, upgrade))
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+
+
 def test_a_foreign_page_pushes_nothing(service: LocalService) -> None:
     path = f"{service.base_url}/webhooks/hooks/orders"
     origin = {"origin": "http://evil.example"}

@@ -41,6 +41,8 @@ class Catalogue:
     """What references can lead to: node ids, by what the references are called."""
 
     _raw: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    #: What stands beside the tables of streams; a stream that is called so is meant before it.
+    _beside: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _models: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _published: set[str] = field(default_factory=set)
 
@@ -60,7 +62,7 @@ class Catalogue:
             for part in stream.sub_streams or ():
                 if stream.name in stream_ids:
                     for name in (part, f"{stream.name}_{part}", f"{stream.name}__{part}"):
-                        self.add_stream(stream_ids[stream.name], schema, name)
+                        self._beside[_place(schema, name)].append(node_id(STREAM, stream_ids[stream.name]))
 
     def add_transform(self, transform: Transform) -> None:
         """Add the view or table of a transform."""
@@ -73,8 +75,9 @@ class Catalogue:
     def leads_to(self, reference: Reference) -> list[str]:
         """Give the nodes that a reference leads to: several, if the service's names don't tell them apart."""
         if reference.type == _RAW_VIEW or reference.tag.startswith(_RAW):
-            found = self._raw.get(reference.tag.removeprefix(_RAW)) or self._raw.get(reference.dw_item_id, [])
-            return sorted(set(found))
+            names = (reference.tag.removeprefix(_RAW), reference.dw_item_id)
+            found = (known.get(name) for known in (self._raw, self._beside) for name in names)
+            return sorted(set(next(filter(None, found), ())))
         named = set(self._models.get(reference.tag.removeprefix(_MODEL), ()))
         # Only what is published can be named; of drafts it is what they are going to be called.
         return sorted(named & self._published or named)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from datapipe_local import query_rules
-from datapipe_local.loading.readable import RESULT, Selection
+from datapipe_local.loading.readable import RESULT, Selection, ways
 from datapipe_local.loading.types import Typed
 from datapipe_local.warehouse import WarehouseError, literal, one_line, quoted
 
@@ -128,8 +128,7 @@ def _opened(
         connection.execute("SET lock_configuration = true")
         for name, table in tables.items():
             # A query is not tried twice: types are taken from all of a file before its first run.
-            inferred = table.scan.reader == "read_csv" and "sample_size" not in table.scan.options
-            relation = table.scan.sql(**({"sample_size": -1} if inferred and file is not None else {}))
+            relation = ways(connection, table.scan)[: 1 if file is None else 2][-1]
             described = connection.execute(f"DESCRIBE FROM {relation}").fetchall()
             shown = table.selection.sql(relation, [column for column, *_ in described])
             connection.execute(f"CREATE VIEW {quoted(name)} AS {shown}")

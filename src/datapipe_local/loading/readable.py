@@ -107,7 +107,7 @@ def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable, text: Colle
         yield [f"({query})" for query in (readable.sql, readable.instead) if query is not None]
         return
     if isinstance(readable, Scan):
-        yield _ways(cursor, _with_text(cursor, readable, {name.lower() for name in text}))
+        yield ways(cursor, _with_text(cursor, readable, {name.lower() for name in text}))
         return
     alias = f"__stored__{uuid4().hex}"
     cursor.execute(f"ATTACH {literal(str(readable.path))} AS {alias} (READ_ONLY)")
@@ -117,7 +117,7 @@ def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable, text: Colle
         cursor.execute(f"DETACH {alias}")
 
 
-def _ways(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
+def ways(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     """Give the ways to read a file: types are inferred from its beginning, then from all of it, then fewer of them."""
     given = scan.options.keys()
     if scan.reader == "read_csv" and "sample_size" not in given:

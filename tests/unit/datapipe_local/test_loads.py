@@ -191,6 +191,17 @@ def test_a_query_does_not_write_what_it_may_read(warehouse: Warehouse, numbers: 
         assert not (tmp_path / "never.duckdb").exists()
 
 
+def test_a_query_meets_what_only_later_lines_say(warehouse: Warehouse, tmp_path: Path) -> None:
+    file, result = tmp_path / "late.jsonl", tmp_path / "result.duckdb"
+    file.write_text('{"n": 1}\n' * 25_000 + '{"n": "x", "new": 1}\n')
+    scan = Scan("read_json", file, {"format": "newline_delimited"})
+    sandbox.store(
+        warehouse, "SELECT count(*) AS n, sum(new) AS text FROM late", {"late": SandboxTable(scan, WHOLE)}, result
+    )
+    assert Loads(warehouse).whole(PLACE, Stored(result), *PLAIN) == 1
+    assert (values(warehouse), values(warehouse, "text")) == ([25_001], [1])
+
+
 def test_a_sandbox_can_be_interrupted(warehouse: Warehouse) -> None:
     warehouse.interrupt()
     with pytest.raises(WarehouseError, match="stopping"):

@@ -1,0 +1,250 @@
+"""What deployments make of answers that are lost, late or odd: the steps against a model of the service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, ServerError, TransportError
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.query_previews import QueryPreviewStatus
+from airflow_provider_datapipe.api.models.transforms import (
+    AvailableReferences,
+    Transform,
+    TransformBulkResults,
+    TransformVersion,
+)
+from airflow_provider_datapipe.api.request import Repeat
+from airflow_provider_datapipe.changes import transform_bulk, transforms
+from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
+from airflow_provider_datapipe.changes.transforms import Due
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.records import NoRecords
+from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.steps import Steps, drive
+from airflow_provider_datapipe.runs.wait import End, EndReason
+from tests.unit.runs.model_service import ModelService, page, transform
+
+LOST = TransportError("no answer", sent=True)
+NEW = DesiredTransform("daily", "sales", "SELECT 1", "table")
+
+
+def there(**more: Any) -> Transform:
+    return transform(materialization_status="completed", **more)
+
+
+def version(*, published: bool) -> Page[Any]:
+    fields = {"id": "v", "sql_template": "SELECT 1", "parameters": [], "created_at": "2026-01-01T00:00:00Z"}
+    return page(TransformVersion.model_validate(fields | {"is_published": published}))
+
+
+def driven(service: ModelService, steps: Steps[Any]) -> Any:
+    return drive(steps, service.send, service.sleep)
+
+
+def deploy(service: ModelService, wanted: DesiredTransform = NEW, *, publish: bool = True) -> Batch:
+    batch: Batch = driven(service, transforms.deploy(wanted, publish=publish, records=NoRecords()))
+    return batch
+
+
+@pytest.mark.parametrize("error", [LOST, ServerError("broken", status=502)])
+@pytest.mark.parametrize("shown_after", [1, 2])
+def test_what_was_created_though_no_answer_came_is_found(error: Exception, shown_after: int) -> None:
+    lists: list[Any] = [page()] * shown_after + [page(there(status="draft"))]
+    service = ModelService(transforms__list=lists, transforms__create=[error])
+    batch = deploy(service)
+    assert service.asked.count("transforms.create") == 1
+    assert (batch.note["action"], [target.resource_id for target in batch.queued]) == ("created", ["t"])
+
+
+def test_what_was_not_created_is_not_created_twice() -> None:
+    service = ModelService(transforms__list=[page()], transforms__create=[LOST])
+    with pytest.raises(TransportError):
+        deploy(service)
+    assert service.asked.count("transforms.create") == 1
+
+
+def test_a_change_may_be_sent_again_by_the_client_and_a_creation_may_not() -> None:
+    service = ModelService(transforms__list=[page(there())], transforms__update=[there(sql_template="SELECT 2")])
+    deploy(service, DesiredTransform("daily", "sales", "SELECT 2"))
+    repeats = {request.endpoint.name: request.endpoint.repeat for request in service.requests}
+    assert repeats["transforms.update"] is Repeat.IDEMPOTENT
+    service = ModelService(transforms__list=[page()], transforms__create=[there(status="draft")])
+    deploy(service)
+    assert service.requests[-1].endpoint.repeat is Repeat.CREATES
+
+
+def test_only_a_name_and_folder_that_are_the_same_are_it() -> None:
+    # The service filters by a part of the name, in any case.
+    others = [there(name="daily_2"), there(name="Daily"), there(folder_path="sales/eu"), there(folder_path="")]
+    service = ModelService(transforms__list=[page(*others)], transforms__create=[there(status="draft")])
+    assert deploy(service).note["action"] == "created"
+
+
+@pytest.mark.parametrize(
+    ("shown", "published", "expected"),
+    [
+        ({"status": "draft"}, True, Due.PUBLICATION),
+        ({}, True, Due.NOTHING),
+        ({}, False, Due.PUBLICATION),
+        ({"materialization_status": "running"}, True, Due.PATIENCE),
+        ({"materialization_status": "running"}, False, Due.PUBLICATION),
+        ({"materialization_status": "odd"}, True, Due.PATIENCE),
+        ({"materialization_status": "failed"}, True, Due.PUBLICATION),
+        # Published as a view, and to be a table; and the other way round.
+        ({"materialization_status": None}, True, Due.PUBLICATION),
+        ({"materialization": "view"}, True, Due.PUBLICATION),
+        ({"materialization": "view", "materialization_status": None}, True, Due.NOTHING),
+        ({"materialization": "view", "materialization_status": None}, False, Due.PUBLICATION),
+    ],
+)
+def test_what_stands_tells_what_is_due(shown: dict[str, Any], *, published: bool, expected: Due) -> None:
+    found = there() if not shown else transform(**({"materialization_status": "completed"} | shown))
+    service = ModelService(transforms__versions=[version(published=published)])
+    assert driven(service, transforms.due_of(found, is_changed=False)) is expected
+    assert driven(service, transforms.due_of(found, is_changed=True)) is Due.PUBLICATION
+
+
+def test_space_around_sql_is_no_difference() -> None:
+    wanted = DesiredTransform("daily", "sales", "\n SELECT 1 \n", "table", "")
+    assert transforms.differences(wanted, there()) == {}
+    wanted = DesiredTransform("daily", "sales", "SELECT  1", "view", "new")
+    assert transforms.differences(wanted, there()) == {
+        "sql_template": "SELECT  1",
+        "materialization": "view",
+        "documentation": "new",
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "same"),
+    [(None, "0 1 * * *", True), ("none", None, True), ("none", "0 1 * * *", False), ("0 1 * * *", None, False)],
+)
+def test_a_schedule_that_is_not_given_stays(wanted: str | None, found: str | None, *, same: bool) -> None:
+    desired = DesiredTransform("daily", "sales", "SELECT 1", cron_expression=wanted)
+    assert transforms.same_schedule(desired, there(cron_expression=found)) is same
+
+
+def test_a_build_that_failed_gets_no_schedule() -> None:
+    wanted = DesiredTransform("daily", "sales", "SELECT 1", cron_expression="0 1 * * *")
+    service = ModelService(transforms__list=[page(there())], transforms__versions=[version(published=True)])
+    batch = deploy(service, wanted)
+    batch.ended = [End(EndReason.RUN_OVER, Reference("transform", "t", "daily"), Outcome.FAILED)]
+    driven(service, transforms.conclude(batch))
+    assert "transforms.update" not in service.asked
+
+
+NO_REFERENCES = AvailableReferences(data=())
+
+
+def bulk(service: ModelService, *names: str, **sql: str) -> Batch:
+    desired = [DesiredTransform(name, "", "SELECT 1") for name in names]
+    desired += [DesiredTransform(name, "", text) for name, text in sql.items()]
+    batch: Batch = driven(service, transform_bulk.begin(desired, publish=True, records=NoRecords()))
+    return batch
+
+
+def drafts(*names: str) -> Page[Any]:
+    return page(*(transform(id=f"id-{name}", name=name, folder_path="", status="draft") for name in names))
+
+
+def created(*names: str) -> TransformBulkResults:
+    results = [{"name": name, "success": True, "id": f"id-{name}"} for name in names]
+    return TransformBulkResults.model_validate({"results": results})
+
+
+@pytest.mark.parametrize("error", [LOST, ServerError("broken", status=500)])
+def test_many_that_were_created_though_no_answer_came_are_found(error: Exception) -> None:
+    service = ModelService(
+        transforms__available_references=[NO_REFERENCES],
+        transforms__list=[page(), drafts("a"), drafts("a", "b")],
+        transforms__create_bulk=[error],
+    )
+    batch = bulk(service, "a", "b")
+    assert service.asked.count("transforms.create_bulk") == 1
+    assert {path: item["result"] for path, item in batch.note["items"].items()} == {"a": "created", "b": "created"}
+
+
+@pytest.mark.parametrize("error", [LOST, TransportError("no way", sent=False), AuthenticationError("no", status=401)])
+def test_many_that_may_not_have_been_created_are_left_to_the_next_try(error: Exception) -> None:
+    service = ModelService(
+        transforms__available_references=[NO_REFERENCES],
+        transforms__list=[page(), drafts("a")],
+        transforms__create_bulk=[error],
+    )
+    with pytest.raises(type(error)):
+        bulk(service, "a", "b")
+    assert service.asked.count("transforms.create_bulk") == 1
+
+
+def test_what_an_item_is_refused_for_is_told_with_it() -> None:
+    service = ModelService(
+        transforms__available_references=[NO_REFERENCES],
+        transforms__list=[page(there(name="a", folder_path=""), there(id="u", name="b", folder_path=""))],
+        transforms__update=[InvalidRequestError("no", status=400), there(id="u", name="b", folder_path="")],
+    )
+    batch = bulk(service, a="SELECT 2", b="SELECT 3")
+    assert {path: item["result"] for path, item in batch.note["items"].items()} == {"a": "failed", "b": "updated"}
+    assert [target.name for target in batch.queued] == ["b"]
+
+
+@pytest.mark.parametrize("reason", [EndReason.TIMEOUT, EndReason.LOST_CONTACT])
+def test_nothing_more_is_started_after_a_wait_in_vain(reason: EndReason) -> None:
+    service = ModelService(
+        transforms__available_references=[NO_REFERENCES],
+        transforms__list=[page()],
+        transforms__create_bulk=[created("a", "b", "c")],
+    )
+    batch = bulk(service, a="SELECT 1", b="SELECT 1", c="FROM {{model.b}}")
+    assert [target.name for target in batch.queued] == ["a", "b"]
+    # As it goes through the trigger.
+    batch = Batch.from_dict(batch.as_dict())
+    batch.queued = []
+    batch.ended = [
+        End(EndReason.RUN_OVER, Reference("transform", "id-b", "b"), Outcome.SUCCEEDED),
+        End(reason, Reference("transform", "id-a", "a"), Outcome.RUNNING),
+    ]
+    transform_bulk.go_on(batch)
+    assert batch.is_over
+    result, error = transform_bulk.result_of_bulk(batch)
+    assert {path: item["result"] for path, item in result["transforms"].items()} == {
+        "a": "failed",
+        "b": "created",
+        "c": "skipped",
+    }
+    assert result["outcome"] == "partial"
+    assert "2 of 3 transforms were not deployed" in str(error)
+
+
+def test_an_error_tells_of_some_and_how_many_more() -> None:
+    batch = Batch("transform")
+    item = {"id": None, "result": "failed", "published": False, "error": "why"}
+    batch.note = {"items": {f"t{number}": dict(item) for number in range(7)}}
+    result, error = transform_bulk.result_of_bulk(batch)
+    assert (result["outcome"], result["counts"]["failed"]) == ("failed", 7)
+    assert str(error).count("why") == 5
+    assert str(error).endswith("and 2 more")
+
+
+def test_a_status_that_is_not_known_is_no_end_of_a_query() -> None:
+    kind, reference = KINDS["query_preview"], Reference("query_preview", "q", "SELECT 1", run_id="q")
+    read = {
+        status: kind.read(reference, QueryPreviewStatus(status=status)).outcome
+        for status in ("RUNNING", "DONE", "FAILED", "QUEUED")
+    }
+    assert read == {
+        "RUNNING": Outcome.RUNNING,
+        "DONE": Outcome.SUCCEEDED,
+        "FAILED": Outcome.FAILED,
+        "QUEUED": Outcome.RUNNING,
+    }
+
+
+def test_what_a_trigger_of_an_earlier_version_gives_can_be_read() -> None:
+    earlier = Batch("transform", note={"action": "created"}).as_dict()
+    assert Batch.from_dict(earlier).note == {"action": "created"}
+    del earlier["note"]
+    assert Batch.from_dict(earlier).note == {}

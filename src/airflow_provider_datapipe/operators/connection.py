@@ -123,7 +123,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
         )
 
     def _log_result(self, result: Any) -> None:
-        from airflow.sdk.log import mask_secret
+        from airflow.providers.common.compat.sdk import mask_secret
 
         # Before anything else can say it.
         mask_secret(result.authorize_url)

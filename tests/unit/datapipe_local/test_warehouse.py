@@ -26,6 +26,12 @@ def test_a_view_and_a_table_take_each_others_place(warehouse: Warehouse) -> None
     assert value_at(warehouse, HERE) == [(3,)]
 
 
+@pytest.mark.parametrize("kind", ["TIMESTAMPTZ", "TIMESTAMPTZ_NS"])
+def test_a_time_keeps_its_microseconds(warehouse: Warehouse, kind: str) -> None:
+    warehouse.create_view(HERE, f"SELECT '2026-01-01 01:00:00.123456+01'::{kind} AS x")
+    assert value_at(warehouse, HERE) == [("2026-01-01T00:00:00.123456Z",)]
+
+
 def test_what_moves_leaves_nothing_behind(warehouse: Warehouse) -> None:
     warehouse.create_view(HERE, "SELECT 1 AS x")
     warehouse.show(warehouse.build(THERE, "SELECT 2 AS x", 1), instead_of=HERE)

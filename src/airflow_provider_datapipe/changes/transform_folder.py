@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.errors import InvalidInputError
 
 #: How the name of a file with a transform ends.
 SUFFIX = ".sql"
@@ -20,7 +20,7 @@ _REFERENCE = re.compile(
 )
 
 
-class CyclicTransformsError(DatapipeError):
+class CyclicTransformsError(InvalidInputError):
     """Transforms read one another in a circle, so that none can be the first; nothing was sent."""
 
 

@@ -1,0 +1,61 @@
+"""How plans and reports are shown: options, colours and exit statuses."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from airflow_provider_datapipe.cli.command import DIFFERS, DONE, REFUSED, Option
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.pipelines.plan import Plan, Report
+
+#: For every command that shows a plan or a report.
+FORMAT = Option.of(
+    "--format", choices=["text", "json"], default="text", help="how the result is written (default: text)"
+)
+#: For every command that shows a plan.
+EXIT_ZERO = Option.of("--exit-zero", action="store_true", help="exit status 0 also if there is something to do")
+#: What help says of the exit statuses.
+PLAN_STATUSES = "exit status: 0 nothing to do, 3 something to do, 1 refused or failed, 2 misspelt"
+REPORT_STATUSES = "exit status: 0 done, 1 something failed, 2 misspelt"
+
+
+def show_plan(plan: Plan, options: argparse.Namespace) -> int:
+    """
+    Write a plan to the standard output.
+
+    :param plan: the plan.
+    :param options: what :data:`FORMAT` and :data:`EXIT_ZERO` became.
+    :return: the exit status: 0 if there is nothing to do, or else 3.
+    """
+    from airflow_provider_datapipe.pipelines.plan import as_json_text, plan_text
+
+    if options.format == "json":
+        sys.stdout.write(as_json_text(plan))
+    else:
+        stay = "They stay, as --delete-orphans is not given."
+        sys.stdout.write(plan_text(plan, coloured=_coloured(), orphans_stay=stay))
+    return DIFFERS if plan.changes and not options.exit_zero else DONE
+
+
+def show_report(report: Report, options: argparse.Namespace) -> int:
+    """
+    Write a report to the standard output.
+
+    :param report: the report.
+    :param options: what :data:`FORMAT` became.
+    :return: the exit status: 1 if anything failed, or else 0.
+    """
+    from airflow_provider_datapipe.pipelines.plan import as_json_text, report_text
+
+    text = as_json_text(report) if options.format == "json" else report_text(report, coloured=_coloured())
+    sys.stdout.write(text)
+    return REFUSED if report.failed else DONE
+
+
+def _coloured() -> bool:
+    # https://no-color.org: set, and not empty.
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

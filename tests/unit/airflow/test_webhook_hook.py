@@ -69,6 +69,7 @@ def test_what_is_sent_is_what_is_signed(connect: Connect) -> None:
     assert request.body == '[{"a":"é","b":1.0},{}]'.encode()
     assert request.headers["X-Signature"] == signature(request.body)
     assert request.headers["Content-Type"] == "application/json"
+    assert request.headers["Accept-Encoding"] == "identity"
     assert request.headers["User-Agent"].startswith("airflow-provider-datapipe/")
     assert (sent.rows, sent.attempts, sent.in_doubt) == (2, 1, False)
 
@@ -244,10 +245,21 @@ def test_no_answer_in_time(connect: Connect) -> None:
     assert failed.value.sent
 
 
-def endless(connection: socket.socket, stopping: threading.Event) -> None:
-    connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-    while not stopping.is_set():
-        connection.sendall(b"x" * 65536)
+def test_of_an_answer_without_an_end_little_is_read(connect: Connect) -> None:
+    sent = 0
+
+    def answer(connection: socket.socket, stopping: threading.Event) -> None:
+        nonlocal sent
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        # Ended by the client, who leaves.
+        while not stopping.is_set() and sent < 1 << 28:
+            connection.sendall(b"x" * 65536)
+            sent += 65536
+
+    with RawServer(answer) as server:
+        assert connect(server.url, timeout=30).push({}).rows is None
+    # What the system buffers on the way is not much.
+    assert sent < 1 << 26
 
 
 def dripping(connection: socket.socket, stopping: threading.Event) -> None:
@@ -256,22 +268,33 @@ def dripping(connection: socket.socket, stopping: threading.Event) -> None:
         connection.sendall(b"x")
 
 
+def last_words(connection: socket.socket, said: bytes) -> None:
+    """Say something, and leave only after the other side has: what it has not sent yet would reset the connection."""
+    connection.sendall(said)
+    if not isinstance(connection, ssl.SSLSocket):
+        connection.shutdown(socket.SHUT_WR)
+    while connection.recv(65536):
+        pass
+
+
 def broken_off(connection: socket.socket, stopping: threading.Event) -> None:
-    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"accepted":')
+    last_words(connection, b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"accepted":')
 
 
 def other_json(connection: socket.socket, stopping: threading.Event) -> None:
-    connection.sendall(b'HTTP/1.1 201 Created\r\nContent-Length: 19\r\n\r\n{"accepted": "many"')
+    last_words(
+        connection, b'HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 20\r\n\r\n{"accepted": "many"}'
+    )
 
 
-@pytest.mark.parametrize("answer", [endless, dripping, broken_off, other_json])
+@pytest.mark.parametrize("answer", [dripping, broken_off, other_json])
 def test_whatever_is_in_the_answer_its_status_says_that_it_was_accepted(connect: Connect, answer: Any) -> None:
     with RawServer(answer) as server:
         assert connect(server.url, timeout=1).push({}).rows is None
 
 
 def no_http(connection: socket.socket, stopping: threading.Event) -> None:
-    connection.sendall(f"SSH-2.0 {SECRET}\r\n".encode())
+    last_words(connection, f"SSH-2.0 {SECRET}\r\n".encode())
 
 
 def test_what_is_no_http_is_no_answer(connect: Connect) -> None:
@@ -282,7 +305,7 @@ def test_what_is_no_http_is_no_answer(connect: Connect) -> None:
 
 
 def answering(connection: socket.socket, stopping: threading.Event) -> None:
-    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
+    last_words(connection, b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"accepted":1}')
 
 
 def test_certificates(connect: Connect, tmp_path: Any) -> None:
@@ -308,6 +331,13 @@ def test_a_proxy(connect: Connect) -> None:
             connect(URL, **TOKEN, proxy=down).push({})
     assert not failed.value.sent
     assert SECRET not in str(failed.value)
+
+
+def test_a_proxy_that_makes_no_way(connect: Connect) -> None:
+    # It knows no CONNECT.
+    with ScriptedServer([TAKEN]) as proxy, pytest.raises(TransportError, match="no answer") as failed:
+        connect(URL, **TOKEN, proxy=proxy.url).push({})
+    assert not failed.value.sent
 
 
 def test_a_proxy_of_the_environment_is_not_for_this_machine(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

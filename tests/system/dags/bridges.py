@@ -1,0 +1,21 @@
+"""The tasks of the page on changes that have a person authorize a connection."""
+
+from __future__ import annotations
+
+import pendulum
+from airflow.sdk import DAG
+
+from tests.support.documents import blocks
+
+(PAGE,) = [
+    block.text for block in blocks() if block.page == "docs/changes.md" and "operators.connection import" in block.text
+]
+
+with DAG(
+    dag_id="bridges",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule=None,
+    catchup=False,
+    default_args={"datapipe_conn_id": "datapipe_bridges"},
+):
+    exec(PAGE)  # noqa: S102 - our own page

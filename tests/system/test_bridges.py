@@ -1,0 +1,63 @@
+"""A person is asked in Airflow to authorize a connection, does so, and the DAG goes on: on real components."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+from tests.system.components import AirflowComponents
+from tests.system.conftest import connected
+
+DAG_ID = "bridges"
+#: Since Airflow 3.3, and before.
+WAITING = ("awaiting_input", "deferred")
+
+
+def state_of(airflow: AirflowComponents, run_id: str, task_id: str) -> str | None:
+    (state,) = [one.state for one in airflow.api.task_instances(DAG_ID, run_id) if one.task_id == task_id]
+    return state
+
+
+def test_a_person_is_asked_and_authorizes(airflow: AirflowComponents, tmp_path: Path) -> None:
+    with LocalService() as service, connected(airflow, "datapipe_bridges", service):
+        run_id = airflow.trigger(DAG_ID)
+        asked: list[dict[str, Any]] = []
+
+        def is_asked() -> bool:
+            path = f"/dags/{DAG_ID}/dagRuns/{run_id}/hitlDetails"
+            asked[:] = airflow.api.request("GET", path)["hitl_details"]
+            return bool(asked)
+
+        wait_for("the person is asked", is_asked, limit=120, interval=0.5)
+        url = airflow.api.xcom(DAG_ID, run_id, "bridge", key="return_value")["authorize_url"]
+        assert f"[this page]({url})" in asked[0]["body"]
+        wait_for("the sensor waits", lambda: airflow.was_deferred(DAG_ID, run_id, "connected"), limit=60)
+
+        page = httpx.post(url, data={"path": str(tmp_path)})
+        assert page.status_code == 303
+        told = parse_qs(urlsplit(page.headers["location"]).query)
+        # Airflow may fail a task that is answered in its first seconds (docs/architecture.md, "Why a trigger keeps its
+        # event back"), and the sensor needs nobody to say that it is done.
+        wait_for("the sensor has seen it", lambda: state_of(airflow, run_id, "connected") == "success", limit=90)
+        assert state_of(airflow, run_id, "ask") in WAITING
+        answer = f"/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances/ask/-1/hitlDetails"
+        airflow.api.request("PATCH", answer, json={"chosen_options": ["Done"], "params_input": {}})
+
+        state = airflow.wait(DAG_ID, run_id, limit=180)
+        instances = airflow.api.task_instances(DAG_ID, run_id)
+        assert state == "success", [
+            airflow.log_tail(DAG_ID, run_id, one) for one in instances if one.state != "success"
+        ]
+        (there,) = told["connection_id"]
+        expected = {"connection_id": there, "integration_id": "files", "label": "Sales files"}
+        assert airflow.api.xcom(DAG_ID, run_id, "connected") == expected
+        # What lets in stands where it was asked to stand, and in no log.
+        secret = url.rpartition("/")[2].encode()
+        logs = [file for task in ("bridge", "connected") for file in airflow.task_logs(DAG_ID, run_id, task)]
+        assert logs
+        assert [file for file in logs if secret in file.read_bytes()] == []

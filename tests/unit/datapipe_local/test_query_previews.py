@@ -73,7 +73,7 @@ def test_values_as_json_can_carry_them(context: Context) -> None:
             "a": 1,
             "a_2": 2,
             "a_1": 3,
-            "z": "2026-01-01T08:00:00.000Z",
+            "z": "2026-01-01T08:00:00.000000Z",
             "n": {"k": [1, None]},
             "f": None,
             "t": "é\0",

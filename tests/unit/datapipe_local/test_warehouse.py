@@ -88,7 +88,7 @@ def test_values_that_duckdb_needs_help_to_hand_out(warehouse: Warehouse) -> None
         " AS s, NULL::INTEGER[] AS n, MAP {'k': 1} AS m",
     )
     [[row]] = warehouse.distinct_rows(HERE, ["z", "s", "n", "m"], [], 10)
-    assert row[0] == "2026-01-01T08:00:00.500Z"
+    assert row[0] == "2026-01-01T08:00:00.500000Z"
     assert row[1]["a"] == [1, 2]
     assert row[2:] == (None, {"k": 1})
 

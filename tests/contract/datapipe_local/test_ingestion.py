@@ -279,7 +279,7 @@ def test_as_many_bytes_as_may_be(controlled: LocalService, api: Api, sender: htt
 
 
 def test_no_more_is_read_than_may_be(controlled: LocalService) -> None:
-    head = f"POST {EVENTS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    head = f"POST {EVENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     with _connected(controlled) as line:
         # It says at once that it will be too much: nothing of it is waited for.
         line.sendall(f"{head}content-length: {10**15}\r\n\r\n".encode())
@@ -448,7 +448,7 @@ def test_paths_that_lead_nowhere(api: Api, controlled: LocalService, path: str) 
     with _connected(controlled) as line:
         escaped = path.replace(" ", "%20").replace("'", "%27")
         line.sendall(
-            f"POST {escaped} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n"
+            f"POST {escaped} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n"
             "connection: close\r\n\r\n{}".encode()
         )
         said = b"".join(iter(lambda: line.recv(65536), b""))

@@ -43,7 +43,8 @@ class DatapipeTaskGroup(TaskGroup):
     :param node_args: more arguments of some: a function that takes a node and gives them, or selections with the
         arguments of what each means, of which later ones win: ``{"kind:stream": {"pool": "loads"}}``.
     :param group_by_folder: whether schemas and folders are groups within this one. The ids of tasks are the same.
-    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>` of the tasks.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>` of the tasks; None for that of
+        ``default_args``, or ``datapipe_default``.
     :param kwargs: what any task group takes, such as ``default_args`` and ``tooltip``.
     :raises PipelineError: the snapshot can't be used, or a selection means nothing that is there.
     """
@@ -59,7 +60,7 @@ class DatapipeTaskGroup(TaskGroup):
         operator_args: Mapping[str, Any] | None = None,
         node_args: NodeArgs | None = None,
         group_by_folder: bool = True,
-        datapipe_conn_id: str = "datapipe_default",
+        datapipe_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(group_id=group_id, **kwargs)
@@ -70,7 +71,7 @@ class DatapipeTaskGroup(TaskGroup):
             chosen=select,
             excluded=exclude,
             transforms=transforms,
-            operator_args={"datapipe_conn_id": datapipe_conn_id, **(operator_args or {})},
+            operator_args=_with_connection(datapipe_conn_id, operator_args),
             node_args=node_args,
             group_by_folder=group_by_folder,
         )
@@ -104,7 +105,7 @@ class DatapipeDag(DAG):
         operator_args: Mapping[str, Any] | None = None,
         node_args: NodeArgs | None = None,
         group_by_folder: bool = True,
-        datapipe_conn_id: str = "datapipe_default",
+        datapipe_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(dag_id, **kwargs)
@@ -117,10 +118,15 @@ class DatapipeDag(DAG):
             chosen=select,
             excluded=exclude,
             transforms=transforms,
-            operator_args={"datapipe_conn_id": datapipe_conn_id, **(operator_args or {})},
+            operator_args=_with_connection(datapipe_conn_id, operator_args),
             node_args=node_args,
             group_by_folder=group_by_folder,
         )
+
+
+def _with_connection(conn_id: str | None, operator_args: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    given = {} if conn_id is None else {"datapipe_conn_id": conn_id}
+    return {**given, **(operator_args or {})}
 
 
 def _beside(fileloc: str, path: str | Path) -> Path:

@@ -158,6 +158,20 @@ def test_arguments_reach_all_or_some(file: Path) -> None:
     assert all(each.deferrable for each in tasks_of(dag).values())
 
 
+@pytest.mark.parametrize(
+    ("given_", "connection"),
+    [
+        ({}, "of_the_dag"),
+        ({"datapipe_conn_id": "own"}, "own"),
+        ({"datapipe_conn_id": "own", "operator_args": {"datapipe_conn_id": "args"}}, "args"),
+        ({"datapipe_conn_id": "own", "node_args": {"*": {"datapipe_conn_id": "nodes"}}}, "nodes"),
+    ],
+)
+def test_the_connection_is_the_one_that_was_said_closest(file: Path, given_: dict[str, Any], connection: str) -> None:
+    dag = DatapipeDag("d", snapshot=file, start_date=BEGIN, default_args={"datapipe_conn_id": "of_the_dag"}, **given_)
+    assert {task.datapipe_conn_id for task in tasks_of(dag).values()} == {connection}
+
+
 def test_a_function_gives_arguments(file: Path) -> None:
     def arguments(one: Node) -> dict[str, Any] | None:
         return {"pool": f"{one.kind}_{one.folder or 'top'}", "doc_md": "ours"} if one.kind != "stream" else None

@@ -61,6 +61,8 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
     policy = StartPolicy(if_running=IfRunning.ATTACH, settle=0.5, look_interval=0.1)
     monkeypatch.setattr(DatapipeRunOperator, "_start_policy", lambda _: policy)
+    for module in ("change", "transform_bulk"):
+        monkeypatch.setattr(f"airflow_provider_datapipe.changes.{module}._SECOND_LOOK", 0.1)
 
 
 def deployment(**more: Any) -> TransformDeployOperator:

@@ -90,7 +90,7 @@ def begin(desired: Sequence[DesiredTransform], *, publish: bool, records: Record
     order = levels(read)
     there = yield from _all_by_path()
     items: dict[str, ItemResult] = {}
-    due: dict[str, str] = {}
+    due: dict[str, Due] = {}
     missing = [each for each in desired if each.path not in there]
     for first in range(0, len(missing), MOST_AT_ONCE):
         items |= yield from _create(missing[first : first + MOST_AT_ONCE])
@@ -101,10 +101,12 @@ def begin(desired: Sequence[DesiredTransform], *, publish: bool, records: Record
             items[each.path], due[each.path] = yield from _bring_up(each, there[each.path], records, publish=publish)
     batch = Batch(KIND)
     wanted = [[path for path in level if publish and due[path] is not Due.NOTHING] for level in order]
+    to_do = _flat(wanted)
+    # It goes through the trigger: of what is left alone, only the result is of use.
     batch.note = {
         "items": {each.path: items[each.path] for each in desired},
-        "reads": read,
-        "due": due,
+        "reads": {path: read[path] for path in to_do},
+        "due": {path: due[path] for path in to_do},
         "levels": [level for level in wanted if level],
     }
     _queue_next(batch)

@@ -33,7 +33,7 @@ def last_request(service: LocalService) -> Json:
 
 def raw(service: LocalService) -> tuple[bytes, bool]:
     """Send a request and give what comes until the connection ends, and whether it ends by a reset."""
-    head = f"POST {ORDERS} HTTP/1.1\r\nhost: x\r\nx-api-key: {service.api_key}\r\ncontent-length: 2\r\n\r\n"
+    head = f"POST {ORDERS} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {service.api_key}\r\ncontent-length: 2\r\n\r\n"
     received = b""
     with socket.create_connection(("127.0.0.1", int(service.base_url.rpartition(":")[2])), 5) as connection:
         connection.sendall(head.encode() + b"{}")

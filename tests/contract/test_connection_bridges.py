@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -17,9 +18,10 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from airflow_provider_datapipe.operators.connection import ConnectionBridgeCreateOperator, ConnectionDeleteOperator
 from airflow_provider_datapipe.runs.bridges import BridgeError, BridgeExpiredError
 from airflow_provider_datapipe.sensors.state import ConnectionBridgeSensor
+from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from tests.contract.datapipe_local.api import Api
 from tests.support.local_service import LocalService
-from tests.support.tasks import Memory, context_of, run
+from tests.support.tasks import Memory, context_of, first_event, run
 
 REDIRECT = "https://app.example.com/connected"
 
@@ -106,6 +108,23 @@ def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_pat
     assert again["known_connection_ids"] == [result["connection_id"]]
     authorize(again["authorize_url"], tmp_path)
     assert run(sensor(again))["connection_id"] not in (result["connection_id"], None)
+
+
+def test_a_sensor_that_starts_in_the_triggerer(service: LocalService, tmp_path: Path) -> None:
+    made = run(bridge(show_authorize_url=True))
+    template = "{{ ti.xcom_pull('bridge', map_indexes=-1) }}"
+    task = sensor(template, start_from_trigger=True)
+    start: Any = task.start_trigger_args
+    assert start.trigger_kwargs["bridge"] == template
+    authorize(made["authorize_url"], tmp_path)
+    # As Airflow renders it there.
+    trigger = DatapipeConditionTrigger(**start.trigger_kwargs | {"bridge": str(made)})
+    event = asyncio.run(first_event(trigger))
+    assert made["authorize_url"] not in json.dumps(event)
+    there = sensor(str(made)).execute_complete(context_of(Memory()), event)
+    assert (there["integration_id"], there["label"]) == ("files", "Sales")
+    with pytest.raises(ValueError, match="bridge comes from another task"):
+        sensor("{{ ti.xcom_pull('bridge') }}", start_from_trigger=True)
 
 
 def test_a_connection_is_authorized_again(service: LocalService, tmp_path: Path) -> None:

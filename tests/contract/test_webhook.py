@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
@@ -308,6 +308,22 @@ def test_json_lines(service: LocalService, tmp_path: Path, kind: str) -> None:
     found = sorted(loaded(service, "hmac.events"), key=lambda row: row["id"])
     assert [row["id"] for row in found] == [2, 2**53 + 1]
     assert (found[1]["price"], found[1]["who"]) == (1.5, {"name": "Zoë"})
+
+
+class Apart(MemoryFileSystem):  # type: ignore[misc]  # see above
+    """A storage with files of its own."""
+
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+
+def test_a_file_of_a_storage_that_has_a_connection(service: LocalService) -> None:
+    # Only with the connection is the file there.
+    attach("memory", conn_id="store", fs=Apart())
+    Apart().pipe_file("/bucket/records.jsonl", b'{"id":1}\n{"id":2}\n')
+    result = run(source="memory://bucket/records.jsonl", source_conn_id="store")
+    assert result["records"] == 2
+    assert len(loaded(service, "hmac.events")) == 2
 
 
 def test_parquet(service: LocalService, tmp_path: Path) -> None:

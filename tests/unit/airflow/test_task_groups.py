@@ -139,7 +139,12 @@ def test_arguments_reach_all_or_some(file: Path) -> None:
         snapshot=file,
         start_date=BEGIN,
         default_args={"retries": 3, "owner": "shop"},
-        operator_args={"deferrable": True, "trigger_rule": "none_failed", "retry_delay": timedelta(seconds=7)},
+        operator_args={
+            "deferrable": True,
+            "pool": "usual",
+            "trigger_rule": "none_failed",
+            "retry_delay": timedelta(seconds=7),
+        },
         node_args={
             "kind:stream": {"pool": "loads", "full_refresh": True},
             "orders": {"pool": "slow", "retries": 0},
@@ -148,7 +153,7 @@ def test_arguments_reach_all_or_some(file: Path) -> None:
         },
     )
     orders, people, paid, sent = (tasks_of(dag)[each] for each in (ORDERS, PEOPLE, PAID, SENT))
-    assert [each.pool for each in (orders, people, paid)] == ["slow", "loads", "default_pool"]
+    assert [each.pool for each in (orders, people, paid)] == ["slow", "loads", "usual"]
     assert [each.retries for each in (orders, people, paid)] == [0, 3, 3]
     assert [each.full_refresh for each in (orders, people)] == [True, True]
     assert sent.max_failed_rows == 4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from airflow.sdk.definitions._internal.node import validate_group_key, validate_key
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,8 @@ from airflow_provider_datapipe.pipelines.naming import places, slug
 from airflow_provider_datapipe.pipelines.snapshot import Node
 from tests.unit.pipelines.graphs import node
 
+#: What is put behind the name of the first node where another has the same name.
+DIGEST = hashlib.sha256(b"transform:1").hexdigest()[:8]
 TEXTS = st.one_of(
     st.sampled_from(
         ["a", "b", "a b", "a_b", "a.b", "A", "ä", "売上", "上売", "upstream_join_id", "x" * 300, "..", "-"]
@@ -34,6 +38,8 @@ def nodes(draw: st.DrawFn) -> list[Node]:
 @example([node("transform:1", name="eu", folder="marts"), node("transform:2", name="x", folder="marts/eu")])
 @example([node("transform:1", name="a b"), node("transform:2", name="a_b"), node("transform:3", name="a_b")])
 @example([node("transform:1", name="upstream_join_id", folder="a")])
+@example([node("transform:1", name="x" * 300, folder="/".join(f"{'f' * 60}{level}" for level in range(8)))])
+@example([node("transform:1", name="x"), node("transform:2", name="x"), node("transform:3", name=f"x_{DIGEST}")])
 def test_ids_are_valid_and_unique(given_: list[Node]) -> None:
     placed = places(given_)
     assert placed.keys() == {each.id for each in given_}

@@ -48,6 +48,11 @@ class DatapipeRetryPolicy(RetryPolicy):
         from airflow_provider_datapipe.api import errors
         from airflow_provider_datapipe.runs.errors import RunFailedError
         from airflow_provider_datapipe.runs.names import NameLookupError
+        from airflow_provider_datapipe.webhook.delivery import IngestError
+
+        if isinstance(exception, IngestError) and exception.__cause__ is not None:
+            # It says how far it came; why it came no further is behind it.
+            exception = exception.__cause__
 
         stays = (
             errors.AuthenticationError,

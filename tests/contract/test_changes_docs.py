@@ -13,8 +13,8 @@ from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 from tests.support.tasks import run
 
-OF_ELT = "from airflow_provider_datapipe.operators.elt import"
-OF_ORCHESTRATIONS = "from airflow_provider_datapipe.operators.orchestration import"
+OF_ELT = "from airflow_provider_datapipe.operators.elt_changes import"
+OF_ORCHESTRATIONS = "from airflow_provider_datapipe.operators.orchestration_changes import"
 OF_ANY = "from airflow_provider_datapipe.operators.datapipe import"
 
 

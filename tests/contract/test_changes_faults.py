@@ -11,8 +11,8 @@ import pytest
 
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from airflow_provider_datapipe.operators.elt import (
-    EltStreamRunOperator,
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_changes import (
     EltSyncAddStreamsOperator,
     EltSyncDeleteOperator,
     EltSyncDisableOperator,

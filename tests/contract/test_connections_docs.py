@@ -12,7 +12,7 @@ from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 
-OF_REVERSE_ETL = "from airflow_provider_datapipe.operators.reverse_etl import ("
+OF_REVERSE_ETL = "from airflow_provider_datapipe.operators.reverse_etl_changes import ("
 OF_REPORTS = "from airflow_provider_datapipe.operators.custom_report import CustomReportsCreateOperator"
 
 

@@ -49,11 +49,11 @@ RUN_BY = {
     ("docs/runs.md", "python"): "tests/unit/airflow/test_retries.py::test_the_dag_of_the_documentation_is_patient",
     (
         "docs/changes.md",
-        "from airflow_provider_datapipe.operators.elt import EltSyncAddStreamsOperator, EltSyncCreateOperator",
+        "from airflow_provider_datapipe.operators.elt_changes import EltSyncAddStreamsOperator, EltSyncCreateOperator",
     ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     (
         "docs/changes.md",
-        "from airflow_provider_datapipe.operators.orchestration import OrchestrationCreateOperator",
+        "from airflow_provider_datapipe.operators.orchestration_changes import OrchestrationCreateOperator",
     ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     (
         "docs/changes.md",
@@ -61,7 +61,8 @@ RUN_BY = {
     ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     (
         "docs/changes.md",
-        "from airflow_provider_datapipe.operators.transform import (",
+        "from airflow_provider_datapipe.operators.transform_changes import "
+        "TransformBulkDeployOperator, TransformDeployOperator",
     ): "tests/contract/test_transform_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     (
         "docs/changes.md",
@@ -69,7 +70,7 @@ RUN_BY = {
     ): "tests/contract/test_transform_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     (
         "docs/changes.md",
-        "from airflow_provider_datapipe.operators.reverse_etl import (",
+        "from airflow_provider_datapipe.operators.reverse_etl_changes import (",
     ): "tests/contract/test_connections_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     (
         "docs/changes.md",

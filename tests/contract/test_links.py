@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_provider_datapipe.links import DatapipeLink, address_of
 from airflow_provider_datapipe.operators.elt import EltSyncRunOperator
-from airflow_provider_datapipe.operators.orchestration import OrchestrationCreateOperator, OrchestrationRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.orchestration_changes import OrchestrationCreateOperator
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, context_of
 

@@ -17,7 +17,7 @@ from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError, TransportError
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.operators.reverse_etl import (
+from airflow_provider_datapipe.operators.reverse_etl_changes import (
     ReverseEtlRetryFailedRecordsOperator,
     ReverseEtlSyncUpdateOperator,
 )
@@ -34,7 +34,7 @@ UPDATE = "/reverse_etl_syncs/{id}"
 WORKER = """
 import json, sys
 from pathlib import Path
-from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlSyncUpdateOperator
+from airflow_provider_datapipe.operators.reverse_etl_changes import ReverseEtlSyncUpdateOperator
 from tests.support.tasks import Memory, context_of
 
 class Kept(Memory):

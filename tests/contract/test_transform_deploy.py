@@ -16,11 +16,8 @@ from airflow_provider_datapipe.changes.transform_folder import CyclicTransformsE
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.operators.base import DatapipeRunOperator
 from airflow_provider_datapipe.operators.query import QueryPreviewOperator
-from airflow_provider_datapipe.operators.transform import (
-    TransformBulkDeployOperator,
-    TransformDeployOperator,
-    TransformRematerializeOperator,
-)
+from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator
+from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
 from airflow_provider_datapipe.runs.errors import RunFailedError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.start import IfRunning, StartPolicy

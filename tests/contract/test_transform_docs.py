@@ -61,7 +61,7 @@ def test_the_tasks_of_the_page_do_as_it_says(
     (tmp_path / "models" / "sales").mkdir(parents=True)
     (tmp_path / "models" / "sales" / "orders.sql").write_text("SELECT * FROM {{model.sales.daily_orders}}")
 
-    transforms = tasks_of("from airflow_provider_datapipe.operators.transform import", tmp_path)
+    transforms = tasks_of("from airflow_provider_datapipe.operators.transform_changes import", tmp_path)
     daily = run(transforms["daily"])
     assert (daily["name"], daily["action"], daily["published"]) == ("sales/daily_orders", "created", True)
     assert (daily["kind"], daily["status"], daily["outcome"]) == ("transform", "completed", "succeeded")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.operators.base import (
     DatapipeRunOperator,
     DatapipeSingleRunOperator,
     exactly_one,
 )
-from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
-    from airflow_provider_datapipe.changes.change import Change
     from airflow_provider_datapipe.runs.reference import Target
     from airflow_provider_datapipe.runs.steps import Steps
 
@@ -46,141 +44,3 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
         from airflow_provider_datapipe.runs.targets import orchestration_target
 
         return orchestration_target(self.orchestration_id, self.orchestration_name)
-
-
-class OrchestrationCreateOperator(DatapipeChangeOperator):
-    """
-    Create an orchestration, which is known by its name.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
-
-    :param name: name of the orchestration. (templated)
-    :param cron_schedule: cron expression of five fields, UTC. (templated)
-    :param if_exists: what happens when there is one of the name already: ``update`` its schedule, ``keep`` it as it
-        is, or ``fail``. (templated)
-
-    .. seealso:: interface.md, "POST /orchestrations".
-    """
-
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "name",
-        "cron_schedule",
-        "if_exists",
-    )
-    endpoints = ("orchestrations.create", "orchestrations.update")
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        cron_schedule: str,
-        if_exists: Literal["update", "keep", "fail"] = "update",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.name = name
-        self.cron_schedule = cron_schedule
-        self.if_exists = if_exists
-
-    def _change(self) -> Steps[Change]:
-        from airflow_provider_datapipe.changes import orchestrations
-
-        return orchestrations.create(self.name, self.cron_schedule, self.if_exists)
-
-
-class OrchestrationUpdateOperator(DatapipeChangeOperator):
-    """
-    Change the name or the schedule of an orchestration. What is not given stays as it is.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
-
-    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
-    :param orchestration_name: name of the orchestration. (templated)
-    :param new_name: its new name. (templated)
-    :param cron_schedule: its new cron expression of five fields, UTC. (templated)
-
-    .. seealso:: interface.md, "POST /orchestrations/{id}".
-    """
-
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "orchestration_id",
-        "orchestration_name",
-        "new_name",
-        "cron_schedule",
-    )
-    endpoints = ("orchestrations.update",)
-
-    def __init__(
-        self,
-        *,
-        orchestration_id: str | None = None,
-        orchestration_name: str | None = None,
-        new_name: str | None = None,
-        cron_schedule: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
-        self.new_name = new_name
-        self.cron_schedule = cron_schedule
-
-    def _change(self) -> Steps[Change]:
-        from airflow_provider_datapipe.changes import orchestrations
-
-        return orchestrations.update(
-            self.orchestration_id, self.orchestration_name, new_name=self.new_name, cron_schedule=self.cron_schedule
-        )
-
-
-class OrchestrationDeleteOperator(DatapipeChangeOperator):
-    """
-    Delete an orchestration. What was attached to it goes on by the schedule that is given.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
-
-    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
-    :param orchestration_name: name of the orchestration. (templated)
-    :param cron_schedule: cron expression of five fields, UTC, by which what was attached runs from now on. (templated)
-    :param if_missing: what happens when there is no such orchestration: ``succeed`` or ``fail``. (templated)
-
-    .. seealso:: interface.md, "DELETE /orchestrations/{id}".
-    """
-
-    template_fields: Sequence[str] = (
-        *DatapipeChangeOperator.template_fields,
-        "orchestration_id",
-        "orchestration_name",
-        "cron_schedule",
-        "if_missing",
-    )
-    endpoints = ("orchestrations.delete",)
-
-    def __init__(
-        self,
-        *,
-        cron_schedule: str,
-        orchestration_id: str | None = None,
-        orchestration_name: str | None = None,
-        if_missing: Literal["succeed", "fail"] = "succeed",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
-        self.orchestration_id = orchestration_id
-        self.orchestration_name = orchestration_name
-        self.cron_schedule = cron_schedule
-        self.if_missing = if_missing
-
-    def _change(self) -> Steps[Change]:
-        from airflow_provider_datapipe.changes import orchestrations
-
-        return orchestrations.delete(
-            self.orchestration_id,
-            self.orchestration_name,
-            self.cron_schedule,
-            self.if_missing,
-        )

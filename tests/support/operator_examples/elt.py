@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.elt import (
+from airflow_provider_datapipe.operators.elt_changes import (
     EltStreamCancelFullRefreshOperator,
     EltStreamClearIntervalOperator,
     EltStreamDeleteOperator,

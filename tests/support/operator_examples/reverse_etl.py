@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_datapipe.operators.reverse_etl import (
+from airflow_provider_datapipe.operators.reverse_etl_changes import (
     ReverseEtlRetryFailedRecordsOperator,
     ReverseEtlSyncActivateOperator,
     ReverseEtlSyncCreateOperator,

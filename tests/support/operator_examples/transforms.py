@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_datapipe.operators.transform import (
+from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator
+from airflow_provider_datapipe.operators.transform_changes import (
     TransformAttachOperator,
     TransformBulkDeployOperator,
     TransformDeleteOperator,
     TransformDeployOperator,
     TransformDetachOperator,
-    TransformRematerializeOperator,
 )
 from tests.support.operator_examples.example import Example
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from airflow.sdk import DAG, RetryAction
@@ -14,6 +14,7 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.retries import DatapipeRetryPolicy
 from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError, RunPartialError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
+from airflow_provider_datapipe.webhook.delivery import IngestError
 from tests.support.documents import blocks
 
 
@@ -57,6 +58,14 @@ def test_the_service_says_when(status: int, asked: float, waited: float) -> None
     decision = DatapipeRetryPolicy().evaluate(refused(status, asked), 1, 3)
     assert decision.action is RetryAction.RETRY
     assert decision.retry_delay == timedelta(seconds=waited)
+
+
+@pytest.mark.parametrize(("status", "action"), [(401, RetryAction.FAIL), (500, RetryAction.DEFAULT)])
+def test_an_ingestion_is_judged_by_what_stopped_it(status: int, action: RetryAction) -> None:
+    stopped = IngestError("2 of 3 batches were accepted", result=cast("Any", None))
+    stopped.__cause__ = refused(status)
+    assert DatapipeRetryPolicy().evaluate(stopped, 1, 3).action is action
+    assert DatapipeRetryPolicy().evaluate(IngestError("", cast("Any", None)), 1, 3).action is RetryAction.DEFAULT
 
 
 def test_failed_runs_can_be_left_alone() -> None:

@@ -17,7 +17,7 @@ from airflow_provider_datapipe.operators.query import (
     DatapipeThresholdCheckOperator,
     QueryPreviewOperator,
 )
-from airflow_provider_datapipe.operators.transform import TransformBulkDeployOperator, TransformDeployOperator
+from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
 
 CONTEXT: dict[str, Any] = {"ds": "2026-01-02", "params": {"most": 3}, "run_id": "manual"}
 INLINE = "SELECT '{{ ds }}' AS day FROM {{raw.stripe.payments}} LIMIT {{ params.most }} -- {{ mine() }}"

@@ -1,0 +1,460 @@
+"""Operators that change reverse ETL syncs, and have failed records sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow_provider_datapipe.operators.base import (
+    exactly_one,
+    records_of,
+)
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.changes.change import Change
+    from airflow_provider_datapipe.changes.reverse_etl import Definition, Earlier
+    from airflow_provider_datapipe.runs.steps import Steps
+
+
+class _ReverseEtlDefinitionOperator(DatapipeChangeOperator):
+    """Says what a sync is to do; what it deactivates for that is activated again, however the task ends."""
+
+    def __init__(
+        self,
+        *,
+        object_type_id: str | None = None,
+        object_type_name: str | None = None,
+        operation: dict[str, Any] | str | None = None,
+        sync_interval: str | None = None,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        settings: dict[str, Any] | str | None = None,
+        wait_for_run: int | str = 600,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.object_type_id = object_type_id
+        self.object_type_name = object_type_name
+        self.operation = operation
+        self.sync_interval = sync_interval
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+        self.settings = settings
+        self.wait_for_run = wait_for_run
+        self._earlier: Earlier | None = None
+
+    def execute(self, context: Context) -> Any:
+        """
+        Bring it about.
+
+        :raises DatapipeError: the service refused, or could not be reached.
+        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        """
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
+
+        self._earlier = Earlier(records_of(context))
+        try:
+            return super().execute(context)
+        except DatapipeError:
+            # Whatever could be restored then is restored.
+            raise
+        except BaseException:
+            # Out of time, perhaps: the steps were left in the middle.
+            self._go_on(restore)
+            raise
+
+    def on_kill(self) -> None:
+        """Activate what was deactivated, before the process ends."""
+        from airflow_provider_datapipe.changes.reverse_etl import reactivate
+
+        self._go_on(reactivate)
+
+    def _go_on(self, steps: Any) -> None:
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+
+        if self._earlier is None or not self._earlier.pending:
+            return
+        names = ", ".join(self._earlier.pending)
+        hook = DatapipeHook(self.datapipe_conn_id)
+        try:
+            hook.run(steps(self._earlier))
+            self.log.warning("Reverse ETL sync %s is active again, as before this task.", names)
+        except DatapipeError:
+            self.log.exception(
+                "Reverse ETL sync %s was active, and could not be activated again: run this task again, or do it.",
+                names,
+            )
+        finally:
+            hook.close()
+
+    def _definition(self) -> Definition:
+        from airflow_provider_datapipe.changes.reverse_etl import Definition
+
+        return Definition(
+            object_type_id=self.object_type_id,
+            object_type_name=self.object_type_name,
+            operation=self.operation,
+            sync_interval=self.sync_interval,
+            orchestration_id=self.orchestration_id,
+            orchestration_name=self.orchestration_name,
+            settings=self.settings,
+        )
+
+    def _noted(self) -> Earlier:
+        from airflow_provider_datapipe.changes.reverse_etl import Earlier
+        from airflow_provider_datapipe.runs.records import NoRecords
+
+        return self._earlier or Earlier(NoRecords())
+
+
+class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
+    """
+    Create a reverse ETL sync, which is active at once.
+
+    It has no name: it is known by what it copies, its source, destination connection and object type together. Where
+    several copy the same, the task fails and lists their ids.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param source_id: id of the transform or the raw view that it reads; or give ``transform_name``. (templated)
+    :param transform_name: name of the transform that it reads. (templated)
+    :param folder_path: folder of the transform, where its name is not enough. (templated)
+    :param destination_connection_id: id of the connection that it writes to; or give ``destination_connection_label``.
+        (templated)
+    :param destination_connection_label: label of the connection that it writes to. (templated)
+    :param object_type_id: id of the kind of object that it writes; or give ``object_type_name``. (templated)
+    :param object_type_name: name of the kind of object, as the destination has it. (templated)
+    :param operation: ``mode`` (``insert``, ``update``, ``upsert`` or ``mirror``) and ``mappings``, each with
+        ``source_property_id``, ``destination_property_id`` and, if it is so, ``primary_key``; or the JSON of it.
+        (templated)
+    :param sync_interval: cron expression of five fields, UTC; needed unless it runs with an orchestration. (templated)
+    :param orchestration_id: id of the orchestration that it runs with; or give ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration that it runs with. (templated)
+    :param settings: settings of the destination, or the JSON of them. They are never shown in results; what is given
+        here is shown among the rendered templates of the task. (templated)
+    :param if_exists: what happens when there is one already: ``update`` it, as :class:`ReverseEtlSyncUpdateOperator`
+        does, ``keep`` it as it is, or ``fail``. Either way it stays active or not, as it was. (templated)
+    :param wait_for_run: seconds to wait for the end of a run for which the service refuses an update. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "source_id",
+        "transform_name",
+        "folder_path",
+        "destination_connection_id",
+        "destination_connection_label",
+        "object_type_id",
+        "object_type_name",
+        "operation",
+        "sync_interval",
+        "orchestration_id",
+        "orchestration_name",
+        "settings",
+        "if_exists",
+        "wait_for_run",
+    )
+    endpoints = (
+        "reverse_etl_syncs.create",
+        "reverse_etl_syncs.update",
+        "reverse_etl_syncs.activate",
+        "reverse_etl_syncs.deactivate",
+    )
+
+    def __init__(
+        self,
+        *,
+        operation: dict[str, Any] | str,
+        source_id: str | None = None,
+        transform_name: str | None = None,
+        folder_path: str | None = None,
+        destination_connection_id: str | None = None,
+        destination_connection_label: str | None = None,
+        object_type_id: str | None = None,
+        object_type_name: str | None = None,
+        sync_interval: str | None = None,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        settings: dict[str, Any] | str | None = None,
+        if_exists: Literal["update", "keep", "fail"] = "update",
+        wait_for_run: int | str = 600,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            object_type_id=object_type_id,
+            object_type_name=object_type_name,
+            operation=operation,
+            sync_interval=sync_interval,
+            orchestration_id=orchestration_id,
+            orchestration_name=orchestration_name,
+            settings=settings,
+            wait_for_run=wait_for_run,
+            **kwargs,
+        )
+        exactly_one(source_id=source_id, transform_name=transform_name)
+        exactly_one(
+            destination_connection_id=destination_connection_id,
+            destination_connection_label=destination_connection_label,
+        )
+        exactly_one(object_type_id=object_type_id, object_type_name=object_type_name)
+        if sync_interval is None:
+            exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.source_id = source_id
+        self.transform_name = transform_name
+        self.folder_path = folder_path
+        self.destination_connection_id = destination_connection_id
+        self.destination_connection_label = destination_connection_label
+        self.if_exists = if_exists
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import reverse_etl
+
+        return reverse_etl.create(
+            source_id=self.source_id,
+            transform_name=self.transform_name,
+            folder_path=self.folder_path,
+            connection_id=self.destination_connection_id,
+            connection_label=self.destination_connection_label,
+            wanted=self._definition(),
+            if_exists=self.if_exists,
+            earlier=self._noted(),
+            wait_for_run=self.wait_for_run,
+        )
+
+
+class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
+    """
+    Change a reverse ETL sync. What is not given stays as it is.
+
+    The service changes only what is deactivated. So it is deactivated, changed, and as active afterwards as it was
+    before: also where the change is refused or not answered, where the task is stopped or out of time, and, with
+    Airflow 3.3 or later, where the worker was killed and the task is tried again. A sync that is as it is to be is
+    left alone.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param object_type_id: id of the kind of object that it is to write; or give ``object_type_name``. (templated)
+    :param object_type_name: name of the kind of object, as the destination has it. (templated)
+    :param operation: ``mode`` and ``mappings``, all of them, or the JSON of it. (templated)
+    :param sync_interval: cron expression of five fields, UTC. With it alone the sync leaves its orchestration.
+        (templated)
+    :param orchestration_id: id of the orchestration that it is to run with, in place of its ``sync_interval``; or give
+        ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration that it is to run with. (templated)
+    :param settings: settings of the destination, all of them, or the JSON of it. They are never shown in results; what
+        is given here is shown among the rendered templates of the task. (templated)
+    :param enabled: whether it is to be active afterwards; None for as before. (templated)
+    :param wait_for_run: seconds to wait for the end of a run for which the service refuses the update. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "reverse_etl_sync_id",
+        "object_type_id",
+        "object_type_name",
+        "operation",
+        "sync_interval",
+        "orchestration_id",
+        "orchestration_name",
+        "settings",
+        "enabled",
+        "wait_for_run",
+    )
+    endpoints = ("reverse_etl_syncs.update", "reverse_etl_syncs.activate", "reverse_etl_syncs.deactivate")
+
+    def __init__(
+        self,
+        *,
+        reverse_etl_sync_id: str,
+        object_type_id: str | None = None,
+        object_type_name: str | None = None,
+        operation: dict[str, Any] | str | None = None,
+        sync_interval: str | None = None,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        settings: dict[str, Any] | str | None = None,
+        enabled: bool | str | None = None,
+        wait_for_run: int | str = 600,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            object_type_id=object_type_id,
+            object_type_name=object_type_name,
+            operation=operation,
+            sync_interval=sync_interval,
+            orchestration_id=orchestration_id,
+            orchestration_name=orchestration_name,
+            settings=settings,
+            wait_for_run=wait_for_run,
+            **kwargs,
+        )
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.enabled = enabled
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import reverse_etl
+
+        return reverse_etl.update(
+            self.reverse_etl_sync_id,
+            self._definition(),
+            enabled=self.enabled,
+            earlier=self._noted(),
+            wait_for_run=self.wait_for_run,
+        )
+
+
+class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
+    """
+    Let a reverse ETL sync run on its schedule. One that does so already is success.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/activate".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id")
+    endpoints = ("reverse_etl_syncs.activate",)
+
+    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import reverse_etl
+
+        return reverse_etl.switch(self.reverse_etl_sync_id, on=True)
+
+
+class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
+    """
+    Take a reverse ETL sync off its schedule. One that is off it already is success. A run that is going goes on.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/deactivate".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id")
+    endpoints = ("reverse_etl_syncs.deactivate",)
+
+    def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import reverse_etl
+
+        return reverse_etl.switch(self.reverse_etl_sync_id, on=False)
+
+
+class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
+    """
+    Delete a reverse ETL sync. What it has written stays at its destination.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param if_missing: what happens when there is no such sync: ``succeed`` or ``fail``. (templated)
+
+    .. seealso:: interface.md, "DELETE /reverse_etl_syncs/{id}".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "reverse_etl_sync_id", "if_missing")
+    endpoints = ("reverse_etl_syncs.delete",)
+
+    def __init__(
+        self, *, reverse_etl_sync_id: str, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.if_missing = if_missing
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import reverse_etl
+
+        return reverse_etl.delete(self.reverse_etl_sync_id, self.if_missing)
+
+
+class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
+    """
+    Have records that the destination refused sent again by the next run of a reverse ETL sync. Starts no run.
+
+    Give one of ``record_ids``, ``reason`` and ``reason_pattern``. The service lists no more than 100 failures at a
+    time, without a cursor. By reason, those that are in sight are asked for until none of them fits: how many there
+    were and how many were seen is told.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` are ``failed_records`` (how
+    many there were before), ``seen`` (by how many of them the reason was looked for; None where it was not) and
+    ``requested``.
+
+    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param record_ids: ``"all"``, or the ids of the records; none of them is success. (templated)
+    :param reason: a part of the error, such as ``"address"``, as it is spelt. (templated)
+    :param reason_pattern: a regular expression (of Python) that is found in the error. (templated)
+
+    .. seealso:: interface.md, "POST /reverse_etl_failed_records/retry" and "retry_all".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "reverse_etl_sync_id",
+        "record_ids",
+        "reason",
+        "reason_pattern",
+    )
+    endpoints = ("reverse_etl_failed_records.retry", "reverse_etl_failed_records.retry_all")
+
+    def __init__(
+        self,
+        *,
+        reverse_etl_sync_id: str,
+        record_ids: list[str] | str | None = None,
+        reason: str | None = None,
+        reason_pattern: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(record_ids=record_ids, reason=reason, reason_pattern=reason_pattern)
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.record_ids = record_ids
+        self.reason = reason
+        self.reason_pattern = reason_pattern
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import reverse_etl
+
+        return reverse_etl.retry_failed(
+            self.reverse_etl_sync_id,
+            record_ids=self.record_ids,
+            reason=self.reason,
+            reason_pattern=self.reason_pattern,
+        )
+
+    def _log_result(self, result: Change) -> None:
+        told = result["details"]
+        self.log.info(
+            "%s of %s failed records of reverse ETL sync %s will be sent again by its next run.",
+            told["requested"],
+            told["failed_records"],
+            result["id"],
+        )
+        if told["seen"] is not None and told["seen"] < told["failed_records"]:
+            self.log.warning(
+                "The service showed %s of the %s failures: the reasons of the others are not known.",
+                told["seen"],
+                told["failed_records"],
+            )

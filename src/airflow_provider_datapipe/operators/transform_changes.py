@@ -1,0 +1,368 @@
+"""Operators that deploy, delete, attach and detach transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from airflow_provider_datapipe.operators.base import (
+    exactly_one,
+    records_of,
+)
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+from airflow_provider_datapipe.operators.query import DatapipeSqlOperator
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.changes.change import Change
+    from airflow_provider_datapipe.changes.transform_bulk import BulkResult
+    from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
+    from airflow_provider_datapipe.changes.transforms import DeployResult
+    from airflow_provider_datapipe.runs.batch import Batch
+    from airflow_provider_datapipe.runs.steps import Steps
+
+
+class TransformDeployOperator(DatapipeSqlOperator):
+    """
+    Have the service hold a transform as it is given here: create it, change what differs, or leave it alone.
+
+    Then it is published, if what stands in the warehouse is not that, and the task waits until its view or table is
+    there. If nothing differs, nothing is sent that changes anything. The transform is known by its folder and its name.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.transforms.DeployResult`: what is known of the build, and what
+    this try did.
+
+    :param name: name of the transform. (templated)
+    :param sql_template: one SELECT, or the path of a ``.sql`` file with it. Names of the context are Airflow's, such as
+        ``{{ ds }}``; other references, such as ``{{raw.stripe.payments}}``, the service's. (templated)
+    :param folder_path: the folder that it is in, such as ``analytics/marketing``; empty for none. (templated)
+    :param materialization: ``view`` or ``table``; None for what it is, or else the service's default. (templated)
+    :param documentation: what it is, for people; None for what is there. (templated)
+    :param cron_expression: schedule of a published table, cron expression of five fields, UTC; ``none`` to have none;
+        None to leave what is there. It is set once the table is built. (templated)
+    :param publish: whether it is published, too; False leaves a draft, or the SQL of an earlier publication in the
+        warehouse. (templated)
+
+    .. seealso:: interface.md, "POST /transforms", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeSqlOperator.template_fields,
+        "name",
+        "sql_template",
+        "folder_path",
+        "materialization",
+        "documentation",
+        "cron_expression",
+        "publish",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"sql_template": "sql"}
+    kind = "transform"
+    endpoints = ("transforms.create", "transforms.update", "transforms.publish")
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        sql_template: str,
+        folder_path: str = "",
+        materialization: Literal["view", "table"] | None = None,
+        documentation: str | None = None,
+        cron_expression: str | None = None,
+        publish: bool | str = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.name = name
+        self.sql_template = sql_template
+        self.folder_path = folder_path
+        self.materialization = materialization
+        self.documentation = documentation
+        self.cron_expression = cron_expression
+        self.publish = publish
+
+    def execute(self, context: Context) -> DeployResult:
+        """
+        Deploy the transform.
+
+        :raises DatapipeError: the service refused, could not be reached, or the build failed.
+        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        """
+        self._records = records_of(context)
+        result: DeployResult = super().execute(context)
+        return result
+
+    def _begin(self) -> Steps[Batch]:
+        from airflow_provider_datapipe.changes.transforms import deploy, desired
+        from airflow_provider_datapipe.changes.values import flag
+
+        wanted = desired(
+            name=self.name,
+            folder_path=self.folder_path,
+            sql_template=self.sql_template,
+            materialization=self.materialization,
+            documentation=self.documentation,
+            cron_expression=self.cron_expression,
+        )
+        return deploy(wanted, publish=flag("publish", self.publish), records=self._records)
+
+    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+        return self.kind, batch.note["transform_id"]
+
+    def _go_on(self, batch: Batch) -> Steps[None]:
+        from airflow_provider_datapipe.changes.transforms import conclude
+
+        return conclude(batch)
+
+    def _finish(self, batch: Batch) -> tuple[DeployResult, Exception | None]:
+        from airflow_provider_datapipe.changes.transforms import result_of_deployment
+
+        result, error = result_of_deployment(batch)
+        self.log.info("transform %s %s: %s.", result["name"], result["resource_id"], result["action"])
+        return result, error
+
+
+class TransformBulkDeployOperator(DatapipeSqlOperator):
+    """
+    Have the service hold a folder of SQL files as transforms, and publish them in the order in which they read others.
+
+    ``sales/orders.sql`` is the transform ``orders`` in the folder ``sales``. What is new is created, what differs is
+    changed, and what has to be is published, each after those that it reads. What the service has besides stays.
+    Airflow's Jinja works in the files, as in those of :class:`TransformDeployOperator`.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.transform_bulk.BulkResult` with one result for each, also where
+    the task fails. A transform that fails does not stop the others, but for those that read it.
+
+    :param folder: path of the folder; one that is relative is looked for where the DAG's file is, then in the DAG's
+        ``template_searchpath``. (templated)
+    :param folder_path: the folder of the service that all of them are put in or below; empty for none. (templated)
+    :param materialization: ``view`` or ``table`` for all of them; None for what each is, or else the service's default.
+        (templated)
+    :param publish: whether they are published, too. (templated)
+    :param on_partial_failure: what happens when some transforms failed and some did not: ``fail`` the task, or
+        ``succeed`` with a warning. When all failed, the task fails. (templated)
+
+    .. seealso:: interface.md, "POST /transforms/bulk", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeSqlOperator.template_fields,
+        "folder",
+        "folder_path",
+        "materialization",
+        "publish",
+        "on_partial_failure",
+    )
+    template_ext: Sequence[str] = ()
+    sql_fields = ()
+    kind = "transform"
+    endpoints = ("transforms.create_bulk", "transforms.update", "transforms.publish")
+
+    def __init__(
+        self,
+        *,
+        folder: str,
+        folder_path: str = "",
+        materialization: Literal["view", "table"] | None = None,
+        publish: bool | str = True,
+        on_partial_failure: Literal["fail", "succeed"] = "fail",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.folder = folder
+        self.folder_path = folder_path
+        self.materialization = materialization
+        self.publish = publish
+        self.on_partial_failure = on_partial_failure
+
+    def execute(self, context: Context) -> BulkResult:
+        """
+        Deploy the folder.
+
+        :raises DatapipeError: the service refused, could not be reached, or some transforms could not be deployed.
+        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        """
+        from airflow_provider_datapipe.changes.values import choice
+
+        choice("on_partial_failure", self.on_partial_failure, ("fail", "succeed"))
+        self._records = records_of(context)
+        self._desired = self._read(context)
+        result: BulkResult = super().execute(context)
+        return result
+
+    @property
+    def _alone(self) -> bool:
+        return False
+
+    def _begin(self) -> Steps[Batch]:
+        from airflow_provider_datapipe.changes.transform_bulk import begin
+        from airflow_provider_datapipe.changes.values import flag
+
+        return begin(self._desired, publish=flag("publish", self.publish), records=self._records)
+
+    def _go_on(self, batch: Batch) -> Steps[None]:
+        from airflow_provider_datapipe.changes.transform_bulk import go_on
+
+        yield from ()
+        go_on(batch)
+
+    def _finish(self, batch: Batch) -> tuple[BulkResult, Exception | None]:
+        from airflow_provider_datapipe.changes.transform_bulk import result_of_bulk
+
+        result, error = result_of_bulk(batch)
+        self.log.info("Transforms: %s.", ", ".join(f"{count} {what}" for what, count in result["counts"].items()))
+        if error is not None and result["outcome"] == "partial" and self.on_partial_failure == "succeed":
+            self.log.warning("%s The task succeeds, as on_partial_failure says.", error)
+            return result, None
+        return result, error
+
+    def _read(self, context: Context) -> list[DesiredTransform]:
+        """Read the files, and render what is Airflow's in them."""
+        from jinja2 import TemplateError
+
+        from airflow_provider_datapipe.changes.transform_folder import desired_transforms, read_folder
+        from airflow_provider_datapipe.changes.values import choice
+
+        if self.materialization is not None:
+            choice("materialization", self.materialization, ("view", "table"))
+        environment = self._sql_environment(context, self.get_template_env())
+        rendered = {}
+        for path, text in read_folder(self._place()).items():
+            try:
+                rendered[path] = str(self._render(environment.from_string(text), context))
+            except TemplateError as error:
+                raise ValueError(f"{path}: {error}") from error
+        return desired_transforms(rendered, folder_path=self.folder_path or "", materialization=self.materialization)
+
+    def _place(self) -> Path:
+        from pathlib import Path
+
+        from airflow_provider_datapipe.runs.targets import required
+
+        given = Path(required("folder", self.folder))
+        dag = self.get_dag()
+        above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
+        return next((place for each in above if (place := Path(each) / given).is_dir()), given)
+
+
+class DatapipeTransformOperator(DatapipeChangeOperator):
+    """
+    An operator that changes something of one transform.
+
+    :param transform_id: id of the transform; or give ``transform_name``. (templated)
+    :param transform_name: name of the transform. (templated)
+    :param folder_path: the folder in which the name is looked up; None for all folders. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "transform_id",
+        "transform_name",
+        "folder_path",
+    )
+
+    def __init__(
+        self,
+        *,
+        transform_id: str | None = None,
+        transform_name: str | None = None,
+        folder_path: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(transform_id=transform_id, transform_name=transform_name)
+        self.transform_id = transform_id
+        self.transform_name = transform_name
+        self.folder_path = folder_path
+
+
+class TransformDeleteOperator(DatapipeTransformOperator):
+    """
+    Delete a transform, and its view or table. What reads it fails from then on.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param if_missing: what happens when there is no such transform: ``succeed`` or ``fail``. (templated)
+
+    .. seealso:: interface.md, "DELETE /transforms/{id}".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeTransformOperator.template_fields, "if_missing")
+    endpoints = ("transforms.delete",)
+
+    def __init__(self, *, if_missing: Literal["succeed", "fail"] = "succeed", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.if_missing = if_missing
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import transforms
+
+        return transforms.delete(self.transform_id, self.transform_name, self.folder_path, self.if_missing)
+
+
+class TransformAttachOperator(DatapipeTransformOperator):
+    """
+    Let a published transform be built as a part of an orchestration, instead of on its own schedule.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
+
+    .. seealso:: interface.md, "POST /transforms/{id}/orchestration".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeTransformOperator.template_fields,
+        "orchestration_id",
+        "orchestration_name",
+    )
+    endpoints = ("transforms.attach_orchestration",)
+
+    def __init__(
+        self, *, orchestration_id: str | None = None, orchestration_name: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import transforms
+
+        return transforms.attach(
+            self.transform_id,
+            self.transform_name,
+            self.folder_path,
+            orchestration_id=self.orchestration_id,
+            orchestration_name=self.orchestration_name,
+        )
+
+
+class TransformDetachOperator(DatapipeTransformOperator):
+    """
+    Take a transform out of its orchestration: it is built on its own schedule again.
+
+    Without one, and without ``cron_expression``, it is no longer built by itself.
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param cron_expression: schedule of a published table from now on, cron expression of five fields, UTC; None for the
+        one that it had. (templated)
+
+    .. seealso:: interface.md, "DELETE /transforms/{id}/orchestration".
+    """
+
+    template_fields: Sequence[str] = (*DatapipeTransformOperator.template_fields, "cron_expression")
+    endpoints = ("transforms.detach_orchestration",)
+
+    def __init__(self, *, cron_expression: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.cron_expression = cron_expression
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import transforms
+
+        return transforms.detach(self.transform_id, self.transform_name, self.folder_path, self.cron_expression)

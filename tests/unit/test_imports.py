@@ -19,8 +19,8 @@ ROOMS = {
     f"{PROVIDER}.api": ([f"{PROVIDER}.api"], False),
     f"{PROVIDER}.runs": ([f"{PROVIDER}.api", f"{PROVIDER}.runs"], False),
     f"{PROVIDER}.changes": ([f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.changes"], False),
-    # Reading a snapshot: DAG files do that. Taking one asks the service.
-    f"{PROVIDER}.pipelines": ([f"{PROVIDER}.{room}" for room in ("api", "runs", "pipelines")], False),
+    # Reading a snapshot: DAG files do that. Taking one, and what makes the service hold what files say, asks it.
+    f"{PROVIDER}.pipelines": ([f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines")], False),
     f"{PROVIDER}.cli": (
         [f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines", "hooks", "cli")],
         True,

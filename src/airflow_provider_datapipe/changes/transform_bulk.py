@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, TypedDict
 
 from airflow_provider_datapipe.api.endpoints import transforms
 from airflow_provider_datapipe.api.errors import (
+    ConflictError,
     DatapipeError,
     InvalidInputError,
     InvalidRequestError,
@@ -15,9 +17,27 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.transforms import ReferenceType, Transform
-from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, levels, path_of, reads
+from airflow_provider_datapipe.changes import query_previews
+from airflow_provider_datapipe.changes.checks import CheckFailedError, check_truth, first_row
+from airflow_provider_datapipe.changes.transform_folder import (
+    DataCheck,
+    DesiredTransform,
+    about,
+    reads,
+)
+from airflow_provider_datapipe.changes.transform_orphans import in_order_of_deletion
+from airflow_provider_datapipe.changes.transform_state import (
+    Settings,
+    all_by_path,
+    build_order,
+    orchestrations_of,
+    orphans_of,
+    settings_of,
+)
 from airflow_provider_datapipe.changes.transforms import (
+    BUILT_FROM,
     KIND,
+    NO_SCHEDULE,
     Due,
     definition_of,
     differences,
@@ -25,12 +45,12 @@ from airflow_provider_datapipe.changes.transforms import (
     forget,
     repeatable,
 )
-from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
 from airflow_provider_datapipe.runs.records import Records
 from airflow_provider_datapipe.runs.reference import Reference, Target
-from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_all
-from airflow_provider_datapipe.runs.verdict import error_of
-from airflow_provider_datapipe.runs.wait import EndReason
+from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
+from airflow_provider_datapipe.runs.verdict import error_of, explain
+from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 
 #: How many transforms one request creates at the most (interface).
 MOST_AT_ONCE = 50
@@ -38,6 +58,9 @@ MOST_AT_ONCE = 50
 _SECOND_LOOK = 3
 #: How many failures an error tells of.
 _TOLD = 5
+_BAD = ("failed", "skipped")
+#: Checks are short queries, whose ends are waited for in a worker.
+_CHECK_POLICY = WaitPolicy(fastest=0.2, slowest=5.0)
 
 
 class ItemResult(TypedDict):
@@ -45,7 +68,7 @@ class ItemResult(TypedDict):
     What became of one transform.
 
     ``result``: ``created``, ``updated``, ``unchanged``, ``failed``, or ``skipped``, because something that it reads was
-    not built.
+    not built; of orphans ``deleted``.
     ``published``: whether it was published, and built.
     ``error``: why it failed, or was skipped.
     """
@@ -74,23 +97,35 @@ class BulkDeployError(DatapipeError):
     """Some transforms could not be deployed."""
 
 
-def begin(desired: Sequence[DesiredTransform], *, publish: bool, records: Records) -> Steps[Batch]:
+def begin(
+    desired: Sequence[DesiredTransform],
+    *,
+    publish: bool,
+    records: Records,
+    folder_path: str = "",
+    delete_orphans: bool = False,
+) -> Steps[Batch]:
     """
     Have the service hold many definitions: create what is new, change what differs, leave the rest.
 
-    :param desired: what is to be there; nothing else is touched.
-    :param publish: whether they are to be built, too.
+    :param desired: what is to be there.
+    :param publish: whether those are to be built, too, that want to be.
     :param records: what earlier tries of the task have left.
+    :param folder_path: the folder of the service that all of them are in or below; empty for all folders.
+    :param delete_orphans: whether what else is in that folder or below it is deleted, once all is as it is to be.
     :returns: the publications of those that read none of the others, and notes for :func:`go_on`.
     :raises CyclicTransformsError: they read one another in a circle; nothing was changed.
+    :raises NameLookupError: there is no such orchestration; nothing was changed.
     """
     references = yield from ask(transforms.available_references())
     raw = {each.tag for each in references.data if each.type == ReferenceType.RAW_VIEW}
     read = reads(desired, raw)
-    order = levels(read)
-    there = yield from _all_by_path()
+    order = build_order(desired, read)
+    there = yield from all_by_path()
+    known = yield from orchestrations_of(desired)
+    ids = {each.path: known.id_of(each.orchestration) for each in desired}
     items: dict[str, ItemResult] = {}
-    due: dict[str, Due] = {}
+    due: dict[str, str] = {}
     missing = [each for each in desired if each.path not in there]
     for first in range(0, len(missing), MOST_AT_ONCE):
         items |= yield from _create(missing[first : first + MOST_AT_ONCE])
@@ -98,23 +133,33 @@ def begin(desired: Sequence[DesiredTransform], *, publish: bool, records: Record
         if each.path in items:
             due[each.path] = Due.PUBLICATION
         else:
-            items[each.path], due[each.path] = yield from _bring_up(each, there[each.path], records, publish=publish)
+            builds = publish and each.publish
+            items[each.path], due[each.path] = yield from _bring_up(each, there[each.path], records, publish=builds)
     batch = Batch(KIND)
-    wanted = [[path for path in level if publish and due[path] is not Due.NOTHING] for level in order]
-    to_do = _flat(wanted)
-    # It goes through the trigger: of what is left alone, only the result is of use.
+    building = {each.path for each in desired if publish and each.publish and due[each.path] is not Due.NOTHING}
+    levels_to_build = [[path for path in level if path in building] for level in order]
+    orphans = orphans_of(desired, there, folder_path) if delete_orphans else []
     batch.note = {
         "items": {each.path: items[each.path] for each in desired},
-        "reads": {path: read[path] for path in to_do},
-        "due": {path: due[path] for path in to_do},
-        "levels": [level for level in wanted if level],
+        "reads": read,
+        "due": due,
+        "levels": [level for level in levels_to_build if level],
+        "checks": {each.path: [asdict(check) for check in each.checks] for each in desired if each.checks},
+        "settings": {
+            each.path: asdict(settings)
+            for each in desired
+            if not (settings := _settings(each, there, ids[each.path], publish=publish)).is_empty
+            and settings.can_be_had
+        },
+        "orphans": (yield from in_order_of_deletion(orphans, desired, there, raw)) if orphans else [],
+        "deletes": delete_orphans,
     }
-    _queue_next(batch)
+    yield from _queue_next(batch)
     return batch
 
 
-def go_on(batch: Batch) -> None:
-    """Take the ends of what was published, and queue what reads it."""
+def go_on(batch: Batch) -> Steps[None]:
+    """Take the ends of what was published, and queue what reads it; when all is built, do what is left."""
     items: dict[str, ItemResult] = batch.note["items"]
     by_id = {item["id"]: item for item in items.values() if item["id"] is not None}
     for end in batch.ended:
@@ -128,16 +173,21 @@ def go_on(batch: Batch) -> None:
         for path in _flat(batch.note["levels"]):
             _skip(items[path], "another transform was waited for in vain")
         batch.note["levels"] = []
-    _queue_next(batch)
+    yield from _queue_next(batch)
+    if batch.is_over:
+        yield from _set(batch)
+        yield from _delete(batch)
 
 
 def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
     """Give the results of all, and the error that they are together, if any."""
     items: dict[str, ItemResult] = batch.note["items"]
     counts = dict.fromkeys(("created", "updated", "unchanged", "failed", "skipped"), 0)
+    if batch.note.get("deletes"):
+        counts["deleted"] = 0
     for item in items.values():
         counts[item["result"]] += 1
-    bad = {path: item["error"] for path, item in items.items() if item["result"] in ("failed", "skipped")}
+    bad = {path: item["error"] for path, item in items.items() if item["result"] in _BAD}
     outcome = "succeeded" if not bad else "failed" if len(bad) == len(items) else "partial"
     result = BulkResult(outcome=outcome, counts=counts, transforms=items)
     if not bad:
@@ -147,11 +197,11 @@ def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
     return result, BulkDeployError(f"{len(bad)} of {len(items)} transforms were not deployed: {' | '.join(told)}{more}")
 
 
-def _all_by_path() -> Steps[dict[str, list[Transform]]]:
-    there: dict[str, list[Transform]] = {}
-    for each in (yield from ask_all(transforms.list_())):
-        there.setdefault(path_of(each.folder_path.strip("/"), each.name), []).append(each)
-    return there
+def _settings(
+    each: DesiredTransform, there: Mapping[str, Sequence[Transform]], orchestration_id: str | None, *, publish: bool
+) -> Settings:
+    found = there.get(each.path)
+    return settings_of(each, found[0] if found else None, orchestration_id, builds=publish and each.publish)
 
 
 def _create(missing: Sequence[DesiredTransform]) -> Steps[dict[str, ItemResult]]:
@@ -173,7 +223,7 @@ def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) 
     for pause in (0, _SECOND_LOOK):
         if pause:
             yield Pause(pause)
-        there = yield from _all_by_path()
+        there = yield from all_by_path()
         if all(each.path in there for each in missing):
             return {each.path: _item(there[each.path][0].id, "created") for each in missing}
     raise error
@@ -191,31 +241,120 @@ def _bring_up(
     try:
         if differing:
             there = yield from ask(repeatable(transforms.update(there.id, **differing)))
-        due = (yield from due_of(there, is_changed=bool(differing))) if publish else Due.NOTHING
+        due = (yield from due_of(there, is_changed=bool(BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
     except (InvalidInputError, InvalidRequestError, NotFoundError) as error:
         return _item(there.id, "failed", str(error)), Due.NOTHING
     forget(records, Target(there.id, each.path), is_settled=bool(differing) or due is Due.NOTHING)
     return _item(there.id, "updated" if differing else "unchanged"), due
 
 
-def _queue_next(batch: Batch) -> None:
+def _queue_next(batch: Batch) -> Steps[None]:
     """Queue what has to be published and reads nothing that is still to be; skip what reads something that failed."""
     note = batch.note
     items: dict[str, ItemResult] = note["items"]
     while note["levels"] and batch.is_over:
+        ready = []
         for path in note["levels"].pop(0):
             item = items[path]
             if item["result"] == "failed":
                 continue
-            bad = [other for other in note["reads"][path] if items[other]["result"] in ("failed", "skipped")]
+            bad = [other for other in note["reads"][path] if items[other]["result"] in _BAD]
             if bad:
                 _skip(item, f"it reads {' and '.join(bad)}, which {'was' if len(bad) == 1 else 'were'} not built")
-                continue
-            target = Target(str(item["id"]), path)
-            if note["due"][path] == Due.PATIENCE:
-                batch.waiting.append(Reference.to(KIND, target, attached=True))
+            elif note["due"][path] == Due.PATIENCE:
+                batch.waiting.append(Reference.to(KIND, Target(str(item["id"]), path), attached=True))
             else:
-                batch.queued.append(target)
+                ready.append(path)
+        # A trigger of an earlier version has none.
+        checks = {path: note.get("checks", {}).get(path, ()) for path in ready}
+        for path, why in (yield from _failing(checks, items)).items():
+            done = f"{items[path]['result']}, but " if items[path]["result"] != "unchanged" else ""
+            items[path]["result"], items[path]["error"] = "failed", f"{done}not published: {why}"
+            ready.remove(path)
+        batch.queued += [Target(str(items[path]["id"]), path) for path in ready]
+
+
+def _failing(checks: Mapping[str, Iterable[Any]], items: Mapping[str, ItemResult]) -> Steps[dict[str, str]]:
+    """Check new SQL before it is published, all together, and tell what is wrong with which."""
+    failing: dict[str, str] = {}
+    queries: dict[str, str] = {}
+    of: dict[str, tuple[str, str]] = {}
+    for path, given in checks.items():
+        own = [DataCheck(**check) for check in given]
+        if not own:
+            continue
+        there = yield from ask(transforms.get(str(items[path]["id"])))
+        for number, check in enumerate(own):
+            key = f"{number} {path}"
+            queries[key], of[key] = about(check.sql, there.sql_template), (path, check.name)
+    for key, sql in queries.items():
+        path, name = of[key]
+        if path in failing:
+            continue
+        error = yield from _checked(sql)
+        if error is not None:
+            failing[path] = f"the check {name!r} failed: {error}"
+    return failing
+
+
+def _checked(sql: str) -> Steps[str | None]:
+    """Run a check, and tell what is wrong."""
+    try:
+        batch = yield from query_previews.begin({"check": sql})
+        yield from wait_for_some(batch, _CHECK_POLICY)
+        for end in batch.ended:
+            error = error_of((yield from explain(end)))
+            if error is not None:
+                return str(error)
+        rows = (yield from query_previews.read_rows(batch, 1))["check"]["rows"]
+        check_truth(sql, first_row(sql, rows))
+    except CheckFailedError as error:
+        return str(error)
+    except (InvalidInputError, InvalidRequestError, NotFoundError) as error:
+        return str(error)
+    return None
+
+
+def _set(batch: Batch) -> Steps[None]:
+    """Give what was built its schedule and its orchestration: only what is published has them."""
+    items: dict[str, ItemResult] = batch.note["items"]
+    for path, given in batch.note.pop("settings", {}).items():
+        item, settings = items[path], Settings(**given)
+        if item["result"] in _BAD or item["id"] is None:
+            continue
+        try:
+            if settings.orchestration_id:
+                yield from ask(
+                    transforms.attach_orchestration(item["id"], orchestration_workflow_id=settings.orchestration_id)
+                )
+            elif settings.orchestration_id is not None:
+                yield from ask(transforms.detach_orchestration(item["id"]))
+            if settings.schedule is not None:
+                cron = None if settings.schedule == NO_SCHEDULE else settings.schedule
+                yield from ask(repeatable(transforms.update(item["id"], cron_expression=cron)))
+        except (InvalidInputError, InvalidRequestError, NotFoundError) as error:
+            item["result"], item["error"] = "failed", f"its schedule or orchestration was not set: {error}"
+        else:
+            item["result"] = "updated" if item["result"] == "unchanged" else item["result"]
+
+
+def _delete(batch: Batch) -> Steps[None]:
+    """Delete orphans, unless something is not as it is to be: then it may still read them."""
+    items: dict[str, ItemResult] = batch.note["items"]
+    in_vain = any(item["result"] in _BAD for item in items.values())
+    for orphan in batch.note.pop("orphans", []):
+        item = items[orphan["key"]] = _item(orphan["id"], "deleted")
+        if in_vain:
+            _skip(item, "not deleted, as something else is not as it is to be")
+        elif orphan["read_by"]:
+            item["result"], item["error"] = "failed", f"not deleted: {', '.join(orphan['read_by'])} reads it"
+        else:
+            try:
+                yield from ask(transforms.delete(orphan["id"]))
+            except NotFoundError:
+                pass
+            except (InvalidRequestError, ConflictError) as error:
+                item["result"], item["error"] = "failed", str(error)
 
 
 def _item(transform_id: str | None, result: str, error: str | None = None) -> ItemResult:

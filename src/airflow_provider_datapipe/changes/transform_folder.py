@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +11,8 @@ from airflow_provider_datapipe.api.errors import InvalidInputError
 
 #: How the name of a file with a transform ends.
 SUFFIX = ".sql"
+#: The tag that stands for the transform itself in what is checked of it.
+THIS = "this"
 #: What references to raw views begin with (observed); no transform has such a tag.
 _RAW = "raw"
 # What stands in a comment or in quotes is no reference.
@@ -25,6 +27,32 @@ class CyclicTransformsError(InvalidInputError):
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """
+    An orchestration, by its name or its id, or none if neither is given.
+
+    :param name: its name.
+    :param id: its id.
+    """
+
+    name: str | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DataCheck:
+    """
+    Something that has to hold before a transform is published.
+
+    :param name: what it is called in messages.
+    :param sql: a query in whose first row every value has to be true. :data:`THIS` in it is the new SQL.
+    """
+
+    name: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredTransform:
     """
     What a transform is to be.
@@ -35,6 +63,9 @@ class DesiredTransform:
     :param materialization: ``view`` or ``table``; None for what it is, or the service's default.
     :param documentation: what it is, for people; None for what is there.
     :param cron_expression: schedule of a published table; ``none`` for none; None for what is there.
+    :param orchestration: the orchestration that it is attached to; None for what is there.
+    :param publish: whether it is published, too; otherwise it stays a draft, or as it was published.
+    :param checks: what has to hold before it is published.
     """
 
     name: str
@@ -43,6 +74,9 @@ class DesiredTransform:
     materialization: str | None = None
     documentation: str | None = None
     cron_expression: str | None = None
+    orchestration: Attachment | None = None
+    publish: bool = True
+    checks: tuple[DataCheck, ...] = ()
 
     @property
     def path(self) -> str:
@@ -70,7 +104,15 @@ def read_folder(folder: Path) -> dict[str, str]:
     )
     if not files:
         raise ValueError(f"folder: there is no {SUFFIX} file in {str(folder)!r}")
-    return {file.relative_to(folder).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    return {file.relative_to(folder).as_posix(): _text_of(file) for file in files}
+
+
+def _text_of(file: Path) -> str:
+    """Read a file, with the ends of its lines as they are: they may stand in quoted text."""
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"folder: {str(file)!r} is no text in UTF-8, from byte {error.start} on") from None
 
 
 def _is_hidden(path: Path) -> bool:
@@ -101,6 +143,30 @@ def references(sql: str) -> list[str]:
     return list(dict.fromkeys(tag.strip() for tag in found if tag is not None))
 
 
+def as_subquery(sql: str) -> str:
+    """Put SQL into brackets, so that it can stand where a table does: without what ends it."""
+    end = 0
+    for match in re.finditer(rf"{_REFERENCE.pattern} | (?P<other>[^\s;])", sql, _REFERENCE.flags):
+        if not match[0].startswith(("--", "/*")):
+            end = match.end()
+    return f"({sql[:end]})"
+
+
+def about(sql: str, itself: str) -> str:
+    """
+    Let a query be about a transform.
+
+    :param sql: the query, with :data:`THIS` in double braces where the transform is read.
+    :param itself: the SQL of the transform.
+    """
+
+    def written(match: re.Match[str]) -> str:
+        tag = match["tag"]
+        return as_subquery(itself) if tag is not None and tag.strip() == THIS else match[0]
+
+    return _REFERENCE.sub(written, sql)
+
+
 def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -> dict[str, list[str]]:
     """
     Tell which of some transforms each of them reads.
@@ -113,6 +179,21 @@ def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -
     :param raw_tags: tags that are known to be those of something else.
     :return: by path, the paths of those that it reads, in the order of its SQL.
     """
+    transform_of = leading_to(desired, raw_tags)
+    found: dict[str, list[str]] = {}
+    for each in desired:
+        paths = (transform_of(tag) for tag in references(each.sql_template))
+        found[each.path] = [path for path in dict.fromkeys(paths) if path is not None]
+    return found
+
+
+def leading_to(desired: Iterable[DesiredTransform], raw_tags: Collection[str] = ()) -> Callable[[str], str | None]:
+    """
+    Give what tells which of some transforms a tag stands for, as :func:`reads` does.
+
+    :param desired: the transforms.
+    :param raw_tags: tags that are known to be those of something else.
+    """
     by_segments = {tuple(each.path.split("/")): each.path for each in desired}
 
     def transform_of(tag: str) -> str | None:
@@ -121,11 +202,7 @@ def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -
             return None
         return by_segments.get(segments[1:]) or by_segments.get(segments)
 
-    found: dict[str, list[str]] = {}
-    for each in desired:
-        paths = (transform_of(tag) for tag in references(each.sql_template))
-        found[each.path] = [path for path in dict.fromkeys(paths) if path is not None]
-    return found
+    return transform_of
 
 
 def levels(read: Mapping[str, Iterable[str]]) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ KIND = "transform"
 #: The text that stands for no schedule, where None leaves the schedule as it is.
 NO_SCHEDULE = "none"
 #: What a change of makes another publication necessary.
-_BUILT_FROM = frozenset({"sql_template", "materialization"})
+BUILT_FROM = frozenset({"sql_template", "materialization"})
 
 
 class DeployResult(RunResult):
@@ -106,7 +106,7 @@ def deploy(wanted: DesiredTransform, *, publish: bool, records: Records) -> Step
         "published": False,
         "schedule": None if same_schedule(wanted, there) else wanted.cron_expression,
     }
-    due = (yield from due_of(there, is_changed=bool(_BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
+    due = (yield from due_of(there, is_changed=bool(BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
     if publish:
         forget(records, target, is_settled=bool(differing) or due is Due.NOTHING)
     if due is Due.PUBLICATION:
@@ -146,8 +146,8 @@ def result_of_deployment(batch: Batch) -> tuple[DeployResult, RunError | None]:
 
 def definition_of(wanted: DesiredTransform) -> dict[str, Any]:
     """Give what creates a transform as a draft; only what is published can have a schedule."""
-    fields = asdict(wanted)
-    del fields["cron_expression"]
+    names = ("name", "folder_path", "sql_template", "materialization", "documentation")
+    fields = {name: getattr(wanted, name) for name in names}
     # No folder is the service's default.
     return {field: value for field, value in fields.items() if value not in (None, "")}
 

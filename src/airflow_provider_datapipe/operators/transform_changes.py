@@ -206,8 +206,7 @@ class TransformBulkDeployOperator(DatapipeSqlOperator):
     def _go_on(self, batch: Batch) -> Steps[None]:
         from airflow_provider_datapipe.changes.transform_bulk import go_on
 
-        yield from ()
-        go_on(batch)
+        return go_on(batch)
 
     def _finish(self, batch: Batch) -> tuple[BulkResult, Exception | None]:
         from airflow_provider_datapipe.changes.transform_bulk import result_of_bulk

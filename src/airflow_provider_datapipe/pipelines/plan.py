@@ -183,8 +183,8 @@ class Report:
 def differing_lines(old: str, new: str) -> tuple[str, ...]:
     """Give a unified diff of two texts, from what the service holds to what the files say."""
     # Only line feeds: other characters that Python takes for ends of lines are parts of names and literals.
-    lines = difflib.unified_diff(old.split("\n"), new.split("\n"), "service", "files", lineterm="")
-    return tuple(lines)
+    before, after = (text.split("\n") if text else [] for text in (old, new))
+    return tuple(difflib.unified_diff(before, after, "service", "files", lineterm=""))
 
 
 def as_json_text(given: Plan | Report) -> str:

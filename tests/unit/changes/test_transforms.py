@@ -207,7 +207,7 @@ def test_nothing_more_is_started_after_a_wait_in_vain(reason: EndReason) -> None
         End(EndReason.RUN_OVER, Reference("transform", "id-b", "b"), Outcome.SUCCEEDED),
         End(reason, Reference("transform", "id-a", "a"), Outcome.RUNNING),
     ]
-    transform_bulk.go_on(batch)
+    driven(service, transform_bulk.go_on(batch))
     assert batch.is_over
     result, error = transform_bulk.result_of_bulk(batch)
     assert {path: item["result"] for path, item in result["transforms"].items()} == {

@@ -1,0 +1,76 @@
+"""Deleting transforms that nobody wants any more: what reads others first, and nothing that is still read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypedDict
+
+from airflow_provider_datapipe.api.endpoints import reverse_etl_syncs
+from airflow_provider_datapipe.api.models.transforms import Transform
+from airflow_provider_datapipe.changes.transform_folder import CyclicTransformsError, DesiredTransform, levels, reads
+from airflow_provider_datapipe.changes.transform_state import folder_of, path_in_service
+from airflow_provider_datapipe.runs.steps import Steps, ask_all
+
+
+class Orphan(TypedDict):
+    """
+    A transform that is to be deleted; JSON.
+
+    ``key``: by which it is known in results: its folder and name, with its id where these are not enough.
+    ``read_by``: what reads it, and stays.
+    """
+
+    id: str
+    key: str
+    read_by: list[str]
+
+
+def in_order_of_deletion(
+    orphans: Sequence[Transform],
+    desired: Sequence[DesiredTransform],
+    there: Mapping[str, Sequence[Transform]],
+    raw_tags: Collection[str],
+) -> Steps[list[Orphan]]:
+    """
+    Put transforms into an order in which what reads others goes before these, and find what still reads them.
+
+    :param orphans: the transforms.
+    :param desired: what is to be there, as it is to be.
+    :param there: all that the service holds, by folder and name.
+    :param raw_tags: tags that are known to be those of something else.
+    """
+    by_path: dict[str, list[Transform]] = {}
+    for each in orphans:
+        by_path.setdefault(path_in_service(each), []).append(each)
+    stays = {path: desired_like(found[0]) for path, found in there.items() if path not in by_path}
+    stays |= {each.path: each for each in desired}
+    goes = {path: desired_like(found[0]) for path, found in by_path.items()}
+    read = reads([*stays.values(), *goes.values()], raw_tags)
+    readers = {path: [reader for reader in sorted(stays) if path in read[reader]] for path in goes}
+    senders: dict[str, list[str]] = {}
+    for sending in (yield from ask_all(reverse_etl_syncs.list_())):
+        told = f"the reverse ETL sync {sending.id}"
+        senders.setdefault(sending.transform_id or sending.source_id, []).append(told)
+    among = {path: [other for other in read[path] if other in goes] for path in goes}
+    return [
+        Orphan(
+            id=each.id,
+            key=path if len(by_path[path]) == 1 else f"{path} ({each.id})",
+            read_by=readers[path] + senders.get(each.id, []),
+        )
+        for path in _readers_first(among)
+        for each in by_path[path]
+    ]
+
+
+def desired_like(transform: Transform) -> DesiredTransform:
+    """Give a transform as if a file said it."""
+    return DesiredTransform(transform.name, folder_of(transform), transform.sql_template)
+
+
+def _readers_first(read: Mapping[str, Sequence[str]]) -> list[str]:
+    try:
+        return [path for level in reversed(levels(read)) for path in level]
+    except CyclicTransformsError:
+        # Drafts can read one another in a circle: then none is needed by the others.
+        return sorted(read)

@@ -1,0 +1,53 @@
+"""``datapipe deploy``: have the service hold the transforms that a folder of SQL files says."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from airflow_provider_datapipe.cli.command import Command, Option
+from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
+from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS, FOLDER_PATH
+from airflow_provider_datapipe.cli.service import OPTIONS, service_of
+
+
+def run(options: argparse.Namespace) -> int:
+    """
+    Deploy transforms.
+
+    :param options: what the command was given.
+    :return: 0, or 1 if any could not be deployed.
+    """
+    from airflow_provider_datapipe.pipelines.transforms.deploying import deploy_transforms
+    from airflow_provider_datapipe.pipelines.transforms.files import read_files, wanted
+
+    desired = wanted(read_files(Path(options.transforms)), folder_path=options.folder_path)
+    with service_of(options) as service:
+        report = service.run(
+            deploy_transforms(
+                desired,
+                publish=not options.no_publish,
+                folder_path=options.folder_path,
+                delete_orphans=options.delete_orphans,
+                deadline=None if options.timeout is None else time.time() + options.timeout,
+            )
+        )
+    return show_report(report, options)
+
+
+COMMAND = Command(
+    "deploy",
+    "have the service hold the transforms that a folder of SQL files says, and build them",
+    (
+        *OPTIONS,
+        Option.of("--transforms", metavar="FOLDER", required=True, help="the folder of SQL files"),
+        FOLDER_PATH,
+        DELETE_ORPHANS,
+        Option.of("--no-publish", action="store_true", help="publish nothing: leave drafts, and what was published"),
+        Option.of("--timeout", metavar="SECONDS", type=float, help="how long to wait for builds (default: their end)"),
+        FORMAT,
+    ),
+    run,
+    REPORT_STATUSES,
+)

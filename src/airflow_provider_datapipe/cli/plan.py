@@ -1,0 +1,60 @@
+"""``datapipe plan``: what would have to be done so that the service holds what files say."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider_datapipe.cli.command import Command, CommandError, Option
+from airflow_provider_datapipe.cli.output import EXIT_ZERO, FORMAT, PLAN_STATUSES, show_plan
+from airflow_provider_datapipe.cli.service import OPTIONS, service_of
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.cli.service import Service
+    from airflow_provider_datapipe.pipelines.plan import Plan
+
+#: For every command about transforms.
+TRANSFORMS = Option.of("--transforms", metavar="FOLDER", help="the folder of SQL files")
+FOLDER_PATH = Option.of(
+    "--folder-path",
+    metavar="PATH",
+    default="",
+    help="the folder of the service that all of them are in or below (default: files say all folders)",
+)
+DELETE_ORPHANS = Option.of(
+    "--delete-orphans", action="store_true", help="delete what the service holds there, and no file says"
+)
+
+
+def run(options: argparse.Namespace) -> int:
+    """
+    Show a plan.
+
+    :param options: what the command was given.
+    :return: 0 if there is nothing to do, or else 3.
+    """
+    from airflow_provider_datapipe.pipelines.plan import combined
+
+    if options.transforms is None:
+        raise CommandError("give --transforms, so that it is known what the service is to hold.")
+    with service_of(options) as service:
+        plans = [_transforms(options, service)]
+    return show_plan(combined(plans), options)
+
+
+def _transforms(options: argparse.Namespace, service: Service) -> Plan:
+    from airflow_provider_datapipe.pipelines.transforms.files import read_files, wanted
+    from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
+
+    desired = wanted(read_files(Path(options.transforms)), folder_path=options.folder_path)
+    return plan_transforms(service, desired, folder_path=options.folder_path, delete_orphans=options.delete_orphans)
+
+
+COMMAND = Command(
+    "plan",
+    "show what would have to be done so that the service holds what files say",
+    (*OPTIONS, TRANSFORMS, FOLDER_PATH, DELETE_ORPHANS, FORMAT, EXIT_ZERO),
+    run,
+    PLAN_STATUSES,
+)

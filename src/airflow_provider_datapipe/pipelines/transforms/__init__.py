@@ -1,0 +1,1 @@
+"""Transforms as code: a folder of SQL files is what the service is to hold."""

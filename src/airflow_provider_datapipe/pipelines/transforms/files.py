@@ -1,0 +1,182 @@
+"""From SQL files to transforms, and from transforms to where their files are."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+from airflow_provider_datapipe.changes.transform_folder import (
+    SUFFIX,
+    Attachment,
+    DesiredTransform,
+    desired_transforms,
+    read_folder,
+)
+from airflow_provider_datapipe.pipelines.transforms.data_checks import data_checks
+from airflow_provider_datapipe.pipelines.transforms.front_matter import (
+    NO_ORCHESTRATION,
+    SqlFile,
+    TransformFileError,
+    parse,
+)
+
+#: The most characters of a part of a path, escaped: file systems take 255 bytes.
+_LONGEST = 120
+#: What is no file on every system.
+_RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))})
+
+
+def read_files(folder: Path, *, may_be_empty: bool = False) -> list[SqlFile]:
+    """
+    Read all SQL files in a folder and below it.
+
+    :param folder: the folder.
+    :param may_be_empty: whether it may be missing, or have none.
+    :raises TransformFileError: a file, or the folder, is not what it has to be.
+    """
+    if may_be_empty and not (folder.is_dir() and any(folder.rglob(f"*{SUFFIX}"))):
+        return []
+    try:
+        texts = read_folder(folder)
+    except OSError as error:
+        raise TransformFileError(f"{error.filename or folder} can't be read: {error.strerror or error}.") from None
+    except ValueError as error:
+        if may_be_empty and "there is no" in str(error):
+            return []
+        raise TransformFileError(f"{error}.") from None
+    return parse_files(texts)
+
+
+def parse_files(texts: Mapping[str, str]) -> list[SqlFile]:
+    """
+    Read the texts of files.
+
+    :param texts: the texts by the paths of the files, such as ``sales/orders.sql``.
+    :raises TransformFileError: some are not what they have to be; the message names all of them.
+    """
+    files, wrong = [], []
+    for path, text in texts.items():
+        try:
+            files.append(parse(text, path))
+        except TransformFileError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise TransformFileError("\n".join(wrong))
+    return files
+
+
+def wanted(
+    files: Sequence[SqlFile],
+    *,
+    folder_path: str = "",
+    materialization: str | None = None,
+    render: Callable[[str, str], str] = lambda text, _: text,
+) -> list[DesiredTransform]:
+    """
+    Tell which transforms files stand for.
+
+    :param files: the files.
+    :param folder_path: the folder of the service that all of them are in or below.
+    :param materialization: ``view`` or ``table`` for those that don't say.
+    :param render: gives the SQL that a template stands for; is also given the path of the file.
+    :raises TransformFileError: two stand for one transform, or there is no SQL in one.
+    """
+    found: dict[str, tuple[DesiredTransform, str]] = {}
+    for file in files:
+        one = _wanted(file, folder_path, materialization, render)
+        if one.path in found:
+            raise TransformFileError(
+                f"{file.path} and {found[one.path][1]} both stand for the transform {one.path!r}: take one away."
+            )
+        if not one.sql_template.strip():
+            raise TransformFileError(f"{file.path}: there is no SQL in it.")
+        found[one.path] = one, file.path
+    return [one for one, _ in found.values()]
+
+
+def _wanted(
+    file: SqlFile, folder_path: str, materialization: str | None, render: Callable[[str, str], str]
+) -> DesiredTransform:
+    front = file.front
+    # As if it was where the front matter says.
+    place = PurePosixPath(file.path)
+    folder = (place.parent.as_posix() if front.folder is None else front.folder).strip("/")
+    (plain,) = desired_transforms({place.name: render(file.sql, file.path)}, materialization=materialization)
+    checks = [check for given in front.checks for check in data_checks(given)]
+    attachment = None
+    if front.orchestration_id is not None:
+        attachment = Attachment(id=front.orchestration_id)
+    elif front.orchestration is not None:
+        attachment = Attachment(name=None if front.orchestration == NO_ORCHESTRATION else front.orchestration)
+    return replace(
+        plain,
+        name=front.name or plain.name,
+        folder_path="/".join(part for part in (folder_path.strip("/"), folder) if part not in ("", ".")),
+        materialization=front.materialization or plain.materialization,
+        documentation=front.documentation,
+        cron_expression=front.schedule,
+        orchestration=attachment,
+        publish=front.publish,
+        checks=tuple(replace(check, sql=render(check.sql, file.path)) for check in checks),
+    )
+
+
+def path_for(folder: str, name: str, taken: Iterable[str]) -> str:
+    """
+    Give the path of a new file for a transform.
+
+    It says folder and name, as far as a path can on every system; else the front matter has to.
+
+    :param folder: the folder of the transform, below the one that all are in.
+    :param name: its name.
+    :param taken: the paths of other files.
+    """
+    # Some file systems don't tell cases apart.
+    others = {each.casefold() for each in taken}
+    parts = [_escaped(part) for part in folder.split("/") if part]
+    number = 1
+    while True:
+        tail = "" if number == 1 else f"~{number}"
+        path = "/".join([*parts, f"{_escaped(name)}{tail}{SUFFIX}"])
+        if path.casefold() not in others:
+            return path
+        number += 1
+
+
+def says(path: str, folder: str, name: str) -> bool:
+    """Tell whether the path of a file alone says which transform it stands for."""
+    place = PurePosixPath(path)
+    parent = place.parent.as_posix()
+    return place.name == f"{name}{SUFFIX}" and ("" if parent == "." else parent) == folder
+
+
+def _escaped(part: str) -> str:
+    """Give what can be a part of a path on every system, and is another for each."""
+    usual = unicodedata.normalize("NFC", part)
+    if usual != part:
+        # Some file systems would give it back as the usual one.
+        keep = "".join(character for character in part if character.isascii())
+        written = f"{_escaped(keep)}~{sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
+    else:
+        written = "".join(map(_character, part))
+    if written[:1] in ("", "."):
+        written = f"%2E{written[1:]}" if written else "%"
+    if written[-1:] in (".", " "):
+        written = f"{written[:-1]}%{ord(written[-1]):02X}"
+    if written.casefold().endswith(SUFFIX) or written.split(".", 1)[0].casefold() in _RESERVED:
+        # A folder is not to look like a file, nor a file like a device.
+        written = written[:-1] + f"%{ord(written[-1]):02X}"
+    if len(written.encode()) > _LONGEST:
+        digest = sha256(part.encode(errors="surrogatepass")).hexdigest()[:12]
+        short = written.encode()[: _LONGEST - len(digest) - 1].decode(errors="ignore")
+        written = f"{short}~{digest}"
+    return written
+
+
+def _character(character: str) -> str:
+    if character.isalnum() or character in "_-. ":
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_datapipe.cli import workspace
 from airflow_provider_datapipe.cli.command import Command, CommandError, Option
 from airflow_provider_datapipe.cli.output import EXIT_ZERO, FORMAT, PLAN_STATUSES, show_plan
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
@@ -36,10 +37,14 @@ def run(options: argparse.Namespace) -> int:
     """
     from airflow_provider_datapipe.pipelines.plan import combined
 
-    if options.transforms is None:
-        raise CommandError("give --transforms, so that it is known what the service is to hold.")
+    if options.transforms is None and options.workspace is None:
+        raise CommandError("give --workspace or --transforms, so that it is known what the service is to hold.")
+    plans = []
     with service_of(options) as service:
-        plans = [_transforms(options, service)]
+        if options.workspace is not None:
+            plans.append(workspace.plan(options, service))
+        if options.transforms is not None:
+            plans.append(_transforms(options, service))
     return show_plan(combined(plans), options)
 
 
@@ -54,7 +59,7 @@ def _transforms(options: argparse.Namespace, service: Service) -> Plan:
 COMMAND = Command(
     "plan",
     "show what would have to be done so that the service holds what files say",
-    (*OPTIONS, TRANSFORMS, FOLDER_PATH, DELETE_ORPHANS, FORMAT, EXIT_ZERO),
+    (*OPTIONS, TRANSFORMS, workspace.WORKSPACE, FOLDER_PATH, DELETE_ORPHANS, FORMAT, EXIT_ZERO),
     run,
     PLAN_STATUSES,
 )

@@ -7,16 +7,18 @@ import os
 import sys
 from collections.abc import Sequence
 
-from airflow_provider_datapipe.cli import deploy, graph, plan, pull, snapshot
+from airflow_provider_datapipe.cli import apply, deploy, graph, plan, pull, schema, snapshot
 from airflow_provider_datapipe.cli.command import REFUSED, Command, CommandError
 
 #: All commands, in the order in which they are listed.
 COMMANDS: tuple[Command, ...] = (
     plan.COMMAND,
     deploy.COMMAND,
+    apply.COMMAND,
     pull.COMMAND,
     snapshot.COMMAND,
     graph.COMMAND,
+    schema.COMMAND,
 )
 
 HELP = "Pipelines as code: what a data pipeline service holds, as files and as graphs."

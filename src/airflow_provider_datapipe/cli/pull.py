@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_provider_datapipe.cli import workspace
 from airflow_provider_datapipe.cli.command import Command, CommandError, Option
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
 from airflow_provider_datapipe.cli.plan import FOLDER_PATH, TRANSFORMS
@@ -23,11 +24,17 @@ def run(options: argparse.Namespace) -> int:
     :param options: what the command was given.
     :return: 0, or 1 if something could not be written as a file.
     """
-    if options.transforms is None:
-        raise CommandError("give --transforms, so that it is known what is to be written.")
+    from airflow_provider_datapipe.pipelines.plan import combined_reports
+
+    if options.transforms is None and options.workspace is None:
+        raise CommandError("give --workspace or --transforms, so that it is known what is to be written.")
+    reports = []
     with service_of(options) as service:
-        report = _transforms(options, service)
-    return show_report(report, options)
+        if options.workspace is not None:
+            reports.append(workspace.pull(options, service))
+        if options.transforms is not None:
+            reports.append(_transforms(options, service))
+    return show_report(combined_reports(reports), options)
 
 
 def _transforms(options: argparse.Namespace, service: Service) -> Report:
@@ -46,6 +53,7 @@ COMMAND = Command(
     (
         *OPTIONS,
         TRANSFORMS,
+        workspace.WORKSPACE,
         FOLDER_PATH,
         Option.of("--force", action="store_true", help="overwrite files that say something else"),
         Option.of("--delete-orphans", action="store_true", help="delete files of what the service does not hold"),

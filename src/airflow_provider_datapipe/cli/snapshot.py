@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.cli.command import DIFFERS, DONE, Command, CommandError, Option
+from airflow_provider_datapipe.cli.files import write
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
     if options.output == _STDOUT:
         sys.stdout.write(snapshot.as_text())
     else:
-        _write(Path(options.output), snapshot.as_text())
+        write(Path(options.output), snapshot.as_text())
     if not options.quiet:
         counts = Counter(node.kind for node in snapshot.nodes.values())
         told = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts)) or "nothing"
@@ -55,31 +54,6 @@ def _warn(snapshot: Snapshot) -> None:
                 f"lists: {', '.join(node.unresolved)}. It will not wait for that.",
                 file=sys.stderr,
             )
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all: a DAG processor may read it at any time."""
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", newline="\n", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            try:
-                file.write(text)
-                file.flush()
-                os.fchmod(file.fileno(), path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-    except OSError as error:
-        raise CommandError(f"{path} can't be written: {error.strerror or error}.") from None
-
-
-def _umask() -> int:
-    # There is no other way to read it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _check(snapshot: Snapshot, path: Path) -> int:

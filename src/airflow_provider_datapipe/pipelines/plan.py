@@ -288,3 +288,11 @@ def combined(plans: Sequence[Plan]) -> Plan:
     return Plan(
         tuple(item for plan in plans for item in plan.items), tuple(each for plan in plans for each in plan.warnings)
     )
+
+
+def combined_reports(reports: Sequence[Report]) -> Report:
+    """Put reports one after another."""
+    return Report(
+        tuple(item for each in reports for item in each.items),
+        tuple(warning for each in reports for warning in each.warnings),
+    )

@@ -1,0 +1,55 @@
+"""``datapipe apply``: have the service hold what a workspace file says."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from airflow_provider_datapipe.cli.command import Command, Option
+from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
+from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS
+from airflow_provider_datapipe.cli.service import OPTIONS, service_of
+
+
+def run(options: argparse.Namespace) -> int:
+    """
+    Apply a workspace file.
+
+    :param options: what the command was given.
+    :return: 0, or 1 if anything failed.
+    """
+    from airflow_provider_datapipe.pipelines.workspace.applying import FileRecords, apply
+    from airflow_provider_datapipe.pipelines.workspace.document import read
+
+    path = Path(options.workspace)
+    document = read(path)
+    with service_of(options) as service:
+        report = apply(
+            service,
+            document,
+            FileRecords(path.with_name(f".{path.name}.apply")),
+            delete_orphans=options.delete_orphans,
+            wait_for_run=options.wait_for_run,
+        )
+    return show_report(report, options)
+
+
+COMMAND = Command(
+    "apply",
+    "have the service hold what a workspace file says: orchestrations, ELT syncs with their streams, reverse ETL syncs",
+    (
+        *OPTIONS,
+        Option.of("--workspace", metavar="FILE", required=True, help="the workspace file"),
+        DELETE_ORPHANS,
+        Option.of(
+            "--wait-for-run",
+            metavar="SECONDS",
+            type=int,
+            default=600,
+            help="how long to wait for a run that stands in the way of a change of a reverse ETL sync (default: 600)",
+        ),
+        FORMAT,
+    ),
+    run,
+    REPORT_STATUSES,
+)

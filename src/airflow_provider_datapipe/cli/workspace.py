@@ -1,0 +1,56 @@
+"""What ``plan`` and ``pull`` do with a workspace file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_provider_datapipe.cli.command import Option
+from airflow_provider_datapipe.cli.files import write
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.cli.service import Service
+    from airflow_provider_datapipe.pipelines.plan import Plan, Report
+
+#: For every command about a workspace file.
+WORKSPACE = Option.of(
+    "--workspace", metavar="FILE", help="the YAML file of orchestrations, ELT syncs and reverse ETL syncs"
+)
+
+
+def plan(options: argparse.Namespace, service: Service) -> Plan:
+    """Say what an apply of the file would do."""
+    from airflow_provider_datapipe.pipelines.workspace.document import read
+    from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
+
+    document = read(Path(options.workspace))
+    return make_plan(service, document, delete_orphans=options.delete_orphans).plan
+
+
+def pull(options: argparse.Namespace, service: Service) -> Report:
+    """Write the file from the service."""
+    from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
+    from airflow_provider_datapipe.pipelines.workspace.document import text_of
+    from airflow_provider_datapipe.pipelines.workspace.pulling import pull as pulled_by
+
+    path = Path(options.workspace)
+    there = text_of(path) if path.exists() else None
+    pulled = pulled_by(service, there, str(path))
+    unsaid = (
+        "Settings may hold secrets, and are never written. The service holds some that the file does not say: "
+        f"{', '.join(pulled.unsaid)}."
+    )
+    warnings = (unsaid,) if pulled.unsaid else ()
+    if there is None:
+        result = Result.CREATED
+    elif pulled.text == there:
+        result = Result.UNCHANGED
+    elif options.force:
+        result = Result.UPDATED
+    else:
+        why = "it says something else than the service holds: `plan` tells what; --force has it overwritten"
+        return Report((Done("workspace", str(path), Result.FAILED, why),), warnings)
+    if result is not Result.UNCHANGED:
+        write(path, pulled.text)
+    return Report((Done("workspace", str(path), result),), warnings)

@@ -1,0 +1,231 @@
+"""What differs between an entry of a workspace file and what the service holds: only of fields that are said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_datapipe.pipelines.plan import FieldChange
+from airflow_provider_datapipe.pipelines.workspace.models import (
+    EltSyncEntry,
+    OperationEntry,
+    OrchestrationEntry,
+    ReverseEtlSyncEntry,
+    StreamEntry,
+    day_text,
+    said,
+)
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.elt_streams import EltStream
+    from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+    from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+    from airflow_provider_datapipe.api.models.reverse_etl import Operation, ReverseEtlSync
+
+MASK = "***"
+#: What is sent with a stream, in the order in which it is told.
+STREAM_OPTIONS = (
+    "incremental_pointer_id",
+    "full_sync_always",
+    "full_sync_at_midnight",
+    "protected_from_full_sync",
+    "excluded_substreams",
+    "enabled_history_table",
+)
+#: What is sent with a stream, and shown by no service.
+HIDDEN_STREAM_OPTIONS = ("excluded_columns", "hashed_columns")
+_IN_ANY_ORDER = frozenset({"excluded_substreams"})
+
+
+@dataclass(slots=True)
+class Differences:
+    """
+    What differs.
+
+    :param changes: the fields, for people.
+    :param impossible: what of it the interface has no way for.
+    :param hidden: whether something is said that the service does not show.
+    """
+
+    changes: list[FieldChange] = field(default_factory=list)
+    impossible: list[str] = field(default_factory=list)
+    hidden: bool = False
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether a field differs; of settings, any of them."""
+        return any(each.field == name or each.field.startswith(f"{name}.") for each in self.changes)
+
+    def compare(self, name: str, old: Any, new: Any) -> None:
+        """Take note of a field that is to be another."""
+        if old != new:
+            self.changes.append(FieldChange(name, old, new))
+
+    def refuse(self, name: str, old: Any, new: Any, why: str) -> None:
+        """Take note of a field that is to be another, and can't."""
+        if old != new:
+            self.changes.append(FieldChange(name, old, new))
+            self.impossible.append(f"{name}: {why}")
+
+    def compare_settings(self, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> None:
+        """Take note of the settings that differ, without what they are."""
+        before = old or {}
+        for key in sorted(before.keys() | new.keys()):
+            if key not in before or key not in new or before[key] != new[key]:
+                masked = [MASK if key in each else None for each in (before, new)]
+                self.changes.append(FieldChange(f"settings.{key}", *masked))
+
+
+def of_new(entry: Any, fields: Iterable[str]) -> list[FieldChange]:
+    """Give the fields of something that is to be created."""
+    given = said(entry, [each for each in fields if each != "settings"])
+    changes = [FieldChange(name, None, value) for name, value in given.items()]
+    if "settings" in fields and entry.settings is not None:
+        changes += [FieldChange(f"settings.{key}", None, MASK) for key in sorted(entry.settings)]
+    return changes
+
+
+def schedule_shown(held: Orchestration) -> str | None:
+    """Give the schedule of an orchestration, which services need not show."""
+    shown = (held.model_extra or {}).get("cron_schedule")
+    return shown if isinstance(shown, str) else None
+
+
+def of_orchestration(entry: OrchestrationEntry, held: Orchestration) -> Differences:
+    """Compare an orchestration."""
+    found = Differences()
+    found.compare("name", held.name, entry.name)
+    if entry.cron_schedule is not None:
+        shown = schedule_shown(held)
+        if shown is None:
+            found.hidden = True
+        else:
+            found.compare("cron_schedule", shown, entry.cron_schedule)
+    return found
+
+
+def of_sync(
+    entry: EltSyncEntry, held: EltSync, *, connection_id: str | None, orchestration: tuple[str | None, str | None]
+) -> Differences:
+    """
+    Compare an ELT sync.
+
+    :param connection_id: id of the connection that the entry names.
+    :param orchestration: what to call the orchestration that it has and that it is to have.
+    """
+    found = Differences()
+    found.refuse("connection", held.source_connection_id, connection_id, "it can't be changed once a sync is there")
+    if entry.says("destination_schema_name"):
+        old, new = held.destination_schema_name, entry.destination_schema_name
+        found.refuse("destination_schema_name", old, new, "it can't be changed once a sync is there")
+    if entry.says("sync_interval"):
+        if entry.sync_interval is None:
+            found.refuse("sync_interval", held.sync_interval, None, "it can't be taken away: give another")
+        else:
+            found.compare("sync_interval", held.sync_interval, entry.sync_interval)
+    if entry.says("orchestration", "orchestration_id"):
+        found.compare("orchestration", *orchestration)
+    if entry.start_date is not None:
+        shown = None if held.start_date is None else held.start_date.date()
+        found.refuse(
+            "start_date", day_text(shown), day_text(entry.start_date), "it can't be changed once a sync is there"
+        )
+    if entry.settings is not None:
+        found.compare_settings(held.config, entry.settings)
+    if entry.enabled is not None:
+        found.compare("enabled", held.enabled, entry.enabled)
+    return found
+
+
+def of_stream(entry: StreamEntry, held: EltStream) -> Differences:
+    """Compare a stream of an ELT sync."""
+    found = Differences(hidden=entry.says(*HIDDEN_STREAM_OPTIONS))
+    shown = held.model_dump(mode="json", include=set(STREAM_OPTIONS))
+    for name, wanted in said(entry, STREAM_OPTIONS).items():
+        old, new = shown[name], wanted
+        if name in _IN_ANY_ORDER and sorted(old) == sorted(new):
+            continue
+        if new is None:
+            found.refuse(name, old, None, "it can't be taken away: give another, or delete the stream")
+        else:
+            found.compare(name, old, new)
+    if entry.says("sync_interval"):
+        found.compare("sync_interval", held.sync_interval, entry.sync_interval)
+    return found
+
+
+def of_sending(
+    entry: ReverseEtlSyncEntry,
+    held: ReverseEtlSync,
+    *,
+    source_id: str | None,
+    connection_id: str | None,
+    orchestration: tuple[str | None, str | None],
+) -> Differences:
+    """
+    Compare a reverse ETL sync.
+
+    :param source_id: id of the source that the entry names.
+    :param connection_id: id of the connection that it names.
+    :param orchestration: what to call the orchestration that it has and that it is to have.
+    """
+    found = Differences()
+    known = {held.source_id, held.transform_id, f"raw.{held.source_id}"}
+    if source_id not in known:
+        found.refuse("source_id", held.source_id, source_id, "it can't be changed once a sync is there")
+    found.refuse(
+        "destination_connection",
+        held.destination_connection_id,
+        connection_id,
+        "it can't be changed once a sync is there",
+    )
+    found.compare("object_type_id", held.object_type_id, entry.object_type_id)
+    if entry.operation is not None and meaning(entry.operation) != meaning(held.operation):
+        found.changes.append(
+            FieldChange("operation", operation_shown(held.operation), operation_shown(entry.operation))
+        )
+    if says_schedule(entry):
+        # The two are one: what is not said of it is not to be.
+        old, new = (held.sync_interval, orchestration[0]), (entry.sync_interval, orchestration[1])
+        if new == (None, None):
+            found.refuse("sync_interval", old[0], None, "it needs a schedule, or an orchestration")
+            found.compare("orchestration", old[1], None)
+        else:
+            found.compare("sync_interval", old[0], new[0])
+            found.compare("orchestration", old[1], new[1])
+    if entry.settings is not None:
+        found.compare_settings(getattr(held, "settings", None), entry.settings)
+    if entry.enabled is not None:
+        found.compare("enabled", held.enabled, entry.enabled)
+    return found
+
+
+def says_schedule(entry: ReverseEtlSyncEntry) -> bool:
+    """Tell whether a reverse ETL sync says when it runs."""
+    return entry.says("sync_interval", "orchestration", "orchestration_id")
+
+
+def meaning(operation: Operation | OperationEntry | None) -> Any:
+    """Give what an operation does, in whichever order its mappings stand."""
+    if operation is None:
+        return None
+    return str(operation.mode), sorted(
+        (each.source_property_id, each.destination_property_id, bool(each.primary_key)) for each in operation.mappings
+    )
+
+
+def operation_shown(operation: Operation | OperationEntry | None) -> Any:
+    """Give an operation as a file says it."""
+    if operation is None:
+        return None
+    return {
+        "mode": str(operation.mode),
+        "mappings": [
+            {
+                "source_property_id": each.source_property_id,
+                "destination_property_id": each.destination_property_id,
+                **({"primary_key": True} if each.primary_key else {}),
+            }
+            for each in operation.mappings
+        ],
+    }

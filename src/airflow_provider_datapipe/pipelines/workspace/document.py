@@ -1,0 +1,276 @@
+"""Reading a workspace file: YAML whose every value knows its line and column."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from airflow_provider_datapipe.pipelines.errors import PipelineError
+
+#: Where a value stands: the keys and positions that lead to it.
+Location = tuple["str | int", ...]
+
+#: The fields in which values of the environment may stand.
+SETTINGS = "settings"
+
+_TAG = "tag:yaml.org,2002:"
+_VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+#: What aliases stand for counts each time: a small file can mean a very large one.
+_MOST_VALUES = 1_000_000
+_DEEPEST = 50
+#: A shorter value of the environment is no secret, and may stand in any text.
+_SHORTEST_SECRET = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """
+    Something that is wrong with a file.
+
+    :param location: where.
+    :param message: what.
+    :param at_key: whether it is the key that is wrong, and not the value.
+    """
+
+    location: Location
+    message: str
+    at_key: bool = False
+
+
+class WorkspaceError(PipelineError):
+    """A workspace file can't be read, or is not what it has to be. The message names every problem with its place."""
+
+
+class Document:
+    """
+    A parsed workspace file.
+
+    ``${NAME}`` in settings becomes the environment's value, and ``$${NAME}`` anywhere the text ``${NAME}``. It is done
+    after parsing, so that no value can change the file's structure.
+
+    :param text: what stands in the file.
+    :param name: what it is called in messages.
+    :param environment: the variables; None leaves settings as they stand in the file.
+    :raises WorkspaceError: it is no YAML mapping, a key stands twice, or a variable is not set.
+    """
+
+    def __init__(self, text: str, name: str, environment: Mapping[str, str] | None) -> None:
+        self.name = name
+        self._environment = environment
+        self._values: dict[Location, tuple[int, int]] = {(): (1, 1)}
+        self._keys: dict[Location, tuple[int, int]] = {}
+        self._problems: list[Problem] = []
+        self._secrets: set[str] = set()
+        root = self._compose(text)
+        content = {} if root is None else self._read(root, ())
+        if not isinstance(content, dict):
+            self._problems.append(Problem((), "a workspace is a mapping, with keys such as elt_syncs"))
+        if self._problems:
+            raise self.error(self._problems)
+        self.content: dict[str, Any] = content
+
+    def error(self, problems: Sequence[Problem]) -> WorkspaceError:
+        """Give the error of a file with problems, in the order in which they stand there."""
+        placed = sorted({(*self._place(problem), _where(problem.location), problem.message) for problem in problems})
+        lines = [f"{self.name}:{line}:{column}: {where}{message}" for line, column, where, message in placed]
+        if len(lines) == 1:
+            return WorkspaceError(lines[0])
+        return WorkspaceError("\n  ".join([f"{len(lines)} things are wrong:", *lines]))
+
+    def masked(self, text: str) -> str:
+        """Give a text without the values of the environment that settings hold."""
+        for secret in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def _place(self, problem: Problem) -> tuple[int, int]:
+        """Give the line and the column of a value, or of the nearest around it."""
+        if problem.at_key and problem.location in self._keys:
+            return self._keys[problem.location]
+        known = problem.location
+        while known not in self._values:
+            known = known[:-1]
+        return self._values[known]
+
+    def _compose(self, text: str) -> Node | None:
+        try:
+            # Others than these are the library's own.
+            root: Node | None = YAML(typ="safe", pure=True).compose(text)
+        except ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            raise WorkspaceError(
+                f"{self.name}:{line}:1: a character that YAML does not allow: write it as an escape in double quotes."
+            ) from None
+        except MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
+            raise WorkspaceError(f"{self.name}{place}: this is no YAML: {_first_line(error.problem)}.") from None
+        except YAMLError as error:
+            raise WorkspaceError(f"{self.name}: this is no YAML: {_first_line(str(error))}.") from None
+        except RecursionError:
+            raise WorkspaceError(f"{self.name}: it is nested too deep.") from None
+        return root
+
+    def _read(self, node: Node, location: Location) -> Any:
+        self._values[location] = (node.start_mark.line + 1, node.start_mark.column + 1)
+        # Or without an end: an alias can stand within what it stands for.
+        if len(location) > _DEEPEST:
+            raise self.error([Problem(location[:2], "it is nested too deep")])
+        if len(self._values) > _MOST_VALUES:
+            raise self.error(
+                [Problem(location[:2], f"there are more than {_MOST_VALUES:,} values, with what aliases repeat")]
+            )
+        if isinstance(node, MappingNode):
+            return self._mapping(node, location)
+        if isinstance(node, SequenceNode):
+            return [self._read(each, (*location, place)) for place, each in enumerate(node.value)]
+        if isinstance(node, ScalarNode):
+            return self._scalar(node, location)
+        raise TypeError(type(node))
+
+    def _mapping(self, node: MappingNode, location: Location) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == f"{_TAG}merge":
+                for each in reversed(value.value if isinstance(value, SequenceNode) else [value]):
+                    if isinstance(each, MappingNode):
+                        merged |= self._mapping(each, location)
+                    else:
+                        self._problems.append(Problem(location, "what << merges must be a mapping"))
+        own: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.tag == f"{_TAG}merge":
+                continue
+            if not isinstance(key, ScalarNode) or key.tag != f"{_TAG}str":
+                self._problems.append(Problem(location, f"a key must be text: line {key.start_mark.line + 1}"))
+                continue
+            place = (*location, key.value)
+            self._keys[place] = (key.start_mark.line + 1, key.start_mark.column + 1)
+            if key.value in own:
+                self._problems.append(Problem(place, "the key stands here a second time", at_key=True))
+            own[key.value] = self._read(value, place)
+        return merged | own
+
+    def _scalar(self, node: ScalarNode, location: Location) -> Any:
+        kind = str(node.tag).removeprefix(_TAG)
+        text: str = node.value
+        try:
+            value = _SCALARS[kind](text)
+        except (KeyError, ValueError):
+            self._problems.append(
+                Problem(location, f"there are no values such as {text[:40]!r} here: quote what is text")
+            )
+            return None
+        return self._expanded(value, location) if isinstance(value, str) else value
+
+    def _expanded(self, text: str, location: Location) -> str:
+        in_settings = SETTINGS in location[:-1]
+        if in_settings and self._environment is None:
+            return text
+
+        def value(match: re.Match[str]) -> str:
+            if match[1]:
+                return match[0][1:]
+            if not in_settings:
+                self._problems.append(
+                    Problem(
+                        location,
+                        f"{match[0]}: values of the environment stand in settings only; "
+                        f"the text itself is written ${match[0]}",
+                    )
+                )
+                return match[0]
+            found = (self._environment or {}).get(match[2])
+            if found is None:
+                self._problems.append(Problem(location, f"the environment variable {match[2]} is not set"))
+                return ""
+            if len(found) >= _SHORTEST_SECRET:
+                self._secrets.add(found)
+            return found
+
+        return _VARIABLE.sub(value, text)
+
+
+def read(path: Path, environment: Mapping[str, str] | None = os.environ) -> Document:
+    """
+    Read a workspace file.
+
+    :param path: the file.
+    :param environment: the variables; None leaves settings as they stand in the file.
+    :raises WorkspaceError: it can't be read, or is no YAML mapping.
+    """
+    return Document(text_of(path), str(path), environment)
+
+
+def text_of(path: Path) -> str:
+    """
+    Give what stands in a file.
+
+    :raises WorkspaceError: it can't be read.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise WorkspaceError(f"{path} can't be read: {error.strerror or error}.") from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise WorkspaceError(f"{path}:{line}:1: this is not UTF-8.") from None
+
+
+def escaped(text: str) -> str:
+    """Write a text so that it is read as itself, also where it looks like a variable."""
+    return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", r"$\g<0>", text)
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+def _whole(text: str) -> int:
+    plain = text.replace("_", "")
+    return int(plain, 0) if plain.lstrip("+-")[:2].lower() in ("0x", "0o", "0b") else int(plain)
+
+
+def _real(text: str) -> float:
+    value = float(text.replace("_", ""))
+    if not isfinite(value):
+        raise ValueError
+    return value
+
+
+_SCALARS: dict[str, Any] = {
+    "null": lambda _: None,
+    "bool": _boolean,
+    "int": _whole,
+    "float": _real,
+    # What looks like a day is text: so are days in JSON.
+    "timestamp": str,
+    "str": str,
+    "value": str,
+}
+
+
+def _where(location: Location) -> str:
+    where = "".join(_parts(location)).lstrip(".")
+    return f"{where}: " if where else ""
+
+
+def _parts(location: Location) -> Iterator[str]:
+    for part in location:
+        yield f"[{part}]" if isinstance(part, int) else f".{part}"
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "it can't be read").strip().splitlines()[0]

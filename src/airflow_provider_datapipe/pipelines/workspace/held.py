@@ -1,0 +1,99 @@
+"""What a service holds of what can stand in a workspace file."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_datapipe.api.endpoints import (
+    connections,
+    elt_streams,
+    elt_syncs,
+    orchestrations,
+    reverse_etl_syncs,
+    transforms,
+)
+from airflow_provider_datapipe.api.errors import NotFoundError
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.connections import Connection
+    from airflow_provider_datapipe.api.models.elt_streams import EltStream
+    from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+    from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.transforms import Transform
+    from airflow_provider_datapipe.pipelines.collect import Runner
+
+
+@dataclass(slots=True)
+class Held:
+    """
+    What a service holds, by id; streams by the id of their sync, and their own.
+
+    :param transforms: those by which reverse ETL syncs are told, and to which an orchestration may be attached.
+    """
+
+    connections: dict[str, Connection] = field(default_factory=dict)
+    orchestrations: dict[str, Orchestration] = field(default_factory=dict)
+    syncs: dict[str, EltSync] = field(default_factory=dict)
+    streams: dict[str, dict[str, EltStream]] = field(default_factory=lambda: defaultdict(dict))
+    transforms: dict[str, Transform] = field(default_factory=dict)
+    sendings: dict[str, ReverseEtlSync] = field(default_factory=dict)
+
+
+def held_by(service: Runner) -> Held:
+    """
+    Read what a service holds, as its lists show it.
+
+    :param service: asks it.
+    :raises DatapipeError: the service refused, or could not be reached.
+    """
+    return service.run(_lists())
+
+
+def _lists() -> Steps[Held]:
+    held = Held(
+        # A list that is read page by page may show something twice, if it changes meanwhile.
+        {each.id: each for each in (yield from ask_all(connections.list_()))},
+        {each.id: each for each in (yield from ask_all(orchestrations.list_()))},
+        {each.id: each for each in (yield from ask_all(elt_syncs.list_()))},
+    )
+    for stream in (yield from ask_all(elt_streams.list_())):
+        held.streams[stream.elt_sync_id][stream.id] = stream
+    held.transforms = {each.id: each for each in (yield from ask_all(transforms.list_()))}
+    held.sendings = {each.id: each for each in (yield from ask_all(reverse_etl_syncs.list_()))}
+    return held
+
+
+def read_details(service: Runner, held: Held, syncs: Collection[str], sendings: Collection[str]) -> None:
+    """
+    Read what lists need not show: of ELT syncs anything, of reverse ETL syncs their settings.
+
+    :param service: asks it.
+    :param held: gets what is read. What is gone meanwhile is taken out.
+    :param syncs: ids of ELT syncs.
+    :param sendings: ids of reverse ETL syncs.
+    """
+    of_syncs: list[Steps[EltSync | None]] = [_if_there(elt_syncs.get(each)) for each in syncs]
+    for sync_id, sync in zip(list(syncs), service.run_together(of_syncs), strict=True):
+        if sync is None:
+            del held.syncs[sync_id]
+        else:
+            held.syncs[sync_id] = sync
+    of_sendings: list[Steps[ReverseEtlSync | None]] = [_if_there(reverse_etl_syncs.get(each)) for each in sendings]
+    for sync_id, sending in zip(list(sendings), service.run_together(of_sendings), strict=True):
+        if sending is None:
+            del held.sendings[sync_id]
+        else:
+            held.sendings[sync_id] = sending
+
+
+def _if_there(request: Request[Any]) -> Steps[Any]:
+    try:
+        return (yield from ask(request))
+    except NotFoundError:
+        return None

@@ -1,0 +1,272 @@
+"""What the entries of a workspace file mean among what a service holds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_provider_datapipe.pipelines.workspace.document import Location, Problem
+from airflow_provider_datapipe.pipelines.workspace.models import (
+    ELT_SYNCS,
+    ORCHESTRATIONS,
+    REVERSE_ETL_SYNCS,
+    EltSyncEntry,
+    OrchestrationEntry,
+    ReverseEtlSyncEntry,
+    StreamEntry,
+    Workspace,
+)
+from airflow_provider_datapipe.runs.names import near_matches
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.elt_streams import EltStream
+    from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.transforms import Transform
+    from airflow_provider_datapipe.pipelines.workspace.held import Held
+
+K = TypeVar("K", bound=Hashable)
+
+_LISTED = 5
+#: How references name raw views: services take it before the name of one, and leave it out when they show it.
+_RAW = "raw."
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestrationReference:
+    """
+    The orchestration that an entry names.
+
+    :param id: its id; None if it is to be created first, or there is none to be.
+    :param entry: the position in the file of the one that is to be created.
+    """
+
+    id: str | None = None
+    entry: int | None = None
+
+
+class Names:
+    """
+    By what things are known, where that is not an id.
+
+    :param held: what the service holds.
+    """
+
+    def __init__(self, held: Held) -> None:
+        self.connections = _by((each.label, each.id) for each in held.connections.values() if each.label)
+        self.orchestrations = _by((each.name, each.id) for each in held.orchestrations.values())
+        self.transforms = _by((path_of(each), each.id) for each in held.transforms.values())
+        self.syncs = _by((key_of_sync(each), each.id) for each in held.syncs.values())
+        self.sendings = _by((key, each.id) for each in held.sendings.values() for key in keys_of_sending(each))
+
+
+def _by(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
+    found: dict[K, list[str]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return found
+
+
+def path_of(transform: Transform) -> str:
+    """Give a transform as files name it: its folder and its name."""
+    return "/".join([*(part for part in transform.folder_path.split("/") if part), transform.name])
+
+
+def key_of_sync(sync: EltSync) -> tuple[str, str | None]:
+    """Give what an ELT sync is known by."""
+    return sync.source_connection_id, sync.destination_schema_name
+
+
+def keys_of_sending(sync: ReverseEtlSync) -> set[tuple[str, str, str]]:
+    """Give what a reverse ETL sync is known by; a transform may have two ids."""
+    sources = {sync.source_id, sync.transform_id or sync.source_id}
+    return {(source, sync.destination_connection_id, sync.object_type_id) for source in sources}
+
+
+class Matching:
+    """
+    What each entry of a file means.
+
+    :param workspace: the file.
+    :param held: what the service holds.
+    :ivar orchestrations: of each entry the id of what it means; None if there is none yet.
+    :ivar syncs: the same of ELT syncs.
+    :ivar sendings: the same of reverse ETL syncs.
+    :ivar problems: what can't be told.
+    """
+
+    def __init__(self, workspace: Workspace, held: Held) -> None:
+        self._held = held
+        self.names = Names(held)
+        self.problems: list[Problem] = []
+        self._entries = workspace.orchestrations or []
+        self.orchestrations = [
+            self._orchestration(entry, (ORCHESTRATIONS, place)) for place, entry in enumerate(self._entries)
+        ]
+        self._refuse_twins(ORCHESTRATIONS, self.orchestrations, [(each.name, each.id) for each in self._entries])
+        syncs = workspace.elt_syncs or []
+        self.connections = [
+            self._connection(each.connection_label, each.connection_id, (ELT_SYNCS, place), "connection_label")
+            for place, each in enumerate(syncs)
+        ]
+        self.syncs = [self._sync(each, place) for place, each in enumerate(syncs)]
+        new = [
+            (connection, each.destination_schema_name, each.id)
+            for connection, each in zip(self.connections, syncs, strict=True)
+        ]
+        self._refuse_twins(ELT_SYNCS, self.syncs, new)
+        sendings = workspace.reverse_etl_syncs or []
+        self.destinations = [
+            self._connection(
+                each.destination_connection_label,
+                each.destination_connection_id,
+                (REVERSE_ETL_SYNCS, place),
+                "destination_connection_label",
+            )
+            for place, each in enumerate(sendings)
+        ]
+        self.sources = [self._source(each, place) for place, each in enumerate(sendings)]
+        self.sendings = [self._sending(each, place) for place, each in enumerate(sendings)]
+        keys = [
+            (source, destination, each.object_type_id, each.id)
+            for source, destination, each in zip(self.sources, self.destinations, sendings, strict=True)
+        ]
+        self._refuse_twins(REVERSE_ETL_SYNCS, self.sendings, keys)
+        self.sync_orchestrations = [self._reference(each, (ELT_SYNCS, place)) for place, each in enumerate(syncs)]
+        self.sending_orchestrations = [
+            self._reference(each, (REVERSE_ETL_SYNCS, place)) for place, each in enumerate(sendings)
+        ]
+        for place, sync in enumerate(syncs):
+            self._refuse_twin_streams(sync, place)
+
+    def stream(self, sync_id: str | None, entry: StreamEntry) -> EltStream | None:
+        """Find the stream that an entry means; a service need not tell capital letters from small ones."""
+        if sync_id is None or sync_id not in self._held.streams:
+            return None
+        return stream_named(self._held.streams[sync_id].values(), entry.name)
+
+    def _problem(self, location: Location, message: str) -> None:
+        self.problems.append(Problem(location, message))
+
+    def _orchestration(self, entry: OrchestrationEntry, location: Location) -> str | None:
+        if entry.id is not None:
+            return self._by_id(entry.id, self._held.orchestrations, location, "orchestration")
+        found = self.names.orchestrations.get(entry.name, [])
+        if len(found) > 1:
+            self._ambiguous((*location, "name"), "orchestrations have this name", found)
+        return found[0] if len(found) == 1 else None
+
+    def _connection(self, label: str | None, given_id: str | None, location: Location, field: str) -> str | None:
+        if label is None:
+            return given_id
+        found = self.names.connections.get(label, [])
+        if len(found) > 1:
+            self._ambiguous((*location, field), "connections have this label", found, f"{field[:-5]}id")
+        elif not found:
+            self._unknown((*location, field), "connection", label, self.names.connections)
+        return found[0] if len(found) == 1 else None
+
+    def _sync(self, entry: EltSyncEntry, place: int) -> str | None:
+        location: Location = (ELT_SYNCS, place)
+        if entry.id is not None:
+            return self._by_id(entry.id, self._held.syncs, location, "ELT sync")
+        connection = self.connections[place]
+        if connection is None:
+            return None
+        found = self.names.syncs.get((connection, entry.destination_schema_name), [])
+        if len(found) > 1:
+            self._ambiguous(location, "ELT syncs of this connection fill this schema", found)
+        return found[0] if len(found) == 1 else None
+
+    def _source(self, entry: ReverseEtlSyncEntry, place: int) -> str | None:
+        if entry.transform is None:
+            return entry.source_id
+        location: Location = (REVERSE_ETL_SYNCS, place, "transform")
+        wanted = "/".join(part for part in entry.transform.split("/") if part)
+        found = self.names.transforms.get(wanted) or self.names.transforms.get(entry.transform, [])
+        if len(found) > 1:
+            self._ambiguous(location, "transforms have this folder and name", found, "source_id")
+        elif not found:
+            self._unknown(location, "transform", entry.transform, self.names.transforms)
+        return found[0] if len(found) == 1 else None
+
+    def _sending(self, entry: ReverseEtlSyncEntry, place: int) -> str | None:
+        location: Location = (REVERSE_ETL_SYNCS, place)
+        if entry.id is not None:
+            return self._by_id(entry.id, self._held.sendings, location, "reverse ETL sync")
+        source, destination = self.sources[place], self.destinations[place]
+        if source is None or destination is None:
+            return None
+        found = (
+            self.names.sendings.get((source, destination, entry.object_type_id))
+            or self.names.sendings.get((source.removeprefix(_RAW), destination, entry.object_type_id))
+            or []
+        )
+        if len(found) > 1:
+            self._ambiguous(location, "reverse ETL syncs copy this source to this object type there", found)
+        return found[0] if len(found) == 1 else None
+
+    def _reference(self, entry: EltSyncEntry | ReverseEtlSyncEntry, location: Location) -> OrchestrationReference:
+        if entry.orchestration_id is not None:
+            return OrchestrationReference(entry.orchestration_id)
+        name = entry.orchestration
+        if name is None:
+            return OrchestrationReference()
+        in_file = [place for place, each in enumerate(self._entries) if each.name == name]
+        if len(in_file) == 1:
+            known = self.orchestrations[in_file[0]]
+            return OrchestrationReference(known, None if known else in_file[0])
+        found = self.names.orchestrations.get(name, [])
+        if len(found) > 1 or in_file:
+            self._ambiguous((*location, "orchestration"), "orchestrations have this name", found, "orchestration_id")
+        elif not found:
+            known_names = [*self.names.orchestrations, *(each.name for each in self._entries)]
+            self._unknown((*location, "orchestration"), "orchestration", name, known_names)
+        return OrchestrationReference(found[0] if len(found) == 1 else None)
+
+    def _by_id(self, wanted: str, known: Mapping[str, object], location: Location, what: str) -> str | None:
+        if wanted in known:
+            return wanted
+        self._problem(
+            (*location, "id"), f"the service has no {what} of this id: leave it out, to have one of this name created"
+        )
+        return None
+
+    def _ambiguous(self, location: Location, what: str, found: Sequence[str], field: str = "id") -> None:
+        listed = ", ".join([*sorted(found)[:_LISTED], *["..."] * (len(found) > _LISTED)])
+        self._problem(location, f"{len(found)} {what}: {listed}. Give the {field}")
+
+    def _unknown(self, location: Location, what: str, wanted: str, known: Iterable[str]) -> None:
+        names = list(known)
+        near = ", ".join(near_matches(wanted, names))
+        few = ", ".join(sorted(names)[:_LISTED])
+        hint = f"Near to it: {near}" if near else f"There is {few}" if few else "There are none at all"
+        self._problem(location, f"the service has no {what} named {wanted!r}. {hint}")
+
+    def _refuse_twins(self, section: str, found: Sequence[str | None], keys: Sequence[Hashable]) -> None:
+        seen: set[Hashable] = set()
+        for place, (known, key) in enumerate(zip(found, keys, strict=True)):
+            which = ("id", known) if known is not None else ("key", key)
+            if which in seen:
+                self._problem((section, place), "it stands in the file a second time")
+            seen.add(which)
+
+    def _refuse_twin_streams(self, sync: EltSyncEntry, place: int) -> None:
+        seen: set[str] = set()
+        known = self._held.streams.get(self.syncs[place] or "", {})
+        for index, entry in enumerate(sync.source_streams or []):
+            stream = stream_named(known.values(), entry.name)
+            key = entry.name if stream is None else stream.id
+            if key in seen:
+                self._problem((ELT_SYNCS, place, "source_streams", index), "it stands in the file a second time")
+            seen.add(key)
+
+
+def stream_named(streams: Iterable[EltStream], name: str) -> EltStream | None:
+    """Find a stream by its name: exactly, or else but for the case of its letters."""
+    known = list(streams)
+    exact = [stream for stream in known if stream.name == name]
+    alike = [stream for stream in known if stream.name.casefold() == name.casefold()]
+    return next(iter(exact or alike), None)

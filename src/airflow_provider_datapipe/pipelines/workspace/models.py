@@ -1,0 +1,185 @@
+"""What may stand in a workspace file. A field that is not said is left alone."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+
+from airflow_provider_datapipe.api.models.rules import Cron, Day, JsonObject, Omissible
+from airflow_provider_datapipe.pipelines.workspace.document import Document, Problem
+
+Text = Annotated[str, Field(min_length=1)]
+#: The sections of a file.
+#: The fields in which null says something: that there is to be none.
+_NULLABLE = frozenset({"sync_interval", "incremental_pointer_id", "orchestration"})
+ORCHESTRATIONS, ELT_SYNCS, REVERSE_ETL_SYNCS = "orchestrations", "elt_syncs", "reverse_etl_syncs"
+
+
+class Entry(BaseModel):
+    """What entries share. What is said, and what is not, is told by ``model_fields_set``."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    def says(self, *fields: str) -> bool:
+        """Tell whether any of these fields is said."""
+        return not self.model_fields_set.isdisjoint(fields)
+
+
+class OrchestrationEntry(Entry):
+    """An orchestration, which is known by its name, or else by its id."""
+
+    id: Omissible[Text] = None
+    name: Text
+    cron_schedule: Omissible[Cron] = None
+
+
+class StreamEntry(Entry):
+    """A stream of an ELT sync, which is known by its name."""
+
+    name: Text
+    sync_interval: Cron | None = None
+    incremental_pointer_id: Text | None = None
+    excluded_columns: Omissible[list[str]] = None
+    hashed_columns: Omissible[list[str]] = None
+    full_sync_always: Omissible[bool] = None
+    full_sync_at_midnight: Omissible[bool] = None
+    protected_from_full_sync: Omissible[bool] = None
+    excluded_substreams: Omissible[list[str]] = None
+    enabled_history_table: Omissible[bool] = None
+
+
+def _named(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class _Attachable(Entry):
+    orchestration: Text | None = None
+    orchestration_id: Omissible[Text] = None
+
+    @model_validator(mode="after")
+    def _one_orchestration(self) -> Self:
+        if self.says("orchestration") and self.says("orchestration_id"):
+            raise ValueError("give orchestration or orchestration_id, not both")
+        return self
+
+
+class EltSyncEntry(_Attachable):
+    """An ELT sync, which is known by its connection and its schema, or else by its id."""
+
+    id: Omissible[Text] = None
+    connection_label: Omissible[Text] = None
+    connection_id: Omissible[Text] = None
+    destination_schema_name: Omissible[Text] = None
+    sync_interval: Cron | None = None
+    enabled: Omissible[bool] = None
+    start_date: Omissible[Annotated[Day, WithJsonSchema({"type": "string", "format": "date"})]] = None
+    # Settings may hold secrets.
+    settings: Omissible[JsonObject] = Field(default=None, repr=False)
+    source_streams: Omissible[
+        list[Annotated[StreamEntry, BeforeValidator(_named, json_schema_input_type=StreamEntry | str)]]
+    ] = None
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if self.says("connection_label") == self.says("connection_id"):
+            raise ValueError("give connection_label or connection_id")
+        if not self.says("destination_schema_name") and not self.says("id"):
+            raise ValueError("destination_schema_name is needed")
+        return self
+
+
+class MappingEntry(Entry):
+    """A column of the source and the property that it becomes."""
+
+    source_property_id: Text
+    destination_property_id: Text
+    primary_key: Omissible[bool] = None
+
+
+class OperationEntry(Entry):
+    """What is done with which columns."""
+
+    mode: Literal["insert", "update", "upsert", "mirror"]
+    mappings: Annotated[list[MappingEntry], Field(min_length=1)]
+
+
+class ReverseEtlSyncEntry(_Attachable):
+    """A reverse ETL sync, which is known by its source, its destination and its object type, or else by its id."""
+
+    id: Omissible[Text] = None
+    transform: Omissible[Text] = None
+    source_id: Omissible[Text] = None
+    destination_connection_label: Omissible[Text] = None
+    destination_connection_id: Omissible[Text] = None
+    object_type_id: Text
+    operation: Omissible[OperationEntry] = None
+    sync_interval: Cron | None = None
+    enabled: Omissible[bool] = None
+    # Settings may hold secrets.
+    settings: Omissible[JsonObject] = Field(default=None, repr=False)
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        if self.says("transform") == self.says("source_id"):
+            raise ValueError("give transform, such as sales/people, or source_id")
+        if self.says("destination_connection_label") == self.says("destination_connection_id"):
+            raise ValueError("give destination_connection_label or destination_connection_id")
+        return self
+
+
+class Workspace(Entry):
+    """A workspace file. A section that is not there is left alone, with all that the service holds of it."""
+
+    orchestrations: Omissible[list[OrchestrationEntry]] = None
+    elt_syncs: Omissible[list[EltSyncEntry]] = None
+    reverse_etl_syncs: Omissible[list[ReverseEtlSyncEntry]] = None
+
+
+def workspace_of(document: Document) -> Workspace:
+    """
+    Read a workspace.
+
+    :raises WorkspaceError: something in it is not what it has to be; all of that is named.
+    """
+    try:
+        return Workspace.model_validate(document.content)
+    except ValidationError as error:
+        raise document.error(
+            [_problem(each) for each in error.errors(include_url=False, include_input=False)]
+        ) from None
+
+
+def _problem(error: Any) -> Problem:
+    location, is_unknown = error["loc"], error["type"] == "extra_forbidden"
+    if is_unknown:
+        return Problem(location, "there is no such field", at_key=True)
+    message: str = error["msg"]
+    return Problem(location, message.removeprefix("Value error, "))
+
+
+def schema_text() -> str:
+    """Give the JSON Schema of workspace files."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Workspace.model_json_schema()}
+    for entry in (schema, *schema["$defs"].values()):
+        for field, said in entry["properties"].items():
+            if "anyOf" in said and field not in _NULLABLE:
+                kinds = [kind for kind in said.pop("anyOf") if kind != {"type": "null"}]
+                said.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
+            # A field that is not said has no value at all.
+            said.pop("default", None)
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def day_text(day: dt.date | None) -> str | None:
+    """Write a day as JSON does."""
+    return None if day is None else day.isoformat()
+
+
+def said(entry: Entry, fields: Sequence[str]) -> dict[str, Any]:
+    """Give those of some fields that an entry says, as JSON."""
+    given = entry.model_dump(mode="json", include=entry.model_fields_set & set(fields), exclude_unset=True)
+    return {field: given[field] for field in fields if field in given}

@@ -1,0 +1,427 @@
+"""What would have to be done, so that a service holds what a workspace file says; and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs
+from airflow_provider_datapipe.pipelines.plan import Action, Item, Plan
+from airflow_provider_datapipe.pipelines.workspace import work
+from airflow_provider_datapipe.pipelines.workspace.differences import (
+    HIDDEN_STREAM_OPTIONS,
+    STREAM_OPTIONS,
+    Differences,
+    of_new,
+    of_orchestration,
+    of_sending,
+    of_stream,
+    of_sync,
+    says_schedule,
+    schedule_shown,
+)
+from airflow_provider_datapipe.pipelines.workspace.document import Problem
+from airflow_provider_datapipe.pipelines.workspace.held import Held, held_by, read_details
+from airflow_provider_datapipe.pipelines.workspace.matching import Matching, OrchestrationReference, path_of
+from airflow_provider_datapipe.pipelines.workspace.models import (
+    ELT_SYNCS,
+    ORCHESTRATIONS,
+    REVERSE_ETL_SYNCS,
+    EltSyncEntry,
+    ReverseEtlSyncEntry,
+    Workspace,
+    workspace_of,
+)
+from airflow_provider_datapipe.pipelines.workspace.work import Key, Unit
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.request import Request
+    from airflow_provider_datapipe.pipelines.collect import Runner
+    from airflow_provider_datapipe.pipelines.workspace.document import Document
+
+T = TypeVar("T")
+
+ORCHESTRATION, ELT_SYNC, ELT_STREAM, REVERSE_ETL_SYNC = "orchestration", "elt_sync", "elt_stream", "reverse_etl_sync"
+_SCHEDULE, _COLUMNS = "cron_schedule of orchestrations", "excluded_columns and hashed_columns of streams"
+_LISTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspacePlan:
+    """
+    A plan, and how it is carried out.
+
+    :param units: what is done, in its order.
+    :param leftovers: items to which nothing is done.
+    :param warnings: what people should know.
+    :param not_enabled: ids of reverse ETL syncs of which the file does not say whether they are active.
+    """
+
+    units: tuple[Unit, ...]
+    leftovers: tuple[Item, ...]
+    warnings: tuple[str, ...]
+    not_enabled: tuple[str, ...]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, as it is shown."""
+        return Plan(tuple(item for unit in self.units for item in unit.items) + self.leftovers, self.warnings)
+
+
+def make_plan(service: Runner, document: Document, *, delete_orphans: bool = False) -> WorkspacePlan:
+    """
+    Compare a file with a service.
+
+    :param service: asks it.
+    :param document: the file.
+    :param delete_orphans: whether what the service holds, and the file does not name, is to be deleted.
+    :raises WorkspaceError: something in the file is not right, by itself or for this service.
+    :raises DatapipeError: the service refused, or could not be reached.
+    """
+    workspace = workspace_of(document)
+    held = held_by(service)
+    matching = Matching(workspace, held)
+    if not matching.problems:
+        read_details(service, held, _known(matching.syncs), _known(matching.sendings))
+        return plan_of(document, workspace, held, delete_orphans=delete_orphans)
+    raise document.error(matching.problems)
+
+
+def _known(ids: Iterable[str | None]) -> list[str]:
+    return [each for each in ids if each is not None]
+
+
+def plan_of(document: Document, workspace: Workspace, held: Held, *, delete_orphans: bool = False) -> WorkspacePlan:
+    """
+    Compare a file with what a service holds.
+
+    :param document: the file, for its lines.
+    :param workspace: what stands in it.
+    :param held: what the service holds, with the details of what the file names.
+    :param delete_orphans: whether what the service holds, and the file does not name, is to be deleted.
+    :raises WorkspaceError: something in the file is not right for this service.
+    """
+    planner = _Planner(workspace, held, delete_orphans=delete_orphans)
+    if planner.problems:
+        raise document.error(planner.problems)
+    return planner.made()
+
+
+@dataclass(slots=True)
+class _Hidden:
+    names: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, what: str, name: str) -> None:
+        self.names.setdefault(what, []).append(name)
+
+    def warnings(self) -> Iterator[str]:
+        for what, names in self.names.items():
+            listed = ", ".join(names[:_LISTED] + ["..."] * (len(names) > _LISTED))
+            yield (
+                f"The service does not show {what}, so nobody can tell whether they differ: apply sends those of the "
+                f"file each time ({listed})."
+            )
+
+
+class _Planner:
+    def __init__(self, workspace: Workspace, held: Held, *, delete_orphans: bool) -> None:
+        self._workspace = workspace
+        self._held = held
+        self._matching = Matching(workspace, held)
+        self._delete = delete_orphans
+        self._hidden = _Hidden()
+        self.problems: list[Problem] = list(self._matching.problems)
+        self._warnings: list[str] = []
+        self._leftovers: list[Item] = []
+        if not self.problems:
+            self._orchestrations = [self._orchestration(place) for place in range(len(workspace.orchestrations or []))]
+            self._syncs = [unit for place in range(len(workspace.elt_syncs or [])) for unit in self._sync(place)]
+            self._sendings = [self._sending(place) for place in range(len(workspace.reverse_etl_syncs or []))]
+
+    def made(self) -> WorkspacePlan:
+        first, last = self._orphans()
+        units = [*first, *self._orchestrations, *self._syncs, *self._sendings, *last]
+        not_enabled = [
+            known
+            for known, entry in zip(self._matching.sendings, self._workspace.reverse_etl_syncs or [], strict=True)
+            if known is not None and entry.enabled is None
+        ]
+        warnings = (*self._warnings, *self._hidden.warnings())
+        return WorkspacePlan(tuple(units), tuple(self._leftovers), warnings, tuple(not_enabled))
+
+    def _needed(self, section: str, place: int, entry: object, *fields: str) -> None:
+        for each in fields:
+            if getattr(entry, each) is None:
+                self.problems.append(Problem((section, place), f"it is to be created: {each} is needed"))
+
+    def _orchestration(self, place: int) -> Unit:
+        entry = (self._workspace.orchestrations or [])[place]
+        known = self._matching.orchestrations[place]
+        key: Key = (ORCHESTRATIONS, place)
+        if known is None:
+            self._needed(ORCHESTRATIONS, place, entry, "cron_schedule")
+            item = Item(ORCHESTRATION, entry.name, Action.CREATE, tuple(of_new(entry, ["cron_schedule"])))
+            found = Differences()
+        else:
+            found = of_orchestration(entry, self._held.orchestrations[known])
+            item = _compared(ORCHESTRATION, entry.name, found)
+            if found.hidden:
+                self._hidden.add(_SCHEDULE, entry.name)
+        is_to_do = item.action is not Action.NONE or found.hidden
+        doing = work.orchestration(entry, item, key, known=known, differences=found) if is_to_do else None
+        return Unit((item,), doing, (key,))
+
+    def _sync(self, place: int) -> Iterator[Unit]:
+        entry = (self._workspace.elt_syncs or [])[place]
+        known, connection_id = self._matching.syncs[place], self._matching.connections[place]
+        reference = self._matching.sync_orchestrations[place]
+        key: Key = (ELT_SYNCS, place)
+        name = self._sync_name(entry.destination_schema_name, connection_id, known)
+        found = Differences()
+        if known is None:
+            self._needed(ELT_SYNCS, place, entry, "sync_interval")
+            changes = of_new(entry, ["sync_interval", "enabled", "start_date", "settings"])
+            found.compare("orchestration", None, self._called(reference))
+            item = Item(ELT_SYNC, name, Action.CREATE, (*changes, *found.changes))
+        else:
+            held = self._held.syncs[known]
+            orchestrations = self._called_id(held.orchestration_workflow_id), self._called(reference)
+            found = of_sync(entry, held, connection_id=connection_id, orchestration=orchestrations)
+            item = _compared(ELT_SYNC, name, found)
+        attached = _attached(reference)
+        doing = work.sync(
+            entry, item, key, known=known, connection_id=connection_id, attached=attached, differences=found
+        )
+        yield Unit((item,), doing if item.action is not Action.NONE else None, (key,), _needs(attached))
+        if entry.source_streams:
+            yield from self._streams(entry, known, key, entry.destination_schema_name or name)
+
+    def _streams(self, entry: EltSyncEntry, sync_id: str | None, sync_key: Key, schema: str) -> Iterator[Unit]:
+        several: list[work.StreamWork] = []
+        nothing: list[Item] = []
+        for each in entry.source_streams or []:
+            known = self._matching.stream(sync_id, each)
+            name = f"{schema}.{each.name}"
+            if known is None:
+                found = Differences()
+                changes = of_new(each, [*STREAM_OPTIONS, *HIDDEN_STREAM_OPTIONS, "sync_interval"])
+                item = Item(ELT_STREAM, name, Action.CREATE, tuple(changes))
+            else:
+                found = of_stream(each, known)
+                item = _compared(ELT_STREAM, name, found)
+                if found.hidden:
+                    self._hidden.add(_COLUMNS, name)
+            if item.action is Action.NONE and not found.hidden:
+                nothing.append(item)
+            else:
+                several.append(work.StreamWork(each, item, known, found))
+        self._leftovers += nothing
+        if several:
+            items = tuple(each.item for each in several)
+            keys = tuple((*sync_key, each.entry.name) for each in several)
+            yield Unit(items, work.streams(sync_id, sync_key, several), keys, (sync_key,))
+
+    def _sending(self, place: int) -> Unit:
+        entry = (self._workspace.reverse_etl_syncs or [])[place]
+        matching = self._matching
+        known, source_id, connection_id = (
+            matching.sendings[place],
+            matching.sources[place],
+            matching.destinations[place],
+        )
+        reference = matching.sending_orchestrations[place]
+        name = self._sending_name(entry.transform, source_id, connection_id, entry.object_type_id)
+        found = Differences()
+        if known is None:
+            self._needed(REVERSE_ETL_SYNCS, place, entry, "operation")
+            if entry.sync_interval is None and reference == OrchestrationReference():
+                self.problems.append(
+                    Problem((REVERSE_ETL_SYNCS, place), "it is to be created: sync_interval or orchestration is needed")
+                )
+            changes = of_new(entry, ["operation", "sync_interval", "enabled", "settings"])
+            found.compare("orchestration", None, self._called(reference))
+            item = Item(REVERSE_ETL_SYNC, name, Action.CREATE, (*changes, *found.changes))
+        else:
+            held = self._held.sendings[known]
+            found = of_sending(
+                entry,
+                held,
+                source_id=source_id,
+                connection_id=connection_id,
+                orchestration=(self._called_id(held.orchestration_workflow_id), self._called(reference)),
+            )
+            item = _compared(REVERSE_ETL_SYNC, name, found)
+        attached = _attached(reference)
+        doing = work.sending(
+            entry,
+            item,
+            known=known,
+            source_id=source_id,
+            connection_id=connection_id,
+            attached=attached,
+            differences=found,
+        )
+        needs = (*_needs(attached), *self._stream_needed(source_id))
+        return Unit((item,), doing if item.action is not Action.NONE else None, needs=needs)
+
+    def _stream_needed(self, source_id: str | None) -> tuple[Key, ...]:
+        """Give what creates the raw view that a reverse ETL sync reads, if the file does."""
+        wanted = (source_id or "").removeprefix("raw.")
+        for place, entry in enumerate(self._workspace.elt_syncs or []):
+            for each in entry.source_streams or []:
+                if wanted == f"{entry.destination_schema_name}.{each.name}":
+                    return ((ELT_SYNCS, place, each.name),)
+        return ()
+
+    def _called_id(self, orchestration_id: str | None) -> str | None:
+        held = self._held.orchestrations.get(orchestration_id or "")
+        if held is None or len(self._matching.names.orchestrations[held.name]) > 1:
+            return orchestration_id
+        return held.name
+
+    def _called(self, reference: OrchestrationReference) -> str | None:
+        if reference.entry is not None:
+            return (self._workspace.orchestrations or [])[reference.entry].name
+        return self._called_id(reference.id)
+
+    def _label(self, connection_id: str | None) -> str:
+        held = self._held.connections.get(connection_id or "")
+        return (held.label if held is not None else None) or str(connection_id)
+
+    def _sync_name(self, schema: str | None, connection_id: str | None, sync_id: str | None) -> str:
+        return f"{self._label(connection_id)} -> {schema or sync_id}"
+
+    def _sending_name(self, path: str | None, source_id: str | None, connection_id: str | None, kind: str) -> str:
+        source = path
+        if source is None:
+            held = self._held.transforms.get(source_id or "")
+            source = str(source_id) if held is None else path_of(held)
+        return f"{source} -> {self._label(connection_id)} {kind}"
+
+    def _orphans(self) -> tuple[list[Unit], list[Unit]]:
+        """Give what is to be deleted: first what stands in the way of something new, and the rest at the end."""
+        first: list[Unit] = []
+        last: list[Unit] = []
+        gone: set[str] = set()
+        for sending in self._left(REVERSE_ETL_SYNCS, self._held.sendings, self._matching.sendings):
+            name = self._sending_name(
+                None, sending.source_id, sending.destination_connection_id, sending.object_type_id
+            )
+            gone.add(sending.id)
+            self._orphan(last, _orphan(REVERSE_ETL_SYNC, name), sending.id, reverse_etl_syncs.delete(sending.id))
+        for entry, sync_id in zip(self._workspace.elt_syncs or [], self._matching.syncs, strict=True):
+            if entry.source_streams is None or sync_id is None:
+                continue
+            streams = self._held.streams.get(sync_id, {})
+            named = [self._matching.stream(sync_id, each) for each in entry.source_streams]
+            for stream_id in streams.keys() - {each.id for each in named if each is not None}:
+                name = f"{entry.destination_schema_name or sync_id}.{streams[stream_id].name}"
+                self._orphan(last, _orphan(ELT_STREAM, name), stream_id, elt_streams.delete(stream_id))
+        new_schemas = {
+            entry.destination_schema_name
+            for entry, known in zip(self._workspace.elt_syncs or [], self._matching.syncs, strict=True)
+            if known is None
+        }
+        for sync in self._left(ELT_SYNCS, self._held.syncs, self._matching.syncs):
+            name = self._sync_name(sync.destination_schema_name, sync.source_connection_id, sync.id)
+            gone.add(sync.id)
+            units = first if sync.destination_schema_name in new_schemas else last
+            self._orphan(units, _orphan(ELT_SYNC, name), sync.id, elt_syncs.delete(sync.id))
+        used = self._used(gone if self._delete else set())
+        for held in self._left(ORCHESTRATIONS, self._held.orchestrations, self._matching.orchestrations):
+            users = used.get(held.id, [])
+            request = work.delete_orchestration(held.id, schedule_shown(held))
+            if users and self._delete:
+                self._leftovers.append(Item(ORCHESTRATION, held.name, Action.NONE, orphan=True))
+                listed = ", ".join(users[:_LISTED] + ["..."] * (len(users) > _LISTED))
+                self._warnings.append(f"The orchestration {held.name!r} is not deleted: {listed} runs with it.")
+                continue
+            needs = tuple(("deleted", each) for each in sorted(gone))
+            self._orphan(last, _orphan(ORCHESTRATION, held.name), held.id, request, needs)
+        last.sort(key=lambda unit: _LAST.index(unit.items[0].kind))
+        return first, last
+
+    def _left(self, section: str, held: Mapping[str, T], named: Sequence[str | None]) -> list[T]:
+        """Give what the service holds and the file does not name; nothing of a section that is not there."""
+        if not self._workspace.says(section):
+            return []
+        there = set(named)
+        return [each for key, each in held.items() if key not in there]
+
+    def _orphan(
+        self, units: list[Unit], item: Item, key: str, request: Request[None], needs: tuple[Key, ...] = ()
+    ) -> None:
+        if self._delete:
+            units.append(Unit((item,), work.deletion(item, request), (("deleted", key),), needs))
+        else:
+            self._leftovers.append(replace(item, action=Action.NONE))
+
+    def _used(self, gone: set[str]) -> dict[str, list[str]]:
+        """Give what each orchestration has attached once all is done."""
+        users: dict[str, list[str]] = {}
+
+        def note(
+            several: Mapping[str, T],
+            current: Callable[[T], str | None],
+            named: Mapping[str, OrchestrationReference],
+            name: Callable[[T], str],
+        ) -> None:
+            for key, each in several.items():
+                with_it = named[key].id if key in named else current(each)
+                if with_it is not None and key not in gone:
+                    users.setdefault(with_it, []).append(name(each))
+
+        syncs, sendings = self._workspace.elt_syncs or [], self._workspace.reverse_etl_syncs or []
+        note(
+            self._held.syncs,
+            lambda each: each.orchestration_workflow_id,
+            _said(self._matching.syncs, syncs, self._matching.sync_orchestrations),
+            lambda each: self._sync_name(each.destination_schema_name, each.source_connection_id, each.id),
+        )
+        note(
+            self._held.sendings,
+            lambda each: each.orchestration_workflow_id,
+            _said(self._matching.sendings, sendings, self._matching.sending_orchestrations),
+            lambda each: self._sending_name(None, each.source_id, each.destination_connection_id, each.object_type_id),
+        )
+        note(self._held.transforms, lambda each: each.orchestration_workflow_id, {}, path_of)
+        return users
+
+
+def _orphan(kind: str, name: str) -> Item:
+    return Item(kind, name, Action.DELETE, orphan=True)
+
+
+def _compared(kind: str, name: str, found: Differences) -> Item:
+    action = Action.UPDATE if found.changes else Action.NONE
+    return Item(kind, name, action, tuple(found.changes), reason="; ".join(found.impossible))
+
+
+_LAST = (REVERSE_ETL_SYNC, ELT_STREAM, ELT_SYNC, ORCHESTRATION)
+
+
+def _said(
+    ids: Sequence[str | None],
+    entries: Sequence[EltSyncEntry] | Sequence[ReverseEtlSyncEntry],
+    references: Sequence[OrchestrationReference],
+) -> dict[str, OrchestrationReference]:
+    """Give the orchestrations of those things of which the file says it."""
+    return {
+        known: reference
+        for known, entry, reference in zip(ids, entries, references, strict=True)
+        if known is not None
+        and (
+            says_schedule(entry)
+            if isinstance(entry, ReverseEtlSyncEntry)
+            else entry.says("orchestration", "orchestration_id")
+        )
+    }
+
+
+def _attached(reference: OrchestrationReference) -> work.Attached:
+    return work.Attached(reference.id, None if reference.entry is None else (ORCHESTRATIONS, reference.entry))
+
+
+def _needs(attached: work.Attached) -> tuple[Key, ...]:
+    return () if attached.key is None else (attached.key,)

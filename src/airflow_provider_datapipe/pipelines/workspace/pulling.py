@@ -1,0 +1,344 @@
+"""Writing a workspace file: one that is there keeps its comments, and what it leaves unsaid."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+
+from airflow_provider_datapipe.pipelines.workspace.differences import (
+    STREAM_OPTIONS,
+    meaning,
+    operation_shown,
+    schedule_shown,
+)
+from airflow_provider_datapipe.pipelines.workspace.document import SETTINGS, Document, escaped
+from airflow_provider_datapipe.pipelines.workspace.held import Held, held_by, read_details
+from airflow_provider_datapipe.pipelines.workspace.matching import (
+    Matching,
+    OrchestrationReference,
+    key_of_sync,
+    keys_of_sending,
+    path_of,
+    stream_named,
+)
+from airflow_provider_datapipe.pipelines.workspace.models import (
+    ELT_SYNCS,
+    ORCHESTRATIONS,
+    REVERSE_ETL_SYNCS,
+    EltSyncEntry,
+    Entry,
+    ReverseEtlSyncEntry,
+    StreamEntry,
+    Workspace,
+    workspace_of,
+)
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.elt_streams import EltStream
+    from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+    from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.pipelines.collect import Runner
+
+_MODES = ("insert", "update", "upsert", "mirror")
+_REFERENCES = ("orchestration", "orchestration_id")
+_SCHEDULE = ("sync_interval", *_REFERENCES)
+_ATTACHED: dict[str, type[Entry]] = {ELT_SYNCS: EltSyncEntry, REVERSE_ETL_SYNCS: ReverseEtlSyncEntry}
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """
+    What was read of a service.
+
+    :param text: what the file is to be.
+    :param held: what the service holds.
+    :param unsaid: the names of what has settings in the service, and none in the file.
+    """
+
+    text: str
+    held: Held
+    unsaid: tuple[str, ...]
+
+
+def pull(service: Runner, there: str | None, name: str) -> Pulled:
+    """
+    Write a workspace file.
+
+    :param service: is asked.
+    :param there: what stands in the file; None if there is none yet.
+    :param name: what it is called in messages.
+    :raises WorkspaceError: what stands there is no workspace file.
+    :raises DatapipeError: the service refused, or could not be reached.
+    """
+    document = None if there is None else Document(there, name, None)
+    workspace = None if document is None else workspace_of(document)
+    held = held_by(service)
+    read_details(service, held, held.syncs.keys(), held.sendings.keys())
+    if there is None or workspace is None:
+        writer = _Writer(held, Workspace())
+        return Pulled(_text(writer.whole()), held, tuple(writer.unsaid))
+    writer = _Writer(held, workspace)
+    tree = _yaml().load(there)
+    writer.bring_up_to_date(tree)
+    return Pulled(_text(tree) if writer.changed else there, held, tuple(writer.unsaid))
+
+
+class _Writer:
+    """
+    Says what a service holds, in the words of files.
+
+    :param held: what it holds.
+    :param workspace: the file that is there.
+    """
+
+    def __init__(self, held: Held, workspace: Workspace) -> None:
+        self._held = held
+        self._workspace = workspace
+        self._matching = Matching(workspace, held)
+        self._names = self._matching.names
+        self.changed = False
+        self.unsaid: list[str] = []
+
+    def whole(self) -> dict[str, Any]:
+        """Give all of it."""
+        return {
+            ORCHESTRATIONS: self._sorted(self._orchestration(each) for each in self._held.orchestrations.values()),
+            ELT_SYNCS: self._sorted(self._sync(each) for each in self._held.syncs.values()),
+            REVERSE_ETL_SYNCS: self._sorted(self._sending(each) for each in self._held.sendings.values()),
+        }
+
+    def bring_up_to_date(self, tree: Any) -> None:
+        """Change a file that is there, where it says something else than the service holds."""
+        self._section(
+            tree, ORCHESTRATIONS, self._matching.orchestrations, self._held.orchestrations, self._orchestration
+        )
+        self._section(tree, ELT_SYNCS, self._matching.syncs, self._held.syncs, self._sync)
+        self._section(tree, REVERSE_ETL_SYNCS, self._matching.sendings, self._held.sendings, self._sending)
+
+    def _section(
+        self, tree: Any, section: str, ids: Sequence[str | None], held: Mapping[str, Any], describe: Any
+    ) -> None:
+        if not self._workspace.says(section):
+            return
+        entries: Sequence[Entry] = getattr(self._workspace, section)
+        seen: set[str] = set()
+        for place in range(len(entries) - 1, -1, -1):
+            known = ids[place]
+            if known is None or known in seen:
+                del tree[section][place]
+                self.changed = True
+                continue
+            seen.add(known)
+            self._entry(tree[section][place], entries[place], describe(held[known]), place, held[known])
+        new = self._sorted(describe(each) for key, each in held.items() if key not in seen)
+        if new:
+            tree[section].extend(new)
+            self.changed = True
+
+    def _entry(self, node: Any, entry: Entry, now: dict[str, Any], place: int, held: Any) -> None:
+        """Have an entry say of what it says what is so now."""
+        for field in sorted(entry.model_fields_set):
+            if field in ("cron_schedule", "object_type_id", "start_date", "enabled", "name"):
+                self._set(node, field, getattr(entry, field), now)
+            elif field == "operation" and meaning(entry.operation) != meaning(held.operation):  # type: ignore[attr-defined] # of a reverse ETL sync
+                self._set(node, field, None, now)
+        if isinstance(entry, EltSyncEntry):
+            if entry.says("sync_interval"):
+                self._set(node, "sync_interval", entry.sync_interval, now)
+            self._attached(node, entry, now, self._matching.sync_orchestrations[place], held)
+            if entry.source_streams is not None:
+                self._streams(node["source_streams"], entry.source_streams, self._held.streams.get(held.id, {}))
+            if entry.settings is None and held.config:
+                self.unsaid.append(str(held.destination_schema_name or held.id))
+        elif isinstance(entry, ReverseEtlSyncEntry):
+            self._attached(node, entry, now, self._matching.sending_orchestrations[place], held)
+            if entry.settings is None and held.settings:
+                self.unsaid.append(held.id)
+
+    def _set(self, node: Any, field: str, said: Any, now: Mapping[str, Any]) -> None:
+        """Change a field, if the service shows it."""
+        if field not in now:
+            return
+        if (escaped(said) if isinstance(said, str) else str(said) if field == "start_date" else said) != now[field]:
+            node[field] = now[field]
+            self.changed = True
+
+    def _attached(
+        self,
+        node: Any,
+        entry: EltSyncEntry | ReverseEtlSyncEntry,
+        now: Mapping[str, Any],
+        reference: OrchestrationReference,
+        held: EltSync | ReverseEtlSync,
+    ) -> None:
+        """Change what is said of the orchestration, and of what goes with it, where it is another."""
+        fields = _REFERENCES if isinstance(entry, EltSyncEntry) else _SCHEDULE
+        if not entry.says(*fields):
+            return
+        same = reference.entry is None and reference.id == held.orchestration_workflow_id
+        if "sync_interval" in fields:
+            same = same and entry.sync_interval == held.sync_interval
+        if same and not (entry.orchestration and reference.id is None):
+            return
+        for field in fields:
+            if field in now:
+                node[field] = now[field]
+            elif field in node:
+                del node[field]
+        self.changed = True
+
+    def _streams(self, nodes: Any, entries: Sequence[StreamEntry], held: Mapping[str, EltStream]) -> None:
+        seen: set[str] = set()
+        for place in range(len(entries) - 1, -1, -1):
+            entry = entries[place]
+            known = stream_named(held.values(), entry.name)
+            if known is None or known.id in seen:
+                del nodes[place]
+                self.changed = True
+                continue
+            seen.add(known.id)
+            now = _stream(known)
+            for field in (*STREAM_OPTIONS, "sync_interval"):
+                if entry.says(field) and not _alike(getattr(entry, field), now[field]):
+                    nodes[place][field] = now[field]
+                    self.changed = True
+        new = self._sorted(_stream(each) for each in held.values() if each.id not in seen)
+        if new:
+            nodes.extend(new)
+            self.changed = True
+
+    def _sorted(self, entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        # Names may be the same; then ids stand there, too.
+        return sorted(entries, key=lambda each: [str(each[field]) for field in _SORTED_BY if field in each])
+
+    def _orchestration(self, held: Orchestration) -> dict[str, Any]:
+        entry: dict[str, Any] = {}
+        if len(self._names.orchestrations[held.name]) > 1:
+            entry["id"] = escaped(held.id)
+        entry["name"] = escaped(held.name)
+        schedule = schedule_shown(held)
+        if schedule is not None:
+            entry["cron_schedule"] = escaped(schedule)
+        return entry
+
+    def _sync(self, held: EltSync) -> dict[str, Any]:
+        entry: dict[str, Any] = {}
+        if held.destination_schema_name is None or len(self._names.syncs[key_of_sync(held)]) > 1:
+            entry["id"] = escaped(held.id)
+        entry |= self._connection(held.source_connection_id, "connection")
+        if held.destination_schema_name is not None:
+            entry["destination_schema_name"] = escaped(held.destination_schema_name)
+        entry["sync_interval"] = held.sync_interval
+        entry |= self._called(held.orchestration_workflow_id)
+        entry["enabled"] = held.enabled
+        if held.start_date is not None:
+            entry["start_date"] = held.start_date.date().isoformat()
+        if held.config and self._is_new(self._matching.syncs, held.id):
+            self.unsaid.append(str(held.destination_schema_name or held.id))
+        streams = self._held.streams.get(held.id, {})
+        entry["source_streams"] = self._sorted(_stream(each) for each in streams.values())
+        return entry
+
+    def _sending(self, held: ReverseEtlSync) -> dict[str, Any]:
+        entry: dict[str, Any] = {}
+        if any(len(self._names.sendings[key]) > 1 for key in keys_of_sending(held)):
+            entry["id"] = escaped(held.id)
+        transform = self._held.transforms.get(held.transform_id or held.source_id)
+        path = None if transform is None else path_of(transform)
+        if path is not None and len(self._names.transforms[path]) == 1 and _is_path(path):
+            entry["transform"] = escaped(path)
+        else:
+            entry["source_id"] = escaped(held.source_id)
+        entry |= self._connection(held.destination_connection_id, "destination_connection")
+        entry["object_type_id"] = escaped(held.object_type_id)
+        if held.operation is not None and str(held.operation.mode) in _MODES:
+            entry["operation"] = _escaped_within(operation_shown(held.operation))
+        if held.sync_interval is not None or held.orchestration_workflow_id is None:
+            entry["sync_interval"] = held.sync_interval
+        if held.orchestration_workflow_id is not None:
+            entry |= self._called(held.orchestration_workflow_id)
+        entry["enabled"] = held.enabled
+        if getattr(held, SETTINGS, None) and self._is_new(self._matching.sendings, held.id):
+            self.unsaid.append(held.id)
+        return entry
+
+    def _is_new(self, named: Sequence[str | None], key: str) -> bool:
+        return key not in named
+
+    def _connection(self, connection_id: str, field: str) -> dict[str, Any]:
+        held = self._held.connections.get(connection_id)
+        if held is None or not held.label or len(self._names.connections[held.label]) > 1:
+            return {f"{field}_id": escaped(connection_id)}
+        return {f"{field}_label": escaped(held.label)}
+
+    def _called(self, orchestration_id: str | None) -> dict[str, Any]:
+        if orchestration_id is None:
+            return {"orchestration": None}
+        held = self._held.orchestrations.get(orchestration_id)
+        if held is None or len(self._names.orchestrations[held.name]) > 1:
+            return {"orchestration_id": escaped(orchestration_id)}
+        return {"orchestration": escaped(held.name)}
+
+
+_SORTED_BY = (
+    "name",
+    "transform",
+    "source_id",
+    "connection_label",
+    "connection_id",
+    "destination_connection_label",
+    "destination_connection_id",
+    "destination_schema_name",
+    "object_type_id",
+    "id",
+)
+
+
+def _stream(held: EltStream) -> dict[str, Any]:
+    shown = held.model_dump(mode="json", include={*STREAM_OPTIONS, "sync_interval"})
+    named = {"name": held.name, **{name: shown[name] for name in (*STREAM_OPTIONS, "sync_interval")}}
+    escaped_all: dict[str, Any] = _escaped_within(named)
+    return escaped_all
+
+
+def _alike(said: Any, now: Any) -> bool:
+    if isinstance(said, list) and isinstance(now, list):
+        return sorted(map(escaped, said)) == sorted(now)
+    return bool((escaped(said) if isinstance(said, str) else said) == now)
+
+
+def _is_path(path: str) -> bool:
+    """Tell whether a path is read as itself: a name may be odd."""
+    return bool(path) and all(path.split("/"))
+
+
+def _escaped_within(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _escaped_within(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_escaped_within(each) for each in value]
+    return escaped(value) if isinstance(value, str) else value
+
+
+def _yaml() -> YAML:
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = sys.maxsize
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    # As null, and not as nothing at all.
+    yaml.representer.add_representer(
+        type(None), lambda representer, _: representer.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
+    return yaml
+
+
+def _text(tree: Any) -> str:
+    text = io.StringIO()
+    _yaml().dump(tree, text)
+    return text.getvalue()

@@ -28,6 +28,8 @@ const PLACES = [
   { path: "/orchestrations", title: "Orchestrations", view: orchestrations, one: orchestration, icon: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM12 7v5l3 3" },
   { path: "/reverse", title: "Reverse ETL", view: reverseSyncs, one: reverseSync, icon: "M4 12h14M13 6l6 6-6 6M4 5v14" },
 ];
+// What the interface calls them, for links that are made from its names, such as those of Airflow's tasks.
+const COLLECTIONS = { elt_syncs: "syncs", elt_streams: "streams", reverse_etl_syncs: "reverse" };
 const JOURNAL = { path: "/journal", title: "Journal", view: journal, icon: "M6 3h11a2 2 0 0 1 2 2v16H7a2 2 0 0 1-2-2V4a1 1 0 0 1 1-1zM9 8h6M9 12h6M5 18a2 2 0 0 1 2-2h12" };
 
 class App {
@@ -92,7 +94,7 @@ class App {
     const [path, search = ""] = (location.hash.slice(1) || "/").split("?");
     const query = Object.fromEntries(new URLSearchParams(search));
     const [, first = "", ...rest] = path.split("/");
-    const place = this.places.find((one) => one.path === `/${first}`);
+    const place = this.places.find((one) => one.path === `/${COLLECTIONS[first] || first}`);
     let id = rest.length ? rest.join("/") : null;
     try {
       id = id === null ? null : decodeURIComponent(id);

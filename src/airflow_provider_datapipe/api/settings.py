@@ -63,7 +63,7 @@ class Settings:
                 f"Plain http to {url.host} would show the API key to the network: use https, or allow plain http "
                 "in the connection."
             )
-        if self.proxy is not None and not _is_proxy(self.proxy):
+        if self.proxy is not None and not is_proxy(self.proxy):
             raise ConfigurationError("The proxy must be a URL such as http://proxy.example.com:3128.")
         if not self.api_key:
             raise ConfigurationError("There is no API key: set it as the connection's password.")
@@ -95,7 +95,8 @@ def _is_host(name: str) -> bool:
     return True
 
 
-def _is_proxy(address: str) -> bool:
+def is_proxy(address: str) -> bool:
+    """Tell whether an address can be that of an HTTP proxy."""
     try:
         url = httpx.URL(address)
     except httpx.InvalidURL:

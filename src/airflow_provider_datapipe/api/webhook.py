@@ -15,7 +15,23 @@ from airflow_provider_datapipe.api.errors import ConfigurationError
 METHODS = ("none", "basic", "token", "hmac")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 #: Headers that say something else already.
-_TAKEN = frozenset({"connection", "content-encoding", "content-length", "content-type", "host", "transfer-encoding"})
+_TAKEN = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.retry import RetryPolicy, parse_retry_after
 from airflow_provider_datapipe.api.webhook import Authentication
 from airflow_provider_datapipe.hooks.webhook_connection import WebhookSettings, address, webhook_settings
+from airflow_provider_datapipe.hooks.webhook_transport import PunctualAdapter
 from airflow_provider_datapipe.webhook.delivery import Sending, Sent, UnconfirmedError, send
 
 # An answer says how many rows were taken, or why not: what is longer is not read on.
@@ -126,6 +127,7 @@ class WebhookIngestHook(HttpHook):
         """
         settings = self.settings
         self.base_url, self._base_url_initialized = settings.url, True
+        self.adapter = PunctualAdapter(settings.timeout)
         session = self._configure_session_from_mount_adapters(requests.Session())
         # Also where there is nothing to add: requests would look for a password in the user's .netrc.
         session.auth = _Credentials(settings.authentication)
@@ -276,7 +278,7 @@ class WebhookIngestHook(HttpHook):
     def _shown(self, said: object) -> str:
         """Make what the other side says safe to show: it may be anything, and repeat what is secret."""
         text = str(said)
-        for secret in self.settings.authentication.secrets:
+        for secret in self.settings.secrets:
             text = text.replace(secret, "***")
         return one_line(text)
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import difflib
 import logging
+import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol
+from urllib.parse import parse_qsl, unquote
 
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from airflow_provider_datapipe.api.errors import ConfigurationError
-from airflow_provider_datapipe.api.settings import LOOPBACK, origin_of
+from airflow_provider_datapipe.api.settings import LOOPBACK, is_proxy, origin_of, trust
 from airflow_provider_datapipe.api.webhook import Authentication, authentication_of
 from airflow_provider_datapipe.hooks.connection import AirflowConnection, base_url
 
 log = logging.getLogger(__name__)
 _HIGHEST_PORT = 65_535
+# A part of a path that is as long as this may be a key; a shorter one is a word that messages may need.
+_LIKE_A_KEY = 16
+# Signs that would end the path, or that some servers take for a slash.
+_NO_PART = re.compile(r"[\x00-\x20\x7f#\\]")
 
 
 class WebhookConnection(AirflowConnection, Protocol):
@@ -45,7 +52,7 @@ class WebhookExtra(BaseModel):
         return cls.model_fields[info.field_name].default if value in (None, "") else value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WebhookSettings:
     """
     How a webhook is reached.
@@ -70,6 +77,18 @@ class WebhookSettings:
         """What of the address can be shown."""
         return origin_of(self.url)
 
+    @cached_property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be shown: what authenticates, and what of the address may let in. The longest first."""
+        url = httpx.URL(self.url)
+        quoted = url.raw_path.decode().partition("?")[0]
+        paths = [path.strip("/") for path in (quoted, url.path)]
+        query = url.query.decode()
+        parts = [part for path in paths for part in path.split("/") if len(part) >= _LIKE_A_KEY]
+        values = [value for _, value in parse_qsl(query)]
+        found = {*self.authentication.secrets, *paths, *parts, query, *values} - {""}
+        return tuple(sorted(found, key=len, reverse=True))
+
     @property
     def is_here(self) -> bool:
         """Whether it is on this machine."""
@@ -86,6 +105,7 @@ def webhook_settings(connection: WebhookConnection) -> WebhookSettings:
     try:
         url = base_url(connection)
         _check(url, allow_plain_http=extra.allow_plain_http)
+        _check_way(extra)
         authentication = authentication_of(
             extra.authentication,
             username=connection.login or "",
@@ -103,10 +123,13 @@ def address(settings: WebhookSettings, endpoint: str | None) -> str:
 
     :param settings: those of the connection.
     :param endpoint: what follows the connection's address; nothing if that is the table's.
-    :raises ConfigurationError: the connection's address has an end of its own.
+    :raises ConfigurationError: the connection's address has an end of its own, or the endpoint leads elsewhere.
     """
     if not endpoint:
         return settings.url
+    steps = unquote(endpoint.partition("?")[0]).split("/")
+    if endpoint == "None" or _NO_PART.search(unquote(endpoint)) or not {".", ".."}.isdisjoint(steps):
+        raise ConfigurationError(f"The endpoint {endpoint!r} is not the rest of a table's address.")
     if "?" in settings.url:
         raise ConfigurationError("The connection's address has a query: no endpoint can follow it.")
     return f"{settings.url.rstrip('/')}/{endpoint.lstrip('/')}"
@@ -123,6 +146,14 @@ def _read_extra(connection: WebhookConnection) -> WebhookExtra:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
         raise ConfigurationError(f"Connection {connection.conn_id}: extra field {where}: {problem['msg']}.") from None
+
+
+def _check_way(extra: WebhookExtra) -> None:
+    """Refuse what requests would find out only when it sends, and say less clearly."""
+    if extra.proxy is not None and not is_proxy(extra.proxy):
+        raise ConfigurationError("The proxy must be a URL such as http://proxy.example.com:3128.")
+    if extra.ca_bundle is not None:
+        trust(extra.ca_bundle)
 
 
 def _check(address: str, *, allow_plain_http: bool) -> None:

@@ -20,6 +20,7 @@ from airflow.providers.http.hooks.http import HttpHook
 
 from airflow_provider_datapipe.api.canonical import NotCanonicalError
 from airflow_provider_datapipe.api.errors import (
+    ApiError,
     AuthenticationError,
     ConfigurationError,
     DatapipeError,
@@ -31,8 +32,10 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS, get_provider_info
+from airflow_provider_datapipe.hooks import webhook
 from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
 from airflow_provider_datapipe.hooks.webhook_connection import WebhookExtra
+from tests.support.processes import wait_for
 from tests.support.raw_server import RawServer
 from tests.support.scripted_server import Reply, ScriptedServer
 
@@ -140,6 +143,16 @@ def test_an_endpoint_follows_the_address(connect: Connect) -> None:
         connect(f"{server.url}/hooks?key=1").push({}, "orders")
 
 
+@pytest.mark.parametrize("endpoint", ["../other", "..", "a/./b", "%2e%2E/x", "a\\..\\b", "#rows", "a\nb", "None"])
+def test_an_endpoint_leads_nowhere_else(connect: Connect, endpoint: str) -> None:
+    with ScriptedServer([TAKEN]) as server:
+        hook = connect(f"{server.url}/hooks/", **TOKEN)
+        with pytest.raises(ConfigurationError, match=r"The endpoint .* the rest of a table's address"):
+            hook.push({}, endpoint)
+        hook.close()
+    assert server.seen == []
+
+
 def test_connections_are_kept(connect: Connect) -> None:
     connections = 0
 
@@ -190,6 +203,26 @@ def test_refusals_are_explained_and_show_no_secret(
         assert secret not in shown
     assert len(str(failed.value)) < 1000
     assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/hooks/T0/lets-in-canary", "Cannot POST /hooks/T0/lets-in-canary/orders"),
+        ("/lets-in-canary-01", "no table of the name lets-in-canary-01"),
+        ("/a%20canary/b", "nothing at /a canary/b/orders"),
+        ("/in?key=canary", "the key canary is not known"),
+        ("/in?key=a%2Fcanary", "/in?key=a%2Fcanary and a/canary are none"),
+    ],
+)
+def test_an_address_that_lets_in_is_hidden_in_what_the_other_side_says(connect: Connect, path: str, said: str) -> None:
+    with ScriptedServer([Reply(404, {"message": said, "error_code": said})]) as server:
+        hook = connect(f"{server.url}{path}")
+        with pytest.raises(ApiError) as failed:
+            hook.push({}, None if "?" in path else "orders")
+    assert "***" in str(failed.value)
+    for shown in (str(failed.value), str(failed.value.error_code)):
+        assert "canary" not in shown
 
 
 def test_basic_credentials_are_shown_in_no_form(connect: Connect) -> None:
@@ -266,6 +299,63 @@ def dripping(connection: socket.socket, stopping: threading.Event) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
     while not stopping.wait(0.05):
         connection.sendall(b"x")
+
+
+def only_not_yet(connection: socket.socket, stopping: threading.Event) -> None:
+    for _ in range(40):
+        if stopping.wait(0.1):
+            return
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    answering(connection, stopping)
+
+
+def test_a_head_that_never_ends_is_not_waited_for(connect: Connect) -> None:
+    left = False
+
+    def head_without_an_end(connection: socket.socket, stopping: threading.Event) -> None:
+        nonlocal left
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        for number in range(90):
+            if stopping.wait(0.1):
+                return
+            try:
+                connection.sendall(b"X-%d: y\r\n" % number)
+            except OSError:
+                left = True
+                return
+        last_words(connection, b'Content-Length: 14\r\n\r\n{"accepted":1}')
+
+    with RawServer(head_without_an_end) as server:
+        hook = connect(server.url, timeout=0.5)
+        # Its status has arrived.
+        assert hook.push({}).rows is None
+        hook.close()
+        wait_for("the client has left", lambda: left, limit=8)
+
+
+def test_there_is_more_time_to_send_than_to_connect(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "_CONNECT_LIMIT", 0.2)
+    size = 16 << 20
+
+    def slow(connection: socket.socket, stopping: threading.Event) -> None:
+        # More than the system buffers has to wait for this.
+        stopping.wait(1)
+        received = 0
+        while received < size and (piece := connection.recv(1 << 20)):
+            received += len(piece)
+        answering(connection, stopping)
+
+    with RawServer(slow) as server:
+        assert connect(server.url, timeout=30).push({"text": "x" * (size + (1 << 20))}).rows == 1
+
+
+def test_no_answer_but_signs_of_life_is_none_in_time(connect: Connect) -> None:
+    with (
+        RawServer(only_not_yet) as server,
+        pytest.raises(RequestTimeoutError, match=r"no answer within 0\.5 s") as failed,
+    ):
+        connect(server.url, timeout=0.5).push({})
+    assert failed.value.sent
 
 
 def last_words(connection: socket.socket, said: bytes) -> None:
@@ -365,6 +455,13 @@ def test_a_proxy_of_the_environment_is_not_for_this_machine(connect: Connect, mo
         ({"host": URL, "timeout": 0}, "extra field timeout"),
         ({"host": URL, "password": SECRET}, "Connection hooks: There is a password, and the authentication is 'none'"),
         ({"host": URL, "authentication": "hmac"}, "Connection hooks: .* name of a header"),
+        ({"host": URL, "proxy": "not a url"}, "Connection hooks: The proxy must be a URL"),
+        ({"host": URL, "proxy": "http://"}, "Connection hooks: The proxy must be a URL"),
+        ({"host": URL, "ca_bundle": "/nowhere.pem"}, "Connection hooks: The CA bundle /nowhere.pem can't be read"),
+        ({"host": URL, "authentication": "token", "header": "Transfer-Encoding"}, "name of a header of its own"),
+        ({"host": URL, "authentication": "hmac", "header": "Expect"}, "name of a header of its own"),
+        ({"host": URL, "authentication": "token", "header": "X-A\nX-B"}, "name of a header of its own"),
+        ({"host": URL, "authentication": "token", "header": "X-A", "password": "a\r\nX-B: c"}, "does not fit into a"),
     ],
 )
 def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields: dict[str, Any], problem: str) -> None:

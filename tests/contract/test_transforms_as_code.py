@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -83,6 +82,7 @@ def say(
 
     def run(command: str, *options: str) -> Said:
         common = ["--base-url", service.base_url, "--quiet", "--transforms", str(tmp_path / "models")]
+        common += ["--poll-interval", "0.05"] if command == "deploy" else []
         status = main([command, *common, *options])
         captured = capsys.readouterr()
         return Said(status, captured.out, captured.err)
@@ -147,3 +147,271 @@ def test_a_folder_is_planned_deployed_and_then_as_it_says(service: LocalService,
     before = changes(service)
     assert say("deploy").out == "3 unchanged.\n"
     assert changes(service) == before
+
+
+@pytest.fixture
+def deployed(say: Say, models: Path) -> Path:
+    """Give the folder, when the service holds it."""
+    assert say("deploy").status == 0
+    return models
+
+
+CHANGES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "SQL": ("PATCH", "/transforms/{}", {"sql_template": "SELECT 2 AS id, 'paid' AS status"}, {"diff": True}),
+    "documentation": ("PATCH", "/transforms/{}", {"documentation": "Else."}, {"documentation": "Else."}),
+    "materialization": ("PATCH", "/transforms/{}", {"materialization": "view"}, {"materialization": "view"}),
+    "schedule": ("PATCH", "/transforms/{}", {"cron_expression": "5 4 * * *"}, {"schedule": "5 4 * * *"}),
+    "no schedule": ("PATCH", "/transforms/{}", {"cron_expression": None}, {"schedule": "none"}),
+    "no orchestration": ("DELETE", "/transforms/{}/orchestration", {}, {"orchestration": "none"}),
+    "another orchestration": (
+        "POST",
+        "/transforms/{}/orchestration",
+        {"orchestration_workflow_id": "twin.1"},
+        {"orchestration": "twin.1"},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_after_a_change_in_the_service_a_plan_shows_that_change(
+    change: str, service: LocalService, say: Say, deployed: Path
+) -> None:
+    method, path, body, old = CHANGES[change]
+    asked(service, method, path.format(held(service)["marts/paid"]["id"]), json=body or None)
+    planned = say("plan", "--format", "json")
+    assert planned.status == 3
+    (item,) = (each for each in planned.json["items"] if each["action"] != "none")
+    assert (item["name"], item["action"]) == ("marts/paid", "update")
+    found = {each["field"]: each["old"] for each in item.get("changes", ())} | (
+        {"diff": True} if "diff" in item else {}
+    )
+    assert found == old
+    assert planned.json["warnings"] == []
+    assert say("deploy").out == "updated transform marts/paid\n1 updated, 2 unchanged.\n"
+    assert say("plan").status == 0
+    after = held(service)["marts/paid"]
+    assert (after["cron_expression"], after["orchestration_workflow_id"]) == ("0 4 * * *", "night")
+    assert (after["materialization"], after["materialization_status"]) == ("table", "completed")
+
+
+def test_what_stands_in_the_warehouse_is_planned_for(service: LocalService, say: Say, deployed: Path) -> None:
+    orders = held(service)["staging/orders"]
+    asked(service, "PATCH", f"/transforms/{orders['id']}", json={"sql_template": "SELECT 5 AS id, 'paid' AS status"})
+    # The file says the same by now; what was published does not.
+    (deployed / "staging/orders.sql").write_text("SELECT 5 AS id, 'paid' AS status")
+    planned = say("plan")
+    assert planned.status == 3
+    assert "^ publish transform staging/orders (what was published is an earlier definition)" in planned.out
+    assert say("plan", "--exit-zero").status == 0
+    assert say("deploy").out == "published transform staging/orders\n1 published, 2 unchanged.\n"
+    assert say("plan").status == 0
+
+
+def test_a_check_that_fails_leaves_what_was_published(service: LocalService, say: Say, deployed: Path) -> None:
+    def preview() -> Any:
+        return asked(service, "GET", f"/transforms/{held(service)['marts/paid']['id']}/versions")["data"]
+
+    paid = deployed / "marts/paid.sql"
+    good = paid.read_text()
+    paid.write_text(good.replace("SELECT * FROM {{model.staging.orders}}", "SELECT NULL AS id, 'paid' AS status"))
+    top = deployed / "marts/odd name.sql"
+    top.write_text(top.read_text().replace("SELECT id", "SELECT id AS number"))
+    (deployed / "other.sql").write_text("SELECT 3 AS id")
+    said = say("deploy", "--format", "json")
+    assert said.status == 1
+    assert results(said) == {
+        "marts/paid": "failed",
+        "staging/orders": "unchanged",
+        "top": "skipped",
+        "other": "created",
+    }
+    errors = {each["name"]: each["error"] for each in said.json["items"]}
+    assert errors["marts/paid"].startswith("updated, but not published: the check 'not_null: id' failed: ")
+    assert errors["top"] == "updated, but not published: it reads marts/paid, which was not built"
+    assert [each["is_published"] for each in preview()] == [False, True]
+    # It is still to be done, and fails again, without another word to the service but the check.
+    assert actions(say("plan", "--format", "json"))["marts/paid"] == "publish"
+    before = changes(service)
+    assert say("deploy").status == 1
+    assert {each.split(" ", 1)[1] for each in changes(service)[len(before) :]} == {"/transforms/query_previews"}
+    paid.write_text(good)
+    assert say("deploy").status == 0
+    assert say("plan").status == 0
+
+
+@pytest.mark.parametrize(
+    ("check", "passes"),
+    [
+        ("not_null: [id, status]", True),
+        ("not_null: other", False),
+        ("unique: [id, status]", True),
+        ("unique: status", False),
+        ("accepted_values: {column: status, values: [a, 'it''s']}", True),
+        ("accepted_values: {column: status, values: [a]}", False),
+        ("accepted_values: {column: id, values: [1, 2, 3]}", True),
+        ("sql: SELECT max(id) = 2 FROM {{ this }}", True),
+        ("sql: SELECT '{{this}}' = 'x' FROM {{this}}", False),
+        ("sql: SELECT 1 WHERE false", False),
+        ("sql: SELECT", False),
+        ('not_null: "odd ""name"', True),
+    ],
+)
+def test_rules_for_columns(check: str, passes: bool, say: Say, tmp_path: Path) -> None:
+    rows = "(1, 'a', NULL, 0), (2, 'it''s', 1, 0), (NULL, 'a', 2, 0)"
+    check = check.replace('"odd ""name"', "'odd \"name'")
+    sql = f'FROM (VALUES {rows}) AS rows(id, status, other, "odd ""name") /* ; */ ; -- the end;'
+    rule = f"-- ---\n-- checks:\n-- - {check}\n-- ---\n"
+    if "not_null: [id" in check:
+        sql = sql.replace("NULL, 'a'", "3, 'a'")
+    if "unique: [" in check:
+        sql = sql.replace("'it''s'", "'a'")
+    put(tmp_path / "models", {"a.sql": rule + sql})
+    said = say("deploy")
+    assert said.status == (0 if passes else 1), said
+
+
+def test_what_fails_does_not_stop_the_others(service: LocalService, say: Say, models: Path) -> None:
+    (models / "staging/orders.sql").write_text("SELECT broken")
+    (models / "other.sql").write_text("SELECT 3 AS id")
+    (models / "bad-name.sql").write_text("SELECT 3 AS id")
+    said = say("deploy", "--format", "json")
+    assert said.status == 1
+    assert results(said) == {
+        "bad-name": "failed",
+        "staging/orders": "failed",
+        "marts/paid": "skipped",
+        "top": "skipped",
+        "other": "created",
+    }
+    (models / "bad-name.sql").unlink()
+    put(models, FILES)
+    assert say("deploy").status == 0
+    assert say("plan").status == 0
+
+
+def test_orphans_stay_unless_told(service: LocalService, say: Say, deployed: Path) -> None:
+    for name in ("odd name", "paid"):
+        (deployed / f"marts/{name}.sql").unlink()
+    planned = say("plan")
+    assert planned.status == 0
+    assert planned.out == (
+        "In the service, and not in the files: 2. They stay, as --delete-orphans is not given.\n"
+        "    ? transform marts/paid\n    ? transform top\nNothing to do.\n"
+    )
+    assert say("deploy").status == 0
+    assert len(held(service)) == 3
+    planned = say("plan", "--delete-orphans", "--format", "json")
+    assert (planned.status, actions(planned)) == (
+        3,
+        {"staging/orders": "none", "marts/paid": "delete", "top": "delete"},
+    )
+    ids = {name: each["id"] for name, each in held(service).items()}
+    before = changes(service)
+    assert say("deploy", "--delete-orphans", "--format", "json").json["counts"]["deleted"] == 2
+    # What reads another one goes first.
+    assert changes(service)[len(before) :] == [f"DELETE /transforms/{ids[name]}" for name in ("top", "marts/paid")]
+    assert list(held(service)) == ["staging/orders"]
+    assert say("plan", "--delete-orphans").status == 0
+
+
+def test_orphans_that_are_needed_are_not_deleted(service: LocalService, say: Say, deployed: Path) -> None:
+    text = (deployed / "staging/orders.sql").read_text()
+    (deployed / "staging/orders.sql").unlink()
+    planned = say("plan", "--delete-orphans")
+    assert "Warning: marts/paid reads staging/orders, which would not be deleted therefore." in planned.out
+    said = say("deploy", "--delete-orphans", "--format", "json")
+    assert (said.status, results(said)["staging/orders"]) == (1, "failed")
+    assert {each["name"]: each["error"] for each in said.json["items"]}["staging/orders"] == (
+        "not deleted: marts/paid reads it"
+    )
+    # Nor is any where something else went wrong.
+    put(deployed, {"staging/orders.sql": text, "bad.sql": "SELECT broken"})
+    (deployed / "marts/odd name.sql").unlink()
+    said = say("deploy", "--delete-orphans", "--format", "json")
+    assert (said.status, results(said)["top"]) == (1, "skipped")
+    assert len(held(service)) == 4
+
+
+def test_a_folder_of_the_service_has_files_of_its_own(service: LocalService, say: Say, tmp_path: Path) -> None:
+    for name in ("dev", "development"):
+        body = {"name": "old", "folder_path": name, "sql_template": "SELECT 1"}
+        asked(service, "POST", "/transforms", json=body)
+    put(tmp_path / "models", {"a.sql": "SELECT 1", "b/c.sql": "-- ---\n-- folder: d\n-- ---\nSELECT 1"})
+    assert actions(say("plan", "--folder-path", "/dev/", "--delete-orphans", "--format", "json")) == {
+        "dev/a": "create",
+        "dev/d/c": "create",
+        "dev/old": "delete",
+    }
+    assert say("deploy", "--folder-path", "dev").status == 0
+    assert say("pull", "--folder-path", "dev").status == 0
+    assert sorted(each.name for each in (tmp_path / "models").iterdir()) == ["a.sql", "b", "old.sql"]
+    assert say("plan", "--folder-path", "dev", "--delete-orphans").status == 0
+
+
+def test_files_that_are_wrong_are_all_named_before_anything_is_asked(
+    service: LocalService, say: Say, tmp_path: Path
+) -> None:
+    files = {
+        "a.sql": "-- ---\n-- name: a\n-- materialisation: table\n-- ---\nSELECT 1",
+        "b/c.sql": "-- ---\n-- checks:\n-- - unique: a\n-- - unqiue: a\n-- schedule: '* * *'\n-- ---\nSELECT 1",
+        "d.sql": "-- ---\n-- name: a\nSELECT 1",
+    }
+    put(tmp_path / "models", files)
+    for command in ("plan", "deploy", "pull"):
+        said = say(command)
+        assert said.status == 1
+        told = said.err.splitlines()
+        assert told[0].startswith(
+            "datapipe " + command + ": a.sql, line 3: materialisation is not known: there are name"
+        )
+        assert told[1].startswith("b/c.sql, line 4: checks[1].unqiue is not known")
+        assert told[2].startswith("b/c.sql, line 5: schedule '* * *' is no cron expression")
+        assert told[3].startswith("d.sql, line 3: the front matter that begins in line 1 has no end")
+    put(tmp_path / "models", {"a.sql": "SELECT 1", "b/c.sql": "-- ---\n-- name: a\n-- folder: ''\n-- ---\nSELECT 1"})
+    (tmp_path / "models/d.sql").unlink()
+    assert "b/c.sql and a.sql both stand for the transform 'a'" in say("plan").err
+    assert service.journal_requests() == []
+
+
+def test_what_leads_nowhere_is_warned_of(say: Say, tmp_path: Path) -> None:
+    files = {
+        "a.sql": "SELECT * FROM {{model.gone}}, {{model.draft}}, {{raw.no.stream}}",
+        "draft.sql": "-- ---\n-- publish: false\n-- schedule: 0 4 * * *\n-- materialization: table\n-- ---\nSELECT 1",
+    }
+    put(tmp_path / "models", files)
+    assert say("plan", "--format", "json").json["warnings"] == [
+        "draft: a draft has no schedule and no orchestration, and the file says publish: false.",
+        "a names {{model.gone}}, which is neither in the service nor in the files.",
+        "a reads draft, whose file says publish: false.",
+        "a names {{raw.no.stream}}, which is neither in the service nor in the files.",
+    ]
+    put(tmp_path / "models", {"a.sql": "-- ---\n-- orchestration: Nihgtly\n-- ---\nSELECT 1"})
+    assert "There is no orchestration named 'Nihgtly'. Near to it: Nightly." in say("plan").err
+    put(tmp_path / "models", {"a.sql": "-- ---\n-- orchestration: Twins\n-- ---\nSELECT 1"})
+    assert "more than one orchestration: twin.1, twin.2. Say orchestration_id." in say("deploy").err
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_a_plan_is_coloured_on_a_terminal(
+    no_color: str, coloured: bool, service: LocalService, say: Say, deployed: Path
+) -> None:
+    (deployed / "staging/orders.sql").write_text("SELECT 1 AS id,\x1b[2J 'paid' AS status")
+    arguments = ["plan", "--base-url", service.base_url, "--quiet", "--transforms", str(deployed)]
+    main_end, other_end = pty.openpty()
+    environment = {**os.environ, "NO_COLOR": no_color, "TERM": "xterm"}
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "airflow_provider_datapipe.cli", *arguments],
+        stdout=other_end,
+        env=environment,
+        check=False,
+        timeout=60,
+    )
+    os.close(other_end)
+    said = os.read(main_end, 100_000).decode()
+    os.close(main_end)
+    assert done.returncode == 3
+    assert ("\x1b[33m~ update transform staging/orders\x1b[0m" in said) is coloured
+    assert ("\x1b[31m    -SELECT 1 AS id, 'paid' AS status\x1b[0m" in said) is coloured
+    # What the service or a file holds can't steer the terminal.
+    assert "+SELECT 1 AS id,\\x1b[2J 'paid' AS status" in said
+    assert ("\x1b" in said) is coloured

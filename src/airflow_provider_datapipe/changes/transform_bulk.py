@@ -17,12 +17,9 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.transforms import ReferenceType, Transform
-from airflow_provider_datapipe.changes import query_previews
-from airflow_provider_datapipe.changes.checks import CheckFailedError, check_truth, first_row
+from airflow_provider_datapipe.changes.transform_checks import failing
 from airflow_provider_datapipe.changes.transform_folder import (
-    DataCheck,
     DesiredTransform,
-    about,
     reads,
 )
 from airflow_provider_datapipe.changes.transform_orphans import in_order_of_deletion
@@ -45,12 +42,12 @@ from airflow_provider_datapipe.changes.transforms import (
     forget,
     repeatable,
 )
-from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
+from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.records import Records
 from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
-from airflow_provider_datapipe.runs.verdict import error_of, explain
-from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.verdict import error_of
+from airflow_provider_datapipe.runs.wait import EndReason
 
 #: How many transforms one request creates at the most (interface).
 MOST_AT_ONCE = 50
@@ -59,8 +56,6 @@ _SECOND_LOOK = 3
 #: How many failures an error tells of.
 _TOLD = 5
 _BAD = ("failed", "skipped")
-#: Checks are short queries, whose ends are waited for in a worker.
-_CHECK_POLICY = WaitPolicy(fastest=0.2, slowest=5.0)
 
 
 class ItemResult(TypedDict):
@@ -267,52 +262,12 @@ def _queue_next(batch: Batch) -> Steps[None]:
                 ready.append(path)
         # A trigger of an earlier version has none.
         checks = {path: note.get("checks", {}).get(path, ()) for path in ready}
-        for path, why in (yield from _failing(checks, items)).items():
+        about_what = {path: (str(items[path]["id"]), checks[path]) for path in ready}
+        for path, why in (yield from failing(about_what)).items():
             done = f"{items[path]['result']}, but " if items[path]["result"] != "unchanged" else ""
             items[path]["result"], items[path]["error"] = "failed", f"{done}not published: {why}"
             ready.remove(path)
         batch.queued += [Target(str(items[path]["id"]), path) for path in ready]
-
-
-def _failing(checks: Mapping[str, Iterable[Any]], items: Mapping[str, ItemResult]) -> Steps[dict[str, str]]:
-    """Check new SQL before it is published, all together, and tell what is wrong with which."""
-    failing: dict[str, str] = {}
-    queries: dict[str, str] = {}
-    of: dict[str, tuple[str, str]] = {}
-    for path, given in checks.items():
-        own = [DataCheck(**check) for check in given]
-        if not own:
-            continue
-        there = yield from ask(transforms.get(str(items[path]["id"])))
-        for number, check in enumerate(own):
-            key = f"{number} {path}"
-            queries[key], of[key] = about(check.sql, there.sql_template), (path, check.name)
-    for key, sql in queries.items():
-        path, name = of[key]
-        if path in failing:
-            continue
-        error = yield from _checked(sql)
-        if error is not None:
-            failing[path] = f"the check {name!r} failed: {error}"
-    return failing
-
-
-def _checked(sql: str) -> Steps[str | None]:
-    """Run a check, and tell what is wrong."""
-    try:
-        batch = yield from query_previews.begin({"check": sql})
-        yield from wait_for_some(batch, _CHECK_POLICY)
-        for end in batch.ended:
-            error = error_of((yield from explain(end)))
-            if error is not None:
-                return str(error)
-        rows = (yield from query_previews.read_rows(batch, 1))["check"]["rows"]
-        check_truth(sql, first_row(sql, rows))
-    except CheckFailedError as error:
-        return str(error)
-    except (InvalidInputError, InvalidRequestError, NotFoundError) as error:
-        return str(error)
-    return None
 
 
 def _set(batch: Batch) -> Steps[None]:

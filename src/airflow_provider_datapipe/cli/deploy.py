@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
                 folder_path=options.folder_path,
                 delete_orphans=options.delete_orphans,
                 deadline=None if options.timeout is None else time.time() + options.timeout,
+                poll_interval=options.poll_interval,
             )
         )
     return show_report(report, options)
@@ -46,6 +47,9 @@ COMMAND = Command(
         DELETE_ORPHANS,
         Option.of("--no-publish", action="store_true", help="publish nothing: leave drafts, and what was published"),
         Option.of("--timeout", metavar="SECONDS", type=float, help="how long to wait for builds (default: their end)"),
+        Option.of(
+            "--poll-interval", metavar="SECONDS", type=float, help="how often to look at builds (default: as is usual)"
+        ),
         FORMAT,
     ),
     run,

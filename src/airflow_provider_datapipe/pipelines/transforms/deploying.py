@@ -29,6 +29,7 @@ def deploy_transforms(
     folder_path: str = "",
     delete_orphans: bool = False,
     deadline: float | None = None,
+    poll_interval: float | None = None,
 ) -> Steps[Report]:
     """
     Have a service hold definitions, and wait until they are built.
@@ -40,6 +41,7 @@ def deploy_transforms(
     :param folder_path: the folder of the service that all of them are in or below; empty for all folders.
     :param delete_orphans: whether what else is there is deleted.
     :param deadline: when waiting ends, as seconds since the epoch; None for never.
+    :param poll_interval: seconds between two looks at a build; None for what is usual of builds.
     :raises CyclicTransformsError: they read one another in a circle; nothing was changed.
     :raises DatapipeError: the service refused all of it, or could not be reached.
     """
@@ -47,7 +49,7 @@ def deploy_transforms(
     batch = yield from begin(
         desired, publish=publish, records=records, folder_path=folder_path, delete_orphans=delete_orphans
     )
-    policy = WaitPolicy(deadline=deadline, fastest=0.5, slowest=_SLOWEST_LOOK)
+    policy = WaitPolicy(poll_interval, deadline, fastest=0.5, slowest=_SLOWEST_LOOK)
     is_going_on = True
     while is_going_on:
         yield from run_batch(batch, records, StartPolicy(), policy, alone=False)

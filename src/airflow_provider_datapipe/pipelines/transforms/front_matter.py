@@ -195,7 +195,8 @@ def _read(text: str, path: str) -> tuple[FrontMatter, dict[str, Any]]:
     try:
         return FrontMatter.model_validate(document.content), document.content
     except ValidationError as error:
-        told = [document.message(each["loc"], _told(each)) for each in error.errors()]
+        wrong = sorted(error.errors(), key=lambda each: document.line(each["loc"]))
+        told = [document.message(each["loc"], _told(each)) for each in wrong]
         raise TransformFileError("\n".join(told)) from None
 
 
@@ -236,14 +237,18 @@ class _Document:
         if not isinstance(self.content, dict):
             raise self._error(1, "front matter is a mapping, such as 'materialization: table'")
 
-    def message(self, place: Sequence[Any], problem: str) -> str:
-        """Say what is wrong, and where."""
+    def line(self, place: Sequence[Any]) -> int:
+        """Give the line of a value in the file, or of the nearest value around it."""
         known = tuple(place)
         while known and known not in self._lines:
             known = known[:-1]
-        what = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".")
         # The first line is the mark.
-        return f"{self._path}, line {self._lines.get(known, 1) + 1}: {what or 'the front matter'} {problem}."
+        return self._lines.get(known, 1) + 1
+
+    def message(self, place: Sequence[Any], problem: str) -> str:
+        """Say what is wrong, and where."""
+        what = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".")
+        return f"{self._path}, line {self.line(place)}: {what or 'the front matter'} {problem}."
 
     def _error(self, line: int, problem: str) -> TransformFileError:
         return TransformFileError(f"{self._path}, line {line + 1}: {problem}")

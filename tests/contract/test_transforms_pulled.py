@@ -1,0 +1,238 @@
+"""What `datapipe pull` writes of what the local service holds, and that a plan has nothing to do then."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.contract.test_transforms_as_code import (  # noqa: F401 - fixtures
+    FILES,
+    Say,
+    actions,
+    asked,
+    changes,
+    deployed,
+    held,
+    models,
+    put,
+    results,
+    running,
+    say,
+    service,
+)
+from tests.support.local_service import LocalService
+
+#: Whatever can be sent.
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30) | st.sampled_from(
+    [
+        "*/",
+        "-- ---\n",
+        "a\n---\nb",
+        " trails \n\n",
+        "'",
+        '"',
+        "{{ ds }}",
+        "{%",
+        "a\r\nb",
+        "\x85\u2028",
+        "none",
+        "~",
+        "❤\n",
+    ]
+)
+NAME = st.from_regex(re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,5}"), fullmatch=True) | st.sampled_from(
+    ["con", "NUL", "a", "A", "model", "true", "null", "x" * 63]
+)
+STATES = ["draft", "view", "table", "changed", "view to be", "failed"]
+
+
+def sql(text: str, blank: str) -> str:
+    quoted = text.replace("'", "''")
+    comment = re.sub(r"[^ -~]|[*/]", "", text)
+    return f"{blank}SELECT 1 AS id, '{quoted}' AS text -- {comment}\n/* {comment} */{blank}"
+
+
+TRANSFORM = st.fixed_dictionaries(
+    {
+        "name": NAME,
+        "folder_path": st.just("") | st.lists(NAME, min_size=1, max_size=3).map("/".join),
+        "state": st.sampled_from(STATES),
+        "sql_template": st.builds(sql, TEXT, st.sampled_from(["", " ", "\n", "\t\r\n"])),
+        "documentation": st.none() | TEXT,
+        "cron": st.none() | st.sampled_from(["* * * * *", "0 4 * * 1-5", "*/5  * * * *"]),
+        "orchestration": st.none() | st.sampled_from(["night", "twin.1"]),
+    }
+)
+
+
+def make(client: httpx.Client, wanted: dict[str, Any]) -> None:
+    """Have the service hold a transform in some state, as far as it takes it."""
+    state = wanted["state"]
+    body = {name: wanted[name] for name in ("name", "folder_path", "sql_template")}
+    if wanted["documentation"] is not None:
+        body["documentation"] = wanted["documentation"]
+    if state == "failed":
+        body["sql_template"] = "SELECT error('no')"
+    body["materialization"] = "view" if state in ("view", "draft") else "table"
+    answer = client.post("/transforms", json=body)
+    if answer.is_error:
+        # Some names are the service's own.
+        assert answer.status_code == 400, answer.text
+        return
+    if state == "draft":
+        return
+    place = f"/transforms/{answer.json()['id']}"
+    if client.post(f"{place}/publish", json={"wait_for_completion": True}).is_error:
+        return
+    if wanted["orchestration"]:
+        attached = {"orchestration_workflow_id": wanted["orchestration"]}
+        client.post(f"{place}/orchestration", json=attached).raise_for_status()
+    if wanted["cron"] and state != "view":
+        client.patch(place, json={"cron_expression": wanted["cron"]}).raise_for_status()
+    if state == "changed":
+        client.patch(place, json={"sql_template": f"{wanted['sql_template']} -- and more"}).raise_for_status()
+    if state == "view to be":
+        client.patch(place, json={"materialization": "view"}).raise_for_status()
+
+
+def content(folder: Path) -> dict[str, tuple[bytes, int]]:
+    files = (each for each in folder.rglob("*") if each.is_file())
+    return {str(each.relative_to(folder)): (each.read_bytes(), each.stat().st_mtime_ns) for each in files}
+
+
+def emptied(folder: Path) -> None:
+    for each in sorted(folder.rglob("*"), reverse=True):
+        each.rmdir() if each.is_dir() else each.unlink()
+
+
+@settings(
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(wanted=st.lists(TRANSFORM, min_size=1, max_size=5))
+def test_what_was_pulled_is_what_the_service_holds(
+    wanted: list[dict[str, Any]],
+    service: LocalService,  # noqa: F811 - a fixture
+    say: Say,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "models"
+    emptied(folder)
+    service.reset()
+    with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60) as client:
+        for each in wanted:
+            make(client, each)
+    there = held(service)
+    twins = {path for path in there if sum(path == each for each in paths(service)) > 1}
+    pulled = say("pull", "--format", "json")
+    assert pulled.status == bool(twins), pulled
+    assert results(pulled) == {path: "failed" if path in twins else "created" for path in there}
+    planned = say("plan", "--delete-orphans", "--format", "json")
+    assert {name: action for name, action in actions(planned).items() if name not in twins} == dict.fromkeys(
+        there.keys() - twins, "none"
+    )
+    before = content(folder)
+    assert len({path.casefold() for path in before}) == len(there.keys() - twins)
+    again = say("pull")
+    assert (again.status, content(folder)) == (bool(twins), before), again
+    # The same files make another service the same.
+    if not twins and before:
+        service.reset()
+        assert say("deploy").status == 0
+        assert say("plan").status == 0
+
+
+def paths(service: LocalService) -> list[str]:  # noqa: F811
+    listed = asked(service, "GET", "/transforms?limit=100")["data"]
+    return [f"{each['folder_path']}/{each['name']}".lstrip("/") for each in listed]
+
+
+def test_files_that_say_something_else_are_overwritten_only_by_force(
+    service: LocalService,  # noqa: F811
+    say: Say,  # noqa: F811
+    deployed: Path,  # noqa: F811
+) -> None:
+    before = content(deployed)
+    assert say("pull").out == "3 unchanged.\n"
+    assert content(deployed) == before
+    ids = {name: each["id"] for name, each in held(service).items()}
+    changed = {"sql_template": "SELECT 4 AS id, 'paid' AS status", "documentation": "Not said by the file."}
+    asked(service, "PATCH", f"/transforms/{ids['staging/orders']}", json=changed)
+    asked(service, "PATCH", f"/transforms/{ids['marts/paid']}", json={"cron_expression": "9 9 * * *"})
+    asked(service, "POST", "/transforms", json={"name": "new", "sql_template": "SELECT 1"})
+    said = say("pull")
+    assert (said.status, content(deployed)) == (1, before)
+    assert "2 files say something else than the service: marts/paid.sql, staging/orders.sql. Nothing was written" in (
+        said.err
+    )
+    assert say("pull", "--force").status == 0
+    after = content(deployed)
+    # Only what changed was touched.
+    assert {path for path in after if after[path] != before.get(path)} == {
+        "marts/paid.sql",
+        "staging/orders.sql",
+        "new.sql",
+    }
+    assert after["staging/orders.sql"][0].decode() == (
+        "-- ---\n-- publish: false\n-- ---\nSELECT 4 AS id, 'paid' AS status\n"
+    )
+    # Checks, which the service does not know, stay.
+    paid = after["marts/paid.sql"][0].decode()
+    assert "-- schedule: 9 9 * * *\n" in paid
+    assert "-- - SELECT count(*) > 0 FROM {{this}}\n" in paid
+    assert paid.endswith("SELECT * FROM {{model.staging.orders}} -- the last\n;\n")
+    assert say("plan").status == 0
+
+
+def test_comments_stay_where_only_the_sql_is_another(
+    service: LocalService,  # noqa: F811
+    say: Say,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    block = "-- ---\n-- # Ask Ada.\n-- materialization:   view\n-- ---\n"
+    put(tmp_path / "models", {"a.sql": f"{block}SELECT 1"})
+    assert say("deploy").status == 0
+    asked(service, "PATCH", f"/transforms/{held(service)['a']['id']}", json={"sql_template": "SELECT 2"})
+    asked(service, "POST", f"/transforms/{held(service)['a']['id']}/publish")
+    assert say("pull", "--force").status == 0
+    assert (tmp_path / "models/a.sql").read_text() == f"{block}SELECT 2\n"
+
+
+def test_files_of_what_is_gone_stay_unless_told(
+    service: LocalService,  # noqa: F811
+    say: Say,  # noqa: F811
+    deployed: Path,  # noqa: F811
+) -> None:
+    asked(service, "DELETE", f"/transforms/{held(service)['top']['id']}")
+    said = say("pull")
+    assert (said.status, said.out) == (
+        0,
+        "Warning: marts/odd name.sql: the service does not hold its transform.\n2 unchanged.\n",
+    )
+    said = say("pull", "--delete-orphans")
+    assert (said.status, said.out) == (0, "deleted file marts/odd name.sql\n1 deleted, 2 unchanged.\n")
+    assert say("plan").status == 0
+
+
+@pytest.mark.parametrize("place", ["a file", "missing"])
+def test_a_folder_is_made(place: str, service: LocalService, say: Say, tmp_path: Path) -> None:  # noqa: F811
+    asked(service, "POST", "/transforms", json={"name": "a", "folder_path": "b", "sql_template": "SELECT 1"})
+    (tmp_path / "models").rmdir()
+    if place == "a file":
+        (tmp_path / "models").write_text("")
+        said = say("pull")
+        assert said.status == 1
+        assert "models/b/a.sql can't be written" in said.err
+        return
+    assert say("pull").status == 0
+    assert (tmp_path / "models/b/a.sql").read_text() == (
+        "-- ---\n-- materialization: view\n-- orchestration: none\n-- documentation: ''\n-- publish: false\n-- ---\n"
+        "SELECT 1\n"
+    )

@@ -26,7 +26,7 @@ SETTINGS = "settings"
 _TAG = "tag:yaml.org,2002:"
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 #: What aliases stand for counts each time: a small file can mean a very large one.
-_MOST_VALUES = 1_000_000
+_MOST_VALUES = 200_000
 _DEEPEST = 50
 #: A shorter value of the environment is no secret, and may stand in any text.
 _SHORTEST_SECRET = 4

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 
-from airflow_provider_datapipe.api.models.rules import Cron, Day, JsonObject, Omissible
+from airflow_provider_datapipe.api.models.rules import Cron, JsonObject, Omissible, parse_day
 from airflow_provider_datapipe.pipelines.workspace.document import Document, Problem
 
 Text = Annotated[str, Field(min_length=1)]
@@ -50,6 +50,14 @@ class StreamEntry(Entry):
     protected_from_full_sync: Omissible[bool] = None
     excluded_substreams: Omissible[list[str]] = None
     enabled_history_table: Omissible[bool] = None
+
+
+def _day(value: object) -> object:
+    given = parse_day(value)
+    return dt.date.fromisoformat(given) if isinstance(given, str) else given
+
+
+Day = Annotated[dt.date, BeforeValidator(_day)]
 
 
 def _named(value: object) -> object:

@@ -341,6 +341,8 @@ def sending(
             )
             if entry.enabled is False:
                 yield from ask(reverse_etl_syncs.deactivate(str(made["id"])))
+        elif all(each.field == "enabled" for each in differences.changes):
+            yield from ask(reverse_etl_syncs.activate(known) if entry.enabled else reverse_etl_syncs.deactivate(known))
         else:
             applying.earlier = earlier
             yield from sending_changes.update(

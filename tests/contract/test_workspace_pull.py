@@ -1,0 +1,136 @@
+"""A workspace file that is pulled says all that the local service can hold, whatever that is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.cli.service import Service
+from airflow_provider_datapipe.pipelines.plan import Action, Item, Report
+from airflow_provider_datapipe.pipelines.workspace.applying import apply
+from airflow_provider_datapipe.pipelines.workspace.document import Document
+from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
+from airflow_provider_datapipe.pipelines.workspace.pulling import pull
+from airflow_provider_datapipe.runs.records import NoRecords
+from datapipe_local.testing.client import ControlPlane
+from tests.support.local_service import LocalService
+from tests.support.workspaces import SECRET, asked, seeds
+
+NAME = "workspace.yaml"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[LocalService]:
+    with LocalService(control=True) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def control(running: LocalService) -> Iterator[ControlPlane]:
+    plane = ControlPlane(running.base_url, running.api_key)
+    yield plane
+    plane.close()
+
+
+@pytest.fixture(scope="module")
+def service(running: LocalService) -> Iterator[Service]:
+    with asked(running) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def client(running: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=running.base_url, headers=running.headers) as client:
+        yield client
+
+
+def holding(control: ControlPlane, seed: dict[str, Any]) -> None:
+    control.reset(seed="drop")
+    control.ask("POST", "seed", seed)
+
+
+def planned(service: Service, text: str, *, delete_orphans: bool = False) -> list[Item]:
+    """Give the items that are not as they should be."""
+    plan = make_plan(service, Document(text, NAME, {}), delete_orphans=delete_orphans).plan
+    return [*plan.changes, *plan.orphans]
+
+
+def applied(service: Service, text: str) -> Report:
+    return apply(service, Document(text, NAME, {}), NoRecords(), delete_orphans=True, wait_for_run=5)
+
+
+Change = tuple[str, Callable[[httpx.Client], httpx.Response], str | None]
+
+
+def changes_of(seed: dict[str, Any]) -> list[Change]:
+    """Say what may be changed in a service: of what kind, how, and what field that is; None where it is all of it."""
+
+    def post(kind: str, field: str | None, path: str, body: Any = None) -> Change:
+        return kind, lambda client: client.post(path, json=body), field
+
+    found = [post("orchestration", None, "/orchestrations", {"name": "A new one", "cron_schedule": "7 7 * * *"})]
+    found += [
+        post("orchestration", "cron_schedule", f"/orchestrations/{each['id']}", {"cron_schedule": "7 7 * * *"})
+        for each in seed["orchestrations"]
+    ]
+    for sync in seed["elt_syncs"]:
+        path = f"/elt_syncs/{sync['id']}"
+        found.append(post("elt_sync", "enabled", f"{path}/{'disable' if sync['enabled'] else 'enable'}"))
+        if sync["sync_interval"] is not None:
+            found.append(post("elt_sync", "sync_interval", path, {"sync_interval": "7 7 * * *"}))
+        for each in seed["orchestrations"]:
+            if each["id"] != sync["orchestration_workflow_id"]:
+                body = {"orchestration_workflow_id": each["id"]}
+                found.append(post("elt_sync", "orchestration", f"{path}/orchestration", body))
+        for stream in sync["source_streams"]:
+            of_stream = f"/elt_streams/{stream['id']}"
+            found.append(
+                post("elt_stream", "sync_interval", f"{of_stream}/set_sync_interval", {"sync_interval": "7 7 * * *"})
+            )
+            flipped = {"name": stream["name"], "full_sync_always": not stream["full_sync_always"]}
+            flipped["enabled_history_table"] = stream["enabled_history_table"]
+            found.append(
+                post("elt_stream", "full_sync_always", f"{path}/source_streams", {"source_streams": [flipped]})
+            )
+            found.append(("elt_stream", lambda client, of_stream=of_stream: client.delete(of_stream), None))
+    for sending in seed["reverse_etl_syncs"]:
+        done = "deactivate" if sending["enabled"] else "activate"
+        found.append(post("reverse_etl_sync", "enabled", f"/reverse_etl_syncs/{sending['id']}/{done}"))
+    return found
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=seeds(), data=st.data())
+def test_what_is_pulled_is_what_is_held(
+    service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
+) -> None:
+    holding(control, seed)
+    if data.draw(st.booleans(), "a transform is deleted"):
+        client.delete("/transforms/model.1").raise_for_status()
+    text = pull(service, None, NAME).text
+    assert SECRET not in text
+    assert pull(service, None, NAME).text == text
+    assert pull(service, text, NAME).text == text
+    assert planned(service, text) == []
+
+    kind, change, field = data.draw(st.sampled_from(changes_of(seed)), "a change")
+    change(client).raise_for_status()
+    items = planned(service, text)
+    assert [item.kind for item in items] == [kind]
+    if field is None:
+        assert items[0].orphan or items[0].action is Action.CREATE
+    else:
+        assert [each.field for each in items[0].changes] == [field]
+
+    # The file goes with the service, and the service with the file.
+    changed = pull(service, text, NAME).text
+    assert changed != text
+    assert planned(service, changed) == []
+    report = applied(service, text)
+    assert [item.error for item in report.items if item.error] == []
+    assert planned(service, text) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
@@ -98,12 +98,46 @@ def parquet(opener: Opener, name: str) -> Generator[Record]:
             reader = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
             _refuse_twins(reader.schema_arrow, name)
             for batch in reader.iter_batches(batch_size=_ROWS_AT_A_TIME):
-                for row in batch.to_pylist():
+                for row in _rows(batch, name, number + 1):
                     number += 1
                     yield _record(f"row {number} of {name}", row)
         except pa.ArrowException as error:
             kind = type(error).__name__
             raise RecordError(f"{name} can't be read as Parquet after row {number} ({kind}).") from None
+
+
+def _rows(batch: Any, name: str, first: int) -> Iterator[dict[str, Any]]:
+    """Give the rows of a batch; the first of them that has a value that Python has not is an error, in its place."""
+    names = batch.schema.names
+    try:
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*map(_values, batch.columns), strict=True)]
+    except (ArithmeticError, ValueError):
+        # One by one: what is before it can be sent.
+        for number in range(batch.num_rows):
+            yield {
+                column: _value(values.slice(number, 1), f"row {first + number} of {name}: {column}")
+                for column, values in zip(names, batch.columns, strict=True)
+            }
+    else:
+        yield from rows
+
+
+def _values(column: Any) -> list[Any]:
+    if str(column.type) == "time64[ns]":
+        # Python has microseconds: what is finer would be lost without a word.
+        column = column.cast("time64[us]")
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _value(column: Any, place: str) -> Any:
+    try:
+        (value,) = _values(column)
+    except (ArithmeticError, ValueError):
+        raise RecordError(
+            f"{place}: a value of the type {column.type} can't be read: Python has none like it."
+        ) from None
+    return value
 
 
 def _refuse_twins(fields: Any, name: str) -> None:

@@ -112,6 +112,33 @@ def test_parquet_that_can_not_be_sent(content: bytes, said: str) -> None:
         list(parquet(opener(content), "o.parquet"))
 
 
+def far_away(kind: pa.DataType, value: int) -> bytes:
+    return table(id=[1, 2], secret=pa.array([0, value], kind))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        far_away(pa.timestamp("s"), 600_000_000_000),
+        far_away(pa.timestamp("us", tz="UTC"), -90_000_000_000_000_000),
+        far_away(pa.date32(), 10_000_000),
+        # Python's times have microseconds: the rest would be lost.
+        far_away(pa.time64("ns"), 123_456_789),
+        table(
+            id=[1, 2],
+            secret=pa.Array.from_buffers(
+                pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+            ),
+        ),
+    ],
+)
+def test_a_value_that_python_does_not_have_is_named_and_what_is_before_it_is_given(content: bytes) -> None:
+    records = parquet(opener(content), "o.parquet")
+    assert next(records).place == "row 1 of o.parquet"
+    with pytest.raises(RecordError, match=r"row 2 of o\.parquet: secret: a value of the type .* can't be read"):
+        next(records)
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_two_columns_of_one_name_are_refused(nested: bool) -> None:
     twins = pa.schema([pa.field("a", pa.int64()), pa.field("a", pa.int64())])

@@ -232,16 +232,22 @@ class Exchange(Generic[T]):
         """Make an error whose text has parts that the other side wrote."""
         return error_class(one_line(message, secret=self._settings.api_key, longest=1000))
 
+    def _said(self, text: str) -> str:
+        """Make what a refusal says safe to show: it may repeat the key, or what is secret in the request."""
+        for secret in () if self._request.body is None else self._request.body.secrets:
+            text = text.replace(secret, "***")
+        return one_line(text, secret=self._settings.api_key)
+
     def _refusal(self, head: Head, body: bytes) -> DatapipeError:
         status = head.status
         error_class = class_of_status(status)
         told = _told(body)
-        text = one_line(told.message, secret=self._settings.api_key) if told else (head.reason or "no reason")
+        text = self._said(told.message) if told else (head.reason or "no reason")
         message = f"{self._request.label} at {self.where} answered {status}: {text.rstrip('.')}. {error_class.hint}"
         return error_class(
             one_line(message, secret=self._settings.api_key, longest=1000),
             status=status,
-            error_code=one_line(told.error_code, secret=self._settings.api_key) if told else None,
+            error_code=self._said(told.error_code) if told else None,
             retry_after=retry.parse_retry_after(head.headers.get("retry-after"), now=time.time()),
             active_run_id=told.active_run_id if told else None,
         )

@@ -13,7 +13,14 @@ import pytest
 
 from airflow_provider_datapipe.api.async_client import AsyncClient
 from airflow_provider_datapipe.api.client import Client
-from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs, orchestrations
+from airflow_provider_datapipe.api.endpoints import (
+    connection_bridges,
+    elt_stream_runs,
+    elt_streams,
+    elt_syncs,
+    orchestrations,
+    reverse_etl_syncs,
+)
 from airflow_provider_datapipe.api.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -130,6 +137,29 @@ def test_a_refusal_is_an_error_of_its_own(send: Send, status: int, expected: typ
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     assert getattr(caught.value, "active_run_id", None) == "r9"
     assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        elt_syncs.update("y", elt_settings={"password": "canary-1", "more": [{"token": "canary-1-and-2"}], "a": "eu"}),
+        reverse_etl_syncs.settings_schema(connection_id="c", object_type="o", partial_settings={"p": "canary-1"}),
+        connection_bridges.create(
+            redirect_uri="https://app.example.com/", integration_id="files", label="l", state="canary-1"
+        ),
+    ],
+)
+def test_a_service_that_repeats_what_is_secret_in_a_request_does_not_show_it(
+    send: Send, request_: Request[Any]
+) -> None:
+    said = "the value canary-1 of the eu is wrong"
+    with (
+        ScriptedServer([Reply(400, {"error_code": "canary-1", "message": said})]) as server,
+        pytest.raises(InvalidRequestError, match=r"the value \*\*\* of the eu is wrong") as failed,
+    ):
+        send(settings_for(server), request_)
+    assert "canary" not in str(failed.value)
+    assert failed.value.error_code == "***"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html><h1>Bad gateway", b'{"error_code": "x', b"[1]", b"null", b"\xff\xfe"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Annotated, Any, Final, Generic, Self, TypeVar
 
@@ -59,6 +60,9 @@ Timestamp = Annotated[
 #: A ``number`` of the interface. Counts arrive as integers, but nothing promises it.
 Number = int | float
 
+# As Airflow, which masks nothing shorter.
+_SHORTEST_SECRET = 5
+
 #: Marks a union of an enum and ``str``: known values become members, others survive as text.
 OPEN_ENUM = Field(union_mode="left_to_right")
 
@@ -107,6 +111,21 @@ class Body(BaseModel):
     def as_json(self) -> dict[str, Any]:
         """Give the body as sent: only the fields that were set, so that the service's defaults hold."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Texts in it that must not be shown, the longest first; what is very short is a word that others use, too."""
+        fields = type(self).model_fields
+        found = {text for name, field in fields.items() if not field.repr for text in _texts(getattr(self, name))}
+        return tuple(sorted((text for text in found if len(text) >= _SHORTEST_SECRET), key=len, reverse=True))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each)
 
 
 class Page(Answer, Generic[T]):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import random
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -415,3 +417,62 @@ def test_a_plan_is_coloured_on_a_terminal(
     # What the service or a file holds can't steer the terminal.
     assert "+SELECT 1 AS id,\\x1b[2J 'paid' AS status" in said
     assert ("\x1b" in said) is coloured
+
+
+def state(service: LocalService) -> dict[str, Any]:
+    """Give what the service holds, apart from ids and times."""
+    told = ("sql_template", "materialization", "materialization_status", "status", "documentation", "cron_expression")
+    there = {}
+    for name, each in held(service).items():
+        versions = asked(service, "GET", f"/transforms/{each['id']}/versions?limit=100")["data"]
+        published = [(version["sql_template"], version["is_published"]) for version in versions]
+        attached = each.get("orchestration_workflow_id")
+        there[name] = {key: each.get(key) for key in told} | {"versions": published, "orchestration": attached}
+    return there
+
+
+def begun(service: LocalService) -> int:
+    return len(service.journal_requests())
+
+
+@pytest.fixture
+def before_and_after(service: LocalService, say: Say, models: Path, tmp_path: Path) -> Callable[[], None]:
+    """Give what has the service hold something, and the folder say something else."""
+    (tmp_path / "before").mkdir()
+    put(tmp_path / "before", {"old.sql": "SELECT 1", "staging/orders.sql": "SELECT 9 AS id, 'paid' AS status"})
+    put(models, {f"many/m{n}.sql": "SELECT id FROM {{model.staging.orders}}" for n in range(20)})
+
+    def begin() -> None:
+        service.reset()
+        assert say("deploy", "--transforms", str(tmp_path / "before")).status == 0
+
+    return begin
+
+
+def test_a_deployment_that_is_killed_is_gone_on_with(
+    service: LocalService, say: Say, models: Path, before_and_after: Callable[[], None]
+) -> None:
+    before_and_after()
+    first = begun(service)
+    assert say("deploy", "--delete-orphans").status == 0
+    undisturbed, sent = state(service), begun(service) - first
+    assert "old" not in undisturbed
+    assert len(undisturbed) == 23
+    arguments = ["--base-url", service.base_url, "--quiet", "--transforms", str(models), "--delete-orphans"]
+    command = [sys.executable, "-m", "airflow_provider_datapipe.cli", "deploy", *arguments, "--poll-interval", "0.05"]
+    chance = random.Random(7)  # noqa: S311 - no secret
+    killed = 0
+    for part in range(4):
+        before_and_after()
+        first = begun(service)
+        # Each in another part of the work, at some instant of it.
+        until = first + chance.randint(part * sent // 4, (part + 1) * sent // 4)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own program
+            while process.poll() is None and begun(service) < until:
+                pass
+            process.kill()
+        killed += process.returncode == -signal.SIGKILL
+        assert say("deploy", "--delete-orphans").status == 0
+        assert state(service) == undisturbed
+        assert say("plan", "--delete-orphans").status == 0
+    assert killed >= 3

@@ -73,6 +73,9 @@ def changes_of(seed: dict[str, Any]) -> list[Change]:
     def post(kind: str, field: str | None, path: str, body: Any = None) -> Change:
         return kind, lambda client: client.post(path, json=body), field
 
+    def delete(kind: str, path: str) -> Change:
+        return kind, lambda client: client.delete(path), None
+
     found = [post("orchestration", None, "/orchestrations", {"name": "A new one", "cron_schedule": "7 7 * * *"})]
     found += [
         post("orchestration", "cron_schedule", f"/orchestrations/{each['id']}", {"cron_schedule": "7 7 * * *"})
@@ -97,7 +100,7 @@ def changes_of(seed: dict[str, Any]) -> list[Change]:
             found.append(
                 post("elt_stream", "full_sync_always", f"{path}/source_streams", {"source_streams": [flipped]})
             )
-            found.append(("elt_stream", lambda client, of_stream=of_stream: client.delete(of_stream), None))
+            found.append(delete("elt_stream", of_stream))
     for sending in seed["reverse_etl_syncs"]:
         done = "deactivate" if sending["enabled"] else "activate"
         found.append(post("reverse_etl_sync", "enabled", f"/reverse_etl_syncs/{sending['id']}/{done}"))

@@ -1,0 +1,486 @@
+"""Applying a workspace file: what is done, what fails by itself, and what a kill leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+from airflow_provider_datapipe.api.errors import TransportError
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.cli.service import Progress, Service
+from airflow_provider_datapipe.pipelines.plan import Plan, Report, Result, plan_text
+from airflow_provider_datapipe.pipelines.workspace.applying import FileRecords, apply
+from airflow_provider_datapipe.pipelines.workspace.document import Document, WorkspaceError
+from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
+from datapipe_local.testing.client import ControlPlane
+from tests.support.local_service import LocalService
+from tests.support.workspaces import SECRET, asked, destination, operation, source
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+_FLAGS = {"full_sync_always": False, "enabled_history_table": False}
+SEED: Json = {
+    "connections": [source("in.1", "Shop"), destination("out.1", "CRM")],
+    "orchestrations": [
+        {"id": "old", "name": "Old", "cron_schedule": "0 1 * * *"},
+        {"id": "unused", "name": "Unused", "cron_schedule": "0 1 * * *"},
+    ],
+    "elt_syncs": [
+        {
+            "id": "raw_old",
+            "connection_id": "in.1",
+            "destination_schema_name": "raw_old",
+            "sync_interval": "0 1 * * *",
+            "orchestration_workflow_id": "old",
+            "elt_settings": {"token": "before", "kept": 1},
+            "source_streams": [
+                {"id": "old.orders", "name": "orders", "table": "orders", "sync_interval": "0 5 * * *"},
+                {"id": "old.Visits", "name": "Visits", "table": "Visits"},
+            ],
+        },
+        {"id": "raw_gone", "connection_id": "in.1", "destination_schema_name": "raw_gone"},
+    ],
+    "transforms": [
+        {
+            "id": "people",
+            "name": "people",
+            "folder_path": "sales",
+            "sql_template": "SELECT 1 AS id, 'x' AS name",
+            "publish": True,
+        }
+    ],
+    "reverse_etl_syncs": [
+        {
+            "id": name,
+            "source_id": "people",
+            "destination_connection_id": "out.1",
+            "object_type_id": name,
+            "operation": operation(),
+            "sync_interval": "0 1 * * *",
+        }
+        for name in ("things", "gone")
+    ],
+}
+FILE = """\
+orchestrations:
+  - {name: Nightly, cron_schedule: 0 2 * * *}
+  - {name: Old, cron_schedule: 0 3 * * *}
+elt_syncs:
+  - connection_label: Shop
+    destination_schema_name: raw_new
+    sync_interval: 0 4 * * *
+    enabled: false
+    orchestration: Nightly
+    start_date: 2026-01-31
+    settings: {token: "${TOKEN}"}
+    source_streams:
+      - orders
+      - {name: people, sync_interval: 0 6 * * *, excluded_columns: [note], full_sync_always: true}
+  - connection_label: Shop
+    destination_schema_name: raw_old
+    sync_interval: 0 7 * * *
+    orchestration: null
+    settings: {token: "${TOKEN}", more: 2}
+    source_streams:
+      - {name: orders, sync_interval: null, full_sync_always: true}
+      - {name: people}
+reverse_etl_syncs:
+  - transform: sales/people
+    destination_connection_label: CRM
+    object_type_id: things
+    operation: {mode: mirror, mappings: [{source_property_id: id, destination_property_id: id, primary_key: true}]}
+    orchestration: Nightly
+  - source_id: raw.raw_new.orders
+    destination_connection_label: CRM
+    object_type_id: orders
+    operation: {mode: insert, mappings: [{source_property_id: id, destination_property_id: id}]}
+    sync_interval: 0 8 * * *
+    enabled: false
+"""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[LocalService]:
+    with LocalService(SEED, control=True) as service:
+        yield service
+
+
+@pytest.fixture
+def local(running: LocalService) -> LocalService:
+    running.reset()
+    return running
+
+
+@pytest.fixture
+def service(local: LocalService) -> Iterator[Service]:
+    with asked(local) as service:
+        yield service
+
+
+@pytest.fixture
+def client(local: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=local.base_url, headers=local.headers) as client:
+        yield client
+
+
+def document(text: str = FILE) -> Document:
+    return Document(text, "shop.yaml", {"TOKEN": SECRET})
+
+
+def planned(service: Service, text: str = FILE, *, delete_orphans: bool = False) -> Plan:
+    return make_plan(service, document(text), delete_orphans=delete_orphans).plan
+
+
+def changed(plan: Plan) -> dict[str, Json]:
+    return {
+        f"{item.action} {item.name}": {each.field: [each.old, each.new] for each in item.changes}
+        for item in plan.changes
+    }
+
+
+def done(report: Report) -> dict[str, str]:
+    return {item.name: str(item.result) for item in report.items if item.result is not Result.UNCHANGED}
+
+
+@pytest.fixture
+def applied(service: Service, tmp_path: Path) -> Callable[..., Report]:
+    def run(text: str = FILE, *, delete_orphans: bool = False, by: Service = service) -> Report:
+        records = FileRecords(tmp_path / ".shop.yaml.apply")
+        return apply(by, document(text), records, delete_orphans=delete_orphans, wait_for_run=0)
+
+    return run
+
+
+Apply = Callable[..., Report]
+
+_OF_THE_MOMENT = ("id", "created_at", "updated_at", "status", "elt_sync_id", "transform_id")
+
+
+def state(client: httpx.Client) -> Json:
+    """Give all that the service holds, without what is made up anew each time."""
+    found: Json = {}
+    for path in ("orchestrations", "elt_syncs", "elt_streams", "reverse_etl_syncs", "transforms"):
+        page = client.get(f"/{path}", params={"limit": 100}).json()["data"]
+        if path == "reverse_etl_syncs":
+            page = [client.get(f"/{path}/{each['id']}").json() for each in page]
+        found[path] = page
+    schemas = {each["id"]: each["destination_schema_name"] for each in found["elt_syncs"]}
+    names = {each["id"]: each["name"] for each in found["orchestrations"]}
+    for each in found["elt_streams"]:
+        each["schema"] = schemas[each["elt_sync_id"]]
+    for entries in found.values():
+        for each in entries:
+            if "orchestration_workflow_id" in each:
+                each["orchestration_workflow_id"] = names[each["orchestration_workflow_id"]]
+            for field in _OF_THE_MOMENT:
+                each.pop(field, None)
+        entries.sort(key=json.dumps)
+    return found
+
+
+def test_a_plan_says_what_is_another_and_no_secret(service: Service) -> None:
+    plan = planned(service)
+    assert changed(plan) == {
+        "create Nightly": {"cron_schedule": [None, "0 2 * * *"]},
+        "update Old": {"cron_schedule": ["0 1 * * *", "0 3 * * *"]},
+        "create Shop -> raw_new": {
+            "sync_interval": [None, "0 4 * * *"],
+            "enabled": [None, False],
+            "start_date": [None, "2026-01-31"],
+            "settings.token": [None, "***"],
+            "orchestration": [None, "Nightly"],
+        },
+        "create raw_new.orders": {},
+        "create raw_new.people": {
+            "full_sync_always": [None, True],
+            "excluded_columns": [None, ["note"]],
+            "sync_interval": [None, "0 6 * * *"],
+        },
+        "update Shop -> raw_old": {
+            "sync_interval": ["0 1 * * *", "0 7 * * *"],
+            "orchestration": ["Old", None],
+            "settings.kept": ["***", None],
+            "settings.more": [None, "***"],
+            "settings.token": ["***", "***"],
+        },
+        "update raw_old.orders": {"full_sync_always": [False, True], "sync_interval": ["0 5 * * *", None]},
+        "create raw_old.people": {},
+        "update sales/people -> CRM things": {
+            "operation": [
+                operation(),
+                {
+                    "mode": "mirror",
+                    "mappings": [
+                        {"source_property_id": "id", "destination_property_id": "id", "primary_key": True},
+                    ],
+                },
+            ],
+            "sync_interval": ["0 1 * * *", None],
+            "orchestration": [None, "Nightly"],
+        },
+        "create raw.raw_new.orders -> CRM orders": {
+            "operation": [
+                None,
+                {"mode": "insert", "mappings": [{"source_property_id": "id", "destination_property_id": "id"}]},
+            ],
+            "sync_interval": [None, "0 8 * * *"],
+            "enabled": [None, False],
+        },
+    }
+    assert {item.name for item in plan.orphans} == {
+        "Unused",
+        "Shop -> raw_gone",
+        "raw_old.Visits",
+        "sales/people -> CRM gone",
+    }
+    told = plan_text(plan) + json.dumps(plan.as_json())
+    assert SECRET not in told
+    assert "before" not in told
+
+
+def test_what_was_applied_is_so_and_is_applied_again_without_a_change(
+    local: LocalService, service: Service, applied: Apply, client: httpx.Client
+) -> None:
+    assert set(done(applied()).values()) == {"created", "updated"}
+    plan = planned(service)
+    assert changed(plan) == {}
+    assert len(plan.orphans) == 4
+
+    before, asked_before = state(client), len(local.journal_requests())
+    report = applied()
+    assert done(report) == {}
+    changing = [each for each in local.journal_requests()[asked_before:] if each["method"] != "GET"]
+    # Nobody can see what is excluded: so it is sent each time, and the plan says so.
+    assert [each["path"].split("/")[-1] for each in changing] == ["source_streams"]
+    assert state(client) == before
+    assert "excluded_columns" in report.warnings[0]
+
+    now = state(client)
+    people = next(each for each in now["elt_streams"] if (each["schema"], each["name"]) == ("raw_new", "people"))
+    assert people["sync_interval"] == "0 6 * * *"
+    new, old = (
+        next(each for each in now["elt_syncs"] if each["destination_schema_name"] == schema)
+        for schema in ("raw_new", "raw_old")
+    )
+    assert (new["enabled"], new["orchestration_workflow_id"], new["config"]) == (False, "Nightly", {"token": SECRET})
+    assert (old["enabled"], old["sync_interval"], old.get("orchestration_workflow_id")) == (True, "0 7 * * *", None)
+    things, orders = (
+        next(each for each in now["reverse_etl_syncs"] if each["object_type_id"] == name)
+        for name in ("things", "orders")
+    )
+    # Deactivated for its update, and active again: the file does not say.
+    assert (things["enabled"], things["operation"]["mode"], things.get("sync_interval")) == (True, "mirror", None)
+    assert (orders["enabled"], orders["source_id"]) == (False, "raw_new.orders")
+
+
+def test_orphans_are_deleted_only_if_that_is_said(
+    local: LocalService, service: Service, applied: Apply, client: httpx.Client
+) -> None:
+    deleted = {name for name, result in done(applied(delete_orphans=True)).items() if result == "deleted"}
+    assert deleted == {"Unused", "Shop -> raw_gone", "raw_old.Visits", "sales/people -> CRM gone"}
+    plan = planned(service, delete_orphans=True)
+    assert (changed(plan), plan.orphans) == ({}, ())
+    # What is not there as a section is left alone, and tables are never dropped.
+    assert done(applied("orchestrations: [{name: Old}, {name: Nightly}]", delete_orphans=True)) == {}
+    assert not any("removeDataReferences" in json.dumps(each) for each in local.journal_requests())
+    assert len(state(client)["elt_syncs"]) == 2
+
+
+def test_an_orchestration_that_is_used_is_not_deleted(service: Service, applied: Apply) -> None:
+    plan = planned(service, "orchestrations: []", delete_orphans=True)
+    assert [item.name for item in plan.changes] == ["Unused"]
+    assert [item.name for item in plan.orphans] == ["Old"]
+    assert plan.warnings == ("The orchestration 'Old' is not deleted: Shop -> raw_old runs with it.",)
+    assert done(applied("orchestrations: []", delete_orphans=True)) == {"Unused": "deleted"}
+
+
+def test_a_schema_can_go_from_an_orphan_to_a_new_sync(
+    service: Service, applied: Apply, client: httpx.Client, local: LocalService
+) -> None:
+    plane = ControlPlane(local.base_url, local.api_key)
+    plane.ask("POST", "seed", {"connections": [source("in.2", "Other")]})
+    plane.close()
+    text = """\
+elt_syncs:
+  - {connection_label: Other, destination_schema_name: raw_gone, sync_interval: 0 1 * * *}
+  - {connection_label: Shop, destination_schema_name: raw_old}
+"""
+    report = applied(text, delete_orphans=True)
+    assert done(report) == {"Shop -> raw_gone": "deleted", "Other -> raw_gone": "created"}
+    assert [each["source_connection_id"] for each in client.get("/elt_syncs").json()["data"]] == ["in.1", "in.2"]
+
+
+def test_what_fails_fails_by_itself_and_with_what_needs_it(applied: Apply, service: Service) -> None:
+    text = FILE.replace("name: Nightly,", f"name: {'x' * 300},").replace(
+        "orchestration: Nightly", f"orchestration: {'x' * 300}"
+    )
+    text = (
+        text.replace("      - orders\n", "      - orders\n", 1)
+        .replace("{name: people}", "[nobody, people]")
+        .replace("- [nobody, people]", "- nobody\n      - people")
+    )
+    report = applied(text)
+    results = done(report)
+    assert results["x" * 300] == "failed"
+    skipped = {name for name, result in results.items() if result == "skipped"}
+    assert skipped == {
+        "Shop -> raw_new",
+        "raw_new.orders",
+        "raw_new.people",
+        "sales/people -> CRM things",
+        "raw.raw_new.orders -> CRM orders",
+    }
+    assert results["raw_old.nobody"] == "failed"
+    assert {name: results[name] for name in ("Old", "Shop -> raw_old", "raw_old.orders", "raw_old.people")} == {
+        "Old": "updated",
+        "Shop -> raw_old": "updated",
+        "raw_old.orders": "updated",
+        "raw_old.people": "created",
+    }
+    errors = {item.name: item.error for item in report.items if item.error}
+    assert "the source offers no stream 'nobody'" in str(errors["raw_old.nobody"])
+    assert errors["raw_new.orders"] == "elt_sync Shop -> raw_new failed"
+    # What is mended is done the next time, and what was done is not done again.
+    results = done(applied())
+    assert results.keys() == {"Nightly", *skipped}
+
+
+def test_what_can_not_be_changed_fails_and_the_rest_is_done(applied: Apply, service: Service) -> None:
+    text = """\
+elt_syncs:
+  - connection_label: Shop
+    destination_schema_name: raw_old
+    start_date: 2026-01-31
+    enabled: false
+"""
+    assert [item.reason for item in planned(service, text).changes] == [
+        "start_date: it can't be changed once a sync is there"
+    ]
+    (result,) = [item for item in applied(text).items if item.error]
+    assert (result.result, result.error) == (Result.FAILED, "start_date: it can't be changed once a sync is there")
+    assert changed(planned(service, text)) == {"update Shop -> raw_old": {"start_date": [None, "2026-01-31"]}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wrong"),
+    [
+        ("connection_label: Shop\n", "connection_label: Shap\n", "5:23: elt_syncs[0].connection_label: the service"),
+        ("transform: sales/people", "transform: people", "24:16: reverse_etl_syncs[0].transform: the service"),
+        ("orchestration: Nightly\n    s", "orchestration: Nigh\n    s", "9:20: elt_syncs[0].orchestration: the"),
+        ("    sync_interval: 0 4 * * *\n", "", "5:5: elt_syncs[0]: it is to be created: sync_interval is needed"),
+        ("{name: people}", "orders", "22:9: elt_syncs[1].source_streams[1]: it stands in the file a second time"),
+        ("name: Old", "name: Nightly", "3:5: orchestrations[1]: it stands in the file a second time"),
+        ("name: Old", "id: nothing, name: Old", "3:10: orchestrations[1].id: the service"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_the_service_is_told_before_anything_is_done(
+    local: LocalService, applied: Apply, old: str, new: str, wrong: str
+) -> None:
+    assert old in FILE
+    with pytest.raises(WorkspaceError) as error:
+        applied(FILE.replace(old, new, 1))
+    assert f"shop.yaml:{wrong}" in str(error.value)
+    assert {each["method"] for each in local.journal_requests()} <= {"GET"}
+
+
+class Cut(BaseException):
+    """The process has ended."""
+
+
+class Cutting(Service):
+    """
+    Ends at a request that changes something: before it is sent, or before its answer is read.
+
+    :param at: which of them.
+    :param is_sent: whether the service gets it.
+    :param end: what is raised then, and ever after.
+    """
+
+    def __init__(self, inner: Service, at: int, *, is_sent: bool, end: BaseException) -> None:
+        super().__init__(inner._client, Progress(quiet=True))
+        self.left, self.is_sent, self.end = at, is_sent, end
+
+    def send(self, request: Request[T]) -> T:
+        if request.endpoint.method != "GET":
+            self.left -= 1
+            if self.left == 0 and self.is_sent:
+                super().send(request)
+        if self.left <= 0:
+            raise self.end
+        return super().send(request)
+
+
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+def test_a_kill_at_any_request_ends_in_the_same_state(
+    local: LocalService, service: Service, applied: Apply, client: httpx.Client, is_sent: bool
+) -> None:
+    applied(delete_orphans=True)
+    expected, cuts = state(client), 0
+    while True:
+        local.reset()
+        try:
+            applied(delete_orphans=True, by=Cutting(service, cuts + 1, is_sent=is_sent, end=Cut()))
+        except Cut:
+            cuts += 1
+        else:
+            break
+        applied(delete_orphans=True)
+        assert state(client) == expected, f"cut {cuts}"
+        assert changed(planned(service, delete_orphans=True)) == {}
+    assert cuts == 20
+
+
+def test_a_service_that_is_away_is_not_asked_for_everything(applied: Apply, service: Service) -> None:
+    away = TransportError("nobody is there", sent=False)
+    results = done(applied(by=Cutting(service, 3, is_sent=False, end=away)))
+    assert list(results.values()) == ["created", "updated", "failed", *["skipped"] * 7]
+    assert set(done(applied()).values()) == {"created", "updated"}
+
+
+def test_errors_do_not_show_what_settings_hold(applied: Apply, service: Service) -> None:
+    refusal = TransportError(f"the service says: no token {SECRET}", sent=True)
+    report = applied(by=Cutting(service, 3, is_sent=False, end=refusal))
+    errors = [item.error for item in report.items if item.error]
+    assert "the service says: no token ***" in errors
+    assert SECRET not in str(errors)
+
+
+COMMAND = [sys.executable, "-m", "airflow_provider_datapipe.cli"]
+
+
+def test_the_command_that_is_killed_can_be_run_again(
+    local: LocalService, service: Service, client: httpx.Client, applied: Apply, tmp_path: Path
+) -> None:
+    applied(delete_orphans=True)
+    expected = state(client)
+    file = tmp_path / "shop.yaml"
+    file.write_text(FILE)
+    command = [*COMMAND, "apply", "--base-url", local.base_url, "--workspace", str(file), "--delete-orphans", "--quiet"]
+    environment = {**os.environ, "DATAPIPE_API_KEY": local.api_key, "TOKEN": SECRET}
+    killed = 0
+    for at in (1, 6, 11, 17, 22):
+        local.reset()
+        with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own
+            while process.poll() is None:
+                if sum(each["method"] != "GET" for each in local.journal_requests()) >= at:
+                    process.send_signal(signal.SIGKILL)
+                    break
+        killed += process.returncode == -signal.SIGKILL
+        run = subprocess.run(  # noqa: S603 - our own
+            [*command, "--format", "json"], env=environment, capture_output=True, text=True, check=True
+        )
+        assert json.loads(run.stdout)["failed"] is False
+        assert SECRET not in run.stdout + run.stderr
+        assert state(client) == expected
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["shop.yaml"]
+    assert killed

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from airflow_provider_datapipe.api.errors import DatapipeError
+
 #: What the JSON says that it is.
 PLAN_FORMAT, REPORT_FORMAT = "datapipe-plan", "datapipe-report"
 VERSION = 1
+
+
+class PlanNotEmptyError(DatapipeError):
+    """There is something to do, and nothing was to be."""
 
 
 class Action(StrEnum):

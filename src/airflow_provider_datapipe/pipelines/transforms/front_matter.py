@@ -27,7 +27,7 @@ _COMMENT = "--"
 _DEEPEST = 20
 
 
-class TransformFileError(PipelineError):
+class TransformFileError(PipelineError, ValueError):
     """A SQL file is not what it has to be."""
 
 

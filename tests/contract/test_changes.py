@@ -6,17 +6,22 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.bases.operator import BaseOperator
 
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
+from airflow_provider_datapipe.api.errors import DatapipeError
 from tests.support.local_service import LocalService
 from tests.support.operator_examples import EXAMPLES, Example, runs, seed
 from tests.support.tasks import Memory, run
 
 ALL = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+ONE_OF_EACH = list({example.operator: example for example in EXAMPLES}.values())
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +107,36 @@ def test_every_argument_is_a_template_field(operator: type[Any]) -> None:
     own = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}
     # Notifiers have templates of their own, for what is not there before the operator has run.
     assert own - {"notifiers"} <= set(operator.template_fields)
+
+
+def rendered(example: Example, arguments: dict[str, Any], *, native: bool) -> Any:
+    """Give a task whose templates were rendered, as on a worker."""
+    with DAG(
+        "d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native
+    ) as dag:
+        task = example.operator(task_id="t", **arguments)
+    context = {"params": example.arguments, "ds": "2026-01-01", "task": task}
+    task.render_template_fields(context, dag.get_template_env())
+    return task
+
+
+@pytest.mark.parametrize(
+    ("example", "native"),
+    [*((each, False) for each in EXAMPLES), *((each, True) for each in ONE_OF_EACH)],
+    ids=lambda value: value.name if isinstance(value, Example) else "as objects" if value else "as text",
+)
+def test_every_argument_can_be_a_template(example: Example, *, native: bool) -> None:
+    arguments = example.arguments | {
+        name: f"{{{{ params.{name} }}}}" for name in example.arguments.keys() & set(example.operator.template_fields)
+    }
+    fits(run(rendered(example, arguments, native=native)), example.expected)
+
+
+@pytest.mark.parametrize("example", ONE_OF_EACH, ids=lambda example: example.name)
+def test_a_text_that_looks_like_a_number_is_one_or_is_refused(example: Example) -> None:
+    # A DAG that renders native objects makes a number of it.
+    for name in example.arguments.keys() & set(example.operator.template_fields):
+        for text in ("2024", "1.5"):
+            task = rendered(example, example.arguments | {name: text}, native=True)
+            with suppress(DatapipeError, ValueError):
+                assert isinstance(run(task).get("id"), str | None)

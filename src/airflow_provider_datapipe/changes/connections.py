@@ -62,8 +62,8 @@ def open_bridge(
     if connection_label is not None:
         again = yield from find_connection(required("connection_label", connection_label))
     elif connection_id is not None:
-        again = yield from _by_id(required("connection_id", connection_id))
-        again = again or Connection(id=connection_id)
+        wanted = required("connection_id", connection_id)
+        again = (yield from _by_id(wanted)) or Connection(id=wanted)
     wanted_integration = required("integration_id", _given(integration_id, again.integration_id if again else None))
     label = required("new_label", _given(new_label, again.label if again else None))
     handed_back = secrets.token_urlsafe(32) if state is None else required("state", state)
@@ -117,12 +117,13 @@ def delete(
     """
     choice("if_used", if_used, ("fail", "delete"))
     choice("if_missing", if_missing, ("succeed", "fail"))
-    given, label = connection_id, None
+    wanted, label = None, None
     try:
-        if connection_label is not None:
+        if connection_label is None:
+            wanted = required("connection_id", connection_id)
+        else:
             found = yield from find_connection(required("connection_label", connection_label))
-            given, label = found.id, found.label
-        wanted = required("connection_id", given)
+            wanted, label = found.id, found.label
         users = yield from _users(wanted)
         if if_used == "fail" and any(users.values()):
             raise ConnectionInUseError(f"Connection {label or wanted} is used by {_told(users)}. {_IN_USE}")
@@ -130,7 +131,7 @@ def delete(
     except (NotFoundError, UnknownNameError):
         if if_missing == "fail":
             raise
-        return change(KIND, given, action="deleted", changed=False)
+        return change(KIND, wanted, action="deleted", changed=False)
     result = change(KIND, wanted, action="deleted", name=label)
     result["details"] = users
     return result

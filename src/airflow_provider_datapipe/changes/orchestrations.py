@@ -60,7 +60,7 @@ def update(
         target = yield from orchestration_target(orchestration_id, orchestration_name)
     except UnknownNameError:
         # A try before may have renamed it already.
-        renamed = None if new_name is None else (yield from if_named(find_orchestration(new_name)))
+        renamed = (yield from if_named(find_orchestration(given["name"]))) if "name" in given else None
         if renamed is None:
             raise
         target = Target(renamed.id, renamed.name)

@@ -19,8 +19,9 @@ from airflow_provider_datapipe.runs.names import AmbiguousNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import Record, Records, key_of
 from airflow_provider_datapipe.runs.reference import Reference, RunResult, Target
+from airflow_provider_datapipe.runs.rendered import text
 from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
-from airflow_provider_datapipe.runs.targets import orchestration_target, required, transform_target
+from airflow_provider_datapipe.runs.targets import folder_of, orchestration_target, required, transform_target
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
 
 KIND = "transform"
@@ -71,10 +72,10 @@ def desired(
         choice("materialization", materialization, ("view", "table"))
     return DesiredTransform(
         required("name", name),
-        (folder_path or "").strip("/"),
+        (folder_of(folder_path) or "").strip("/"),
         required("sql_template", sql_template),
         materialization,
-        documentation,
+        text("documentation", documentation),
         cron_expression if cron_expression is None else required("cron_expression", cron_expression),
     )
 

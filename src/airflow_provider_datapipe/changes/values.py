@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_datapipe.runs.rendered import read as _read
+from airflow_provider_datapipe.runs.rendered import text as _text
 
 
 def flag(field: str, value: Any) -> bool:
@@ -88,15 +89,20 @@ def named(field: str, value: Any) -> list[dict[str, Any]]:
     :raises ValueError: it is something else, or a name is missing.
     """
     read = _read(value)
-    if isinstance(read, str):
-        read = [read]
+    if isinstance(value, str | int) and not isinstance(read, list | tuple | dict | None):
+        # One name, which may look like something else.
+        read = [read if isinstance(read, str) else value]
     if not isinstance(read, list | tuple):
         raise ValueError(f"{field} must be a list of names or mappings, not {type(read).__name__}")  # noqa: TRY004 - a rule, as all
-    things = [
-        {"name": each} if isinstance(each, str) else mapping(f"{field}[{place}]", each)
-        for place, each in enumerate(read)
-    ]
+    things = [_named(f"{field}[{place}]", each) for place, each in enumerate(read)]
     for place, each in enumerate(things):
         if not isinstance(each.get("name"), str) or each["name"] in ("", "None"):
             raise ValueError(f"{field}[{place}] has no name")
     return things
+
+
+def _named(field: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, str | int):
+        return {"name": _text(field, value)}
+    read = mapping(field, value)
+    return read | {"name": _text(f"{field}.name", read.get("name"))}

@@ -72,7 +72,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         self.new_folder_path = new_folder_path
 
     def _target(self) -> Steps[Target]:
-        from airflow_provider_datapipe.runs.targets import transform_target
+        from airflow_provider_datapipe.runs.targets import required, transform_target
 
         if self.materialization not in (None, "view", "table"):
             raise ValueError(f"materialization must be 'view' or 'table', not {self.materialization!r}")
@@ -82,7 +82,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
             "folder_path": self.new_folder_path,
             "name": self.new_name,
         }
-        options = {key: value for key, value in overrides.items() if value is not None}
+        options = {key: required(key, value) for key, value in overrides.items() if value is not None}
         return transform_target(self.transform_id, self.transform_name, self.folder_path, options)
 
 

@@ -125,27 +125,18 @@ class TransformDeployOperator(DatapipeSqlOperator):
         return result, error
 
 
-class TransformBulkDeployOperator(DatapipeSqlOperator):
+class DatapipeTransformFolderOperator(DatapipeSqlOperator):
     """
-    Have the service hold a folder of SQL files as transforms, and publish them in the order in which they read others.
-
-    ``sales/orders.sql`` is the transform ``orders`` in the folder ``sales``. What is new is created, what differs is
-    changed, and what has to be is published, each after those that it reads. What the service has besides stays.
-    Airflow's Jinja works in the files, as in those of :class:`TransformDeployOperator`.
-
-    Returns a :class:`~airflow_provider_datapipe.changes.transform_bulk.BulkResult` with one result for each, also where
-    the task fails. A transform that fails does not stop the others, but for those that read it.
+    An operator that is given a folder of SQL files.
 
     :param folder: path of the folder; one that is relative is looked for where the DAG's file is, then in the DAG's
         ``template_searchpath``. (templated)
     :param folder_path: the folder of the service that all of them are put in or below; empty for none. (templated)
-    :param materialization: ``view`` or ``table`` for all of them; None for what each is, or else the service's default.
-        (templated)
-    :param publish: whether they are published, too. (templated)
-    :param on_partial_failure: what happens when some transforms failed and some did not: ``fail`` the task, or
-        ``succeed`` with a warning. When all failed, the task fails. (templated)
-
-    .. seealso:: interface.md, "POST /transforms/bulk", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
+    :param materialization: ``view`` or ``table`` for all whose files don't say; None for what each is, or else the
+        service's default. (templated)
+    :param delete_orphans: whether what else is in ``folder_path`` or below it is deleted, once nothing failed; with no
+        ``folder_path``, whatever else the service has. What reads others goes first, and what is still read stays, and
+        fails. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -153,13 +144,11 @@ class TransformBulkDeployOperator(DatapipeSqlOperator):
         "folder",
         "folder_path",
         "materialization",
-        "publish",
-        "on_partial_failure",
+        "delete_orphans",
     )
     template_ext: Sequence[str] = ()
     sql_fields = ()
     kind = "transform"
-    endpoints = ("transforms.create_bulk", "transforms.update", "transforms.publish")
 
     def __init__(
         self,
@@ -167,14 +156,94 @@ class TransformBulkDeployOperator(DatapipeSqlOperator):
         folder: str,
         folder_path: str = "",
         materialization: Literal["view", "table"] | None = None,
-        publish: bool | str = True,
-        on_partial_failure: Literal["fail", "succeed"] = "fail",
+        delete_orphans: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.folder = folder
         self.folder_path = folder_path
         self.materialization = materialization
+        self.delete_orphans = delete_orphans
+
+    def _read(self, context: Context) -> list[DesiredTransform]:
+        """Read the files, and render what is Airflow's in them."""
+        from jinja2 import TemplateError
+
+        from airflow_provider_datapipe.changes.transform_folder import read_folder
+        from airflow_provider_datapipe.changes.values import choice
+        from airflow_provider_datapipe.pipelines.transforms.files import parse_files, wanted
+        from airflow_provider_datapipe.runs.targets import folder_of
+
+        if self.materialization is not None:
+            choice("materialization", self.materialization, ("view", "table"))
+        environment = self._sql_environment(context, self.get_template_env())
+
+        def rendered(text: str, path: str) -> str:
+            try:
+                return str(self._render(environment.from_string(text), context))
+            except TemplateError as error:
+                raise ValueError(f"{path}: {error}") from error
+
+        return wanted(
+            parse_files(read_folder(self._place())),
+            folder_path=folder_of(self.folder_path) or "",
+            materialization=self.materialization,
+            render=rendered,
+        )
+
+    def _place(self) -> Path:
+        from pathlib import Path
+
+        from airflow_provider_datapipe.runs.targets import required
+
+        given = Path(required("folder", self.folder))
+        dag = self.get_dag()
+        above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
+        return next((place for each in above if (place := Path(each) / given).is_dir()), given)
+
+
+class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
+    """
+    Have the service hold a folder of SQL files as transforms, and publish them in the order in which they read others.
+
+    ``sales/orders.sql`` is the transform ``orders`` in the folder ``sales``. What is new is created, what differs is
+    changed, and what has to be is published, each after those that it reads. What the service has besides stays.
+    A file may say more of its transform in :ref:`front matter <front-matter>`, also what has to hold before it is
+    published. Airflow's Jinja works in the SQL, as in that of :class:`TransformDeployOperator`, and in that of checks.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.transform_bulk.BulkResult` with one result for each, also where
+    the task fails. A transform that fails does not stop the others, but for those that read it.
+
+    :param publish: whether they are published, too, but for those whose files say otherwise. (templated)
+    :param on_partial_failure: what happens when some transforms failed and some did not: ``fail`` the task, or
+        ``succeed`` with a warning. When all failed, the task fails. (templated)
+
+    .. seealso:: interface.md, "POST /transforms/bulk", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeTransformFolderOperator.template_fields,
+        "publish",
+        "on_partial_failure",
+    )
+    endpoints = (
+        "transforms.create_bulk",
+        "transforms.update",
+        "transforms.publish",
+        "transforms.attach_orchestration",
+        "transforms.detach_orchestration",
+        "transforms.delete",
+        "query_previews.create",
+    )
+
+    def __init__(
+        self,
+        *,
+        publish: bool | str = True,
+        on_partial_failure: Literal["fail", "succeed"] = "fail",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
         self.publish = publish
         self.on_partial_failure = on_partial_failure
 
@@ -200,8 +269,15 @@ class TransformBulkDeployOperator(DatapipeSqlOperator):
     def _begin(self) -> Steps[Batch]:
         from airflow_provider_datapipe.changes.transform_bulk import begin
         from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.runs.targets import folder_of
 
-        return begin(self._desired, publish=flag("publish", self.publish), records=self._records)
+        return begin(
+            self._desired,
+            publish=flag("publish", self.publish),
+            records=self._records,
+            folder_path=folder_of(self.folder_path) or "",
+            delete_orphans=flag("delete_orphans", self.delete_orphans),
+        )
 
     def _go_on(self, batch: Batch) -> Steps[None]:
         from airflow_provider_datapipe.changes.transform_bulk import go_on
@@ -218,33 +294,56 @@ class TransformBulkDeployOperator(DatapipeSqlOperator):
             return result, None
         return result, error
 
-    def _read(self, context: Context) -> list[DesiredTransform]:
-        """Read the files, and render what is Airflow's in them."""
-        from jinja2 import TemplateError
 
-        from airflow_provider_datapipe.changes.transform_folder import desired_transforms, read_folder
-        from airflow_provider_datapipe.changes.values import choice
+class TransformPlanOperator(DatapipeTransformFolderOperator):
+    """
+    Tell what :class:`TransformBulkDeployOperator` would do with a folder of SQL files, and change nothing.
 
-        if self.materialization is not None:
-            choice("materialization", self.materialization, ("view", "table"))
-        environment = self._sql_environment(context, self.get_template_env())
-        rendered = {}
-        for path, text in read_folder(self._place()).items():
-            try:
-                rendered[path] = str(self._render(environment.from_string(text), context))
-            except TemplateError as error:
-                raise ValueError(f"{path}: {error}") from error
-        return desired_transforms(rendered, folder_path=self.folder_path or "", materialization=self.materialization)
+    Returns the plan as the ``--format json`` of ``datapipe plan`` has it: ``changed``, ``counts``, ``items`` and
+    ``warnings``. ``if_running``, ``on_kill``, ``timeout`` and ``deferrable`` mean nothing for it.
 
-    def _place(self) -> Path:
-        from pathlib import Path
+    :param fail_on_changes: fail the task if there is anything to do. (templated)
+    """
 
-        from airflow_provider_datapipe.runs.targets import required
+    template_fields: Sequence[str] = (*DatapipeTransformFolderOperator.template_fields, "fail_on_changes")
 
-        given = Path(required("folder", self.folder))
-        dag = self.get_dag()
-        above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
-        return next((place for each in above if (place := Path(each) / given).is_dir()), given)
+    def __init__(self, *, fail_on_changes: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.fail_on_changes = fail_on_changes
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """
+        Make the plan.
+
+        :raises PlanNotEmptyError: there is something to do, and the task is to fail then.
+        :raises DatapipeError: the service refused, or could not be reached.
+        :raises ValueError: a file, or an argument, is not what it has to be.
+        """
+        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError, plan_text
+        from airflow_provider_datapipe.pipelines.transforms.planning import OneByOne, plan_transforms
+        from airflow_provider_datapipe.runs.targets import folder_of
+
+        is_to_be_empty = flag("fail_on_changes", self.fail_on_changes)
+        desired = self._read(context)
+        hook = self._hook()
+        try:
+            plan = plan_transforms(
+                OneByOne(hook.run),
+                desired,
+                folder_path=folder_of(self.folder_path) or "",
+                delete_orphans=flag("delete_orphans", self.delete_orphans),
+            )
+        finally:
+            hook.close()
+        told = plan_text(plan)
+        self.log.info("The plan:\n%s", told)
+        result = plan.as_json()
+        if is_to_be_empty and plan.changes:
+            if self.do_xcom_push and "ti" in context:
+                context["ti"].xcom_push(key="return_value", value=result)
+            raise PlanNotEmptyError(f"The service does not hold what the files say: {told.splitlines()[-1]}")
+        return result
 
 
 class DatapipeTransformOperator(DatapipeChangeOperator):

@@ -17,3 +17,21 @@ def read(value: Any) -> Any:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             continue
     return value
+
+
+def text(field: str, value: Any) -> str | None:
+    """
+    Give a text as it was meant: a DAG that renders native objects makes a number of one with digits alone.
+
+    :param field: what it is, for the message.
+    :param value: what was rendered; None is nothing.
+    :raises ValueError: it has become something that no longer tells what it was.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise ValueError(
+        f"{field} must be a text, not {type(value).__name__}; in a DAG that renders native objects, put quotes within "
+        "the quotes"
+    )

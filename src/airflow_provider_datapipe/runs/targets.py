@@ -15,6 +15,7 @@ from airflow_provider_datapipe.runs.names import (
     find_transform,
 )
 from airflow_provider_datapipe.runs.reference import Target
+from airflow_provider_datapipe.runs.rendered import text
 from airflow_provider_datapipe.runs.steps import Steps, ask
 
 
@@ -22,11 +23,21 @@ def required(name: str, value: str | None) -> str:
     """
     Give an id or a name, once its template was rendered.
 
-    :raises ValueError: it is empty, as a template often is that found nothing.
+    :raises ValueError: it is empty, as a template often is that found nothing, or no text.
     """
-    if not value or value == "None":
+    read = text(name, value)
+    if not read or read == "None":
         raise ValueError(f"{name} is empty: give a value, or look at what its template renders to")
-    return value
+    return read
+
+
+def folder_of(folder_path: str | None) -> str | None:
+    """
+    Give a folder, once its template was rendered; None for any, and an empty text for none.
+
+    :raises ValueError: its template found nothing.
+    """
+    return required("folder_path", folder_path) if folder_path else folder_path
 
 
 def by_id(field: str, value: str | None, options: dict[str, Any] | None = None) -> Steps[Target]:
@@ -82,5 +93,5 @@ def transform_target(
     """Find a transform: by its id, or by its name and, where that is not enough, its folder."""
     if transform_name is None:
         return (yield from by_id("transform_id", transform_id, options))
-    found = yield from find_transform(required("transform_name", transform_name), folder_path)
+    found = yield from find_transform(required("transform_name", transform_name), folder_of(folder_path))
     return Target(found.id, found.name, options)

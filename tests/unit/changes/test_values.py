@@ -41,6 +41,11 @@ def test_a_list_of_what_has_a_name() -> None:
     assert named("x", '[{"name": "a", "b": 1}, "c"]') == [{"name": "a", "b": 1}, {"name": "c"}]
 
 
+@pytest.mark.parametrize("value", ["2024", 2024, ["2024"], [2024], [{"name": 2024}], "[2024]"])
+def test_a_name_of_digits_stays_one_where_a_dag_renders_native_objects(value: Any) -> None:
+    assert named("x", value) == [{"name": "2024"}]
+
+
 READERS: dict[str, Callable[[str, Any], Any]] = {
     "flag": flag,
     "number": lambda field, value: number(field, value, least=1),
@@ -58,7 +63,7 @@ WRONG: dict[str, list[Any]] = {
     "mapping": ["", "None", "[1]", "a: 1", {1: 2}, [("a", 1)], None],
     "mappings": ["", "None", '{"a": 1}', [["a"]], ["a"], None],
     "texts": ["", "a", "None", [1], '["a", 1]', {"a": 1}, None],
-    "named": [[""], [{}], [{"name": 1}], [None], {"name": "a"}, None, "None"],
+    "named": [[""], [{}], [{"name": 1.5}], [1.5], True, 1.5, [None], {"name": "a"}, None, "None"],
     "choice": ["", "None", "c", None, True],
 }
 

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_datapipe.links import DatapipeLink, address_of
 from tests.support.local_service import LocalService
-from tests.support.operator_examples import EXAMPLES, seed
+from tests.support.operator_examples import EXAMPLES, Example, seed
 from tests.support.process_table import working_in
 from tests.system.components import AirflowComponents
 from tests.system.conftest import DAGS, connection
@@ -64,15 +64,28 @@ def connected(airflow: AirflowComponents, changed: LocalService) -> Iterator[Non
     airflow.api.request("DELETE", f"/connections/{CONNECTION}")
 
 
+def fits(example: Example, result: Any, tries: int) -> None:
+    """
+    Check a result.
+
+    A scheduler that got no CPU time for long takes itself for dead, and runs again what was running: a second try
+    finds what the first one did.
+    """
+    allowed = [example.expected, *([example.again] if tries > 1 and example.again is not None else [])]
+    assert any(all(result[key] == value for key, value in told.items()) for told in allowed), (example, tries, result)
+
+
 @pytest.mark.usefixtures("connected")
 def test_on_real_components(airflow: AirflowComponents) -> None:
     run_id = airflow.trigger("changes")
     airflow.wait("changes", run_id, limit=300)
+    tries = {}
     for one in airflow.api.task_instances("changes", run_id):
         assert one.state == "success", airflow.log_tail("changes", run_id, one)
+        tries[one.task_id] = one.try_number
     for example in EXAMPLES:
         result = airflow.api.xcom("changes", run_id, example.name)
-        assert {key: result[key] for key in example.expected} == example.expected, example.name
+        fits(example, result, tries[example.name])
         is_change = isinstance(result, dict) and "resource" in result
         if is_change and (expected := address_of(LINK, result["resource"], result["id"])):
             path = f"/dags/changes/dagRuns/{run_id}/taskInstances/{example.name}/links"
@@ -88,10 +101,11 @@ def test_mapped(airflow: AirflowComponents) -> None:
     for one in instances:
         assert one.state == "success", airflow.log_tail("changes_mapped", run_id, one)
     chosen = {example.operator: example for example in EXAMPLES}.values()
-    assert {one.label for one in instances} == {f"{example.name}[0]" for example in chosen}
+    tries = {one.label: one.try_number for one in instances}
+    assert tries.keys() == {f"{example.name}[0]" for example in chosen}
     for example in chosen:
         result = airflow.api.xcom("changes_mapped", run_id, example.name, map_index=0)
-        assert {key: result[key] for key in example.expected} == example.expected, example.name
+        fits(example, result, tries[f"{example.name}[0]"])
 
 
 def test_without_components(changed: LocalService, tmp_path: Path) -> None:

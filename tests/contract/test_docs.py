@@ -90,6 +90,12 @@ RUN_BY = {
     ("docs/task_groups.md", "python"): (
         "tests/system/test_generated_group.py::test_what_is_published_is_built_again_in_the_order_of_the_references"
     ),
+    ("docs/transforms_as_code.md", "sh"): (
+        "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"
+    ),
+    ("docs/transforms_as_code.md", "python"): (
+        "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"
+    ),
     ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
     ("docs/testing.md", "sh"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",
     ("docs/testing.md", "python"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",

@@ -15,9 +15,14 @@ from typing import Any, NamedTuple
 
 import httpx
 import pytest
+from airflow.sdk import DAG
 
 from airflow_provider_datapipe.cli.program import main
+from airflow_provider_datapipe.operators.transform_changes import TransformPlanOperator
+from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError
+from tests.support.documents import blocks
 from tests.support.local_service import LocalService
+from tests.support.tasks import Memory, run
 
 SEED = {
     "runs": {"minimum_duration": 0.05},
@@ -476,3 +481,42 @@ def test_a_deployment_that_is_killed_is_gone_on_with(
         assert state(service) == undisturbed
         assert say("plan", "--delete-orphans").status == 0
     assert killed >= 3
+
+
+def test_the_page_does_as_it_says(service: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = [block for block in blocks() if block.page == "docs/transforms_as_code.md"]
+    put(tmp_path, {block.file: block.text for block in page if block.file})
+    environment = os.environ | {"DATAPIPE_URL": service.base_url, "DATAPIPE_API_KEY": service.api_key}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    all_three, in_ci = (block.text for block in page if block.language == "sh")
+    pull, plan, deploy = all_three.splitlines()
+    # Before anything is deployed, a plan says that there is something to do.
+    for command, status in ((pull, 0), (plan, 3), (in_ci, 0), (deploy, 0), (plan, 0)):
+        done = subprocess.run(  # noqa: S603 - our own docs
+            ["bash", "-euc", command],  # noqa: S607
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == status, f"{command}\n{done.stdout}{done.stderr}"
+    assert held(service)["sales/orders"]["cron_expression"] == "0 4 * * *"
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection | {"extra": {"poll_interval": 0.05}}))
+    (block,) = (block for block in page if block.language == "python")
+    names: dict[str, Any] = {}
+    with DAG("page", schedule=None, template_searchpath=[str(tmp_path)]) as dag:
+        exec(block.text, names)  # noqa: S102 - our own docs
+    for task in dag.tasks:
+        task.render_template_fields({}, dag.get_template_env())
+    planned, result = run(dag.get_task("plan")), run(dag.get_task("deploy"))
+    assert planned["counts"]["create"] == 1
+    assert result["transforms"]["dev/sales/orders"]["result"] == "created"
+    strict: dict[str, Any] = {"task_id": "t", "folder": str(tmp_path / "models"), "fail_on_changes": True}
+    assert run(TransformPlanOperator(**strict))["changed"] is False
+    memory = Memory()
+    with pytest.raises(PlanNotEmptyError, match="1 to create"):
+        run(TransformPlanOperator(**strict, folder_path="new"), memory)
+    assert memory.pushed["return_value"]["changed"] is True

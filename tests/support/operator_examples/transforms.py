@@ -12,6 +12,7 @@ from airflow_provider_datapipe.operators.transform_changes import (
     TransformDeleteOperator,
     TransformDeployOperator,
     TransformDetachOperator,
+    TransformPlanOperator,
 )
 from tests.support.operator_examples.example import Example
 
@@ -30,10 +31,13 @@ SEED: dict[str, Any] = {
         *(_seeded(use) for use in ("update", "rebuild", "delete", "attach")),
         *(_seeded(use, materialization="view") for use in ("read", "delete_by_name")),
         _seeded("detach", orchestration_workflow_id="orchestration.builds"),
+        _seeded("detached", folder_path="declared", orchestration_workflow_id="orchestration.builds"),
+        _seeded("orphan", folder_path="declared"),
         _seeded("numbers", folder_path="bulk_update", materialization="view"),
     ],
 }
 
+_COUNTS = {"created": 0, "updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}
 _DONE = {"outcome": "succeeded", "error": None}
 
 EXAMPLES = [
@@ -115,5 +119,19 @@ EXAMPLES = [
         {"folder": str(MODELS / "changed"), "materialization": "table"},
         {"outcome": "succeeded", "counts": {"created": 1, "updated": 1, "unchanged": 0, "failed": 0, "skipped": 0}},
         {"outcome": "succeeded", "counts": {"created": 0, "updated": 0, "unchanged": 2, "failed": 0, "skipped": 0}},
+    ),
+    Example(
+        "transform_bulk_deploy_declared",
+        TransformBulkDeployOperator,
+        {"folder": str(MODELS / "declared"), "folder_path": "declared", "delete_orphans": True},
+        {"outcome": "succeeded", "counts": _COUNTS | {"created": 1, "updated": 1, "deleted": 1}},
+        {"outcome": "succeeded", "counts": _COUNTS | {"unchanged": 2, "deleted": 0}},
+    ),
+    Example(
+        "transform_plan",
+        TransformPlanOperator,
+        {"folder": str(MODELS / "declared"), "folder_path": "declared", "delete_orphans": True},
+        {"changed": True, "counts": {"create": 1, "update": 1, "publish": 0, "delete": 1, "none": 0}},
+        {"changed": True, "counts": {"create": 1, "update": 1, "publish": 0, "delete": 1, "none": 0}},
     ),
 ]

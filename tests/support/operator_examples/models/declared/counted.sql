@@ -1,0 +1,6 @@
+-- ---
+-- orchestration: Builds
+-- checks:
+--   - not_null: id
+-- ---
+SELECT 1 AS id

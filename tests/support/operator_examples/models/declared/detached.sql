@@ -1,0 +1,4 @@
+-- ---
+-- orchestration: none
+-- ---
+SELECT 1 AS id

@@ -290,6 +290,16 @@ def test_a_single_record_is_sent_as_it_is_and_so_are_batches_of_one(service: Loc
     assert found == ['[{"price":1.10}]', '{"a":"é","b":1}', '{"id":1}', '{"id":2}']
 
 
+@pytest.mark.parametrize(
+    ("table", "batch_size", "warned"), [("raw", 10, True), ("raw", 1, False), ("events", 10, False)]
+)
+def test_rows_that_are_not_as_many_as_records_are_warned_of(
+    service: LocalService, capsys: pytest.CaptureFixture[str], table: str, batch_size: int, *, warned: bool
+) -> None:
+    run(table=table, records=[{"id": 1}, {"id": 2}], batch_size=batch_size)
+    assert ("took 1 rows for 2 records" in capsys.readouterr().out) == warned
+
+
 def json_lines_file(folder: Path, records: list[Any]) -> Path:
     path = folder / "records.jsonl"
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
@@ -365,6 +375,7 @@ def test_what_can_not_be_read_is_told(service: LocalService, arguments: dict[str
         ({"records": [], "source": "x"}, "exactly one of records and source"),
         ({"records": [], "source_format": "jsonl"}, "go with source"),
         ({"records": [], "batch_size": 0}, "batch_size"),
+        ({"records": [], "batch_size": "10"}, "batch_size must be a whole number"),
         ({"records": [], "max_batch_bytes": 0}, "max_batch_bytes"),
         ({"records": [], "if_changed": "ignore"}, "if_changed"),
     ],

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.steps import Steps
 
 
+def _at_most_one(**given: object) -> None:
+    if all(value is not None for value in given.values()):
+        raise ValueError(f"give one of {' and '.join(given)}, or neither")
+
+
 class _ReverseEtlDefinitionOperator(DatapipeChangeOperator):
     """Says what a sync is to do; what it deactivates for that is activated again, however the task ends."""
 
@@ -36,6 +41,8 @@ class _ReverseEtlDefinitionOperator(DatapipeChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        _at_most_one(object_type_id=object_type_id, object_type_name=object_type_name)
+        _at_most_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
         self.object_type_id = object_type_id
         self.object_type_name = object_type_name
         self.operation = operation
@@ -204,6 +211,8 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
             destination_connection_label=destination_connection_label,
         )
         exactly_one(object_type_id=object_type_id, object_type_name=object_type_name)
+        if folder_path is not None and transform_name is None:
+            raise ValueError("folder_path goes with transform_name")
         if sync_interval is None:
             exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
         self.source_id = source_id
@@ -298,6 +307,10 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
             wait_for_run=wait_for_run,
             **kwargs,
         )
+        schedule = (sync_interval, orchestration_id, orchestration_name)
+        given = (object_type_id, object_type_name, operation, *schedule, settings, enabled)
+        if all(value is None for value in given):
+            raise ValueError("there is nothing to change: give what it is to do, its schedule, settings or enabled")
         self.reverse_etl_sync_id = reverse_etl_sync_id
         self.enabled = enabled
 

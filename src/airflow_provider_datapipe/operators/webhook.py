@@ -76,10 +76,9 @@ class WebhookIngestOperator(BaseOperator):
         exactly_one(records=records, source=source)
         if source is None and not (source_format is None and source_conn_id is None):
             raise ValueError("source_format and source_conn_id go with source")
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
-        if max_batch_bytes < 1:
-            raise ValueError(f"max_batch_bytes must be at least 1, not {max_batch_bytes}")
+        for name, limit in (("batch_size", batch_size), ("max_batch_bytes", max_batch_bytes)):
+            if type(limit) is not int or limit < 1:
+                raise ValueError(f"{name} must be a whole number of 1 or more, not {limit!r}")
         if if_changed not in ("fail", "restart"):
             raise ValueError(f"if_changed must be 'fail' or 'restart', not {if_changed!r}")
         self.webhook_conn_id = webhook_conn_id
@@ -131,6 +130,12 @@ class WebhookIngestOperator(BaseOperator):
                 self._push(context, delivery)
         if result["maybe_twice"]:
             self.log.warning("%s of them may be there twice: an answer was lost.", f"{result['maybe_twice']:,}")
+        if result["rows"] not in (None, result["records"]):
+            self.log.warning(
+                "The service says that it took %s rows for %s records. A table in Packed mode needs batch_size=1.",
+                f"{result['rows']:,}",
+                f"{result['records']:,}",
+            )
         return result
 
     def _push(self, context: Context, delivery: Delivery) -> None:

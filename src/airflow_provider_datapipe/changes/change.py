@@ -8,7 +8,14 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from pydantic import BaseModel
 
-from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError, ServerError, TransportError
+from airflow_provider_datapipe.api.errors import (
+    ConflictError,
+    DatapipeError,
+    InvalidRequestError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.changes.values import choice
 from airflow_provider_datapipe.runs.names import UnknownNameError
@@ -124,6 +131,11 @@ def created_once(find: Callable[[], Steps[T | None]], create: Request[T]) -> Ste
                 yield Pause(pause)
             if (there := (yield from find())) is not None:
                 return there, True
+        raise
+    except (ConflictError, InvalidRequestError):
+        # Another task may have been faster: then it is there.
+        if (there := (yield from find())) is not None:
+            return there, False
         raise
 
 

@@ -67,14 +67,14 @@ def read_rows(batch: Batch, max_rows: int | None) -> Steps[dict[str, QueryResult
     :param max_rows: the most rows of each; None for all that the service gives.
     :returns: the rows by what each query was for.
     """
+    done = {str(end.reference.run_id) for end in batch.ended if error_of(end) is None}
     results = {}
-    purposes = {query_id: purpose for purpose, query_id in batch.note["queries"].items()}
-    for end in batch.ended:
-        if error_of(end) is None:
-            query_id = str(end.reference.run_id)
+    # Equal queries may have one id.
+    for purpose, query_id in batch.note["queries"].items():
+        if query_id in done:
             result = yield from ask(query_previews.result(query_id))
             rows = list(result.rows[:max_rows])
-            results[purposes[query_id]] = QueryResult(
+            results[purpose] = QueryResult(
                 query_execution_id=query_id,
                 rows=rows,
                 num_rows_total=result.num_rows_total,

@@ -274,7 +274,9 @@ def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wa
         # What was just read may be old.
         yield from ask(reverse_etl_syncs.deactivate(sync_id))
         after = yield from _when_idle(sync_id, request, patience)
-    if after.enabled != active:
+    # What is shown may be old: it counts only where no try has deactivated it.
+    is_active = False if differs else None if earlier.was_active(sync_id) else before.enabled
+    if is_active != active:
         yield from ask(reverse_etl_syncs.activate(sync_id) if active else reverse_etl_syncs.deactivate(sync_id))
         after = yield from ask(reverse_etl_syncs.get(sync_id))
     return change(KIND, sync_id, action="updated", changed=differs or before.enabled != active, after=after)

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.api.endpoints import orchestrations
-from airflow_provider_datapipe.api.errors import NotFoundError, ServerError, TransportError
+from airflow_provider_datapipe.api.errors import (
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.changes.change import IfMissing, created_once, deletion, if_named
 from airflow_provider_datapipe.runs.names import find_orchestration
@@ -59,3 +65,20 @@ def test_what_was_not_created_is_an_error_that_a_later_try_mends(error: Exceptio
     with pytest.raises(type(error)):
         run()
     assert service.asked.count("orchestrations.create") == 1
+
+
+REFUSALS = [ConflictError("taken", status=409), InvalidRequestError("taken", status=400)]
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_what_another_task_creates_in_the_same_moment_is_there_already(refused: Exception) -> None:
+    service, run = created(orchestrations__list=[page(), page(THERE)], orchestrations__create=[refused])
+    assert run() == (THERE, False)
+    assert service.asked == ["orchestrations.list", "orchestrations.create", "orchestrations.list"]
+
+
+@pytest.mark.parametrize("refused", REFUSALS)
+def test_what_is_refused_for_another_reason_is_the_services_error(refused: Exception) -> None:
+    _, run = created(orchestrations__list=[page()], orchestrations__create=[refused])
+    with pytest.raises(type(refused), match="taken"):
+        run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -243,6 +244,25 @@ def test_a_retry_that_fails_restores_what_the_try_before_could_not() -> None:
         one_try(service, records, operation=INSERT)
     assert service.asked[-2:] == ["update", "activate"]
     assert service.sync.enabled
+
+
+@pytest.mark.parametrize(("killed_at", "looks"), [(None, 1), (2, 2), (3, 2)])
+def test_an_answer_that_is_old_does_not_leave_it_deactivated(killed_at: int | None, looks: int) -> None:
+    """The service shows it as it was at first, however often it is asked."""
+    service, records = Service(enabled=True, fail_at=killed_at or 0, failure="killed"), TaskStateRecords(Memory(), 2)
+
+    def send(request: Request[Any]) -> Any:
+        answer = service.send(request)
+        is_shown = isinstance(answer, ReverseEtlSyncWithSettings)
+        return answer.model_copy(update={"enabled": True}) if is_shown else answer
+
+    for _ in range(looks):
+        steps = update("s", Definition(operation=INSERT), enabled=None, earlier=Earlier(records), wait_for_run=0)
+        with suppress(KilledError):
+            drive(steps, send, service.sleep)
+    assert service.sync.enabled
+    assert service.sync.operation is not None
+    assert service.sync.operation.mode == "insert"
 
 
 @pytest.mark.parametrize("down_from", [2, 3, 4])

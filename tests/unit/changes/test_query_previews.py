@@ -1,0 +1,33 @@
+"""Queries that run to be looked at."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.models.query_previews import (
+    QueryPreviewCreated,
+    QueryPreviewResult,
+    QueryPreviewStatus,
+)
+from airflow_provider_datapipe.changes.query_previews import begin, read_rows
+from airflow_provider_datapipe.runs.batch import run_batch
+from airflow_provider_datapipe.runs.records import NoRecords
+from airflow_provider_datapipe.runs.start import StartPolicy
+from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.wait import WaitPolicy
+from tests.unit.runs.model_service import ModelService
+
+
+def test_a_service_may_give_equal_queries_one_id() -> None:
+    service = ModelService(
+        query_previews__create=[QueryPreviewCreated(query_execution_id="q", dw_sql="SELECT 1")],
+        query_previews__status=[QueryPreviewStatus(status="RUNNING"), QueryPreviewStatus(status="DONE")],
+        query_previews__result=[QueryPreviewResult(rows=({"n": 1},), num_rows_total=1)],
+    )
+    batch = drive(begin({"sql_template": "SELECT 1", "min_threshold": "SELECT 1"}), service.send, service.sleep)
+    drive(
+        run_batch(batch, NoRecords(), StartPolicy(), WaitPolicy(), alone=True, clock=service.clock),
+        service.send,
+        service.sleep,
+    )
+    results = drive(read_rows(batch, 1), service.send, service.sleep)
+    assert results.keys() == {"sql_template", "min_threshold"}
+    assert [each["rows"] for each in results.values()] == [[{"n": 1}]] * 2

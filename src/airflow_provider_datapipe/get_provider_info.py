@@ -145,6 +145,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_provider_datapipe.operators.transform",
                     "airflow_provider_datapipe.operators.transform_changes",
                     "airflow_provider_datapipe.operators.webhook",
+                    "airflow_provider_datapipe.operators.workspace",
                 ],
             }
         ],

@@ -90,9 +90,11 @@ RUN_BY = {
     ("docs/task_groups.md", "python"): (
         "tests/system/test_generated_group.py::test_what_is_published_is_built_again_in_the_order_of_the_references"
     ),
-    ("docs/transforms_as_code.md", "sh"): (
-        "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"
+    ("docs/workspace.md", "sh"): ("tests/contract/test_workspace_docs.py::test_the_commands_of_the_page_do_as_it_says"),
+    ("docs/workspace.md", "python"): (
+        "tests/contract/test_workspace_docs.py::test_the_tasks_of_the_page_plan_and_apply"
     ),
+    ("docs/transforms_as_code.md", "sh"): ("tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"),
     ("docs/transforms_as_code.md", "python"): (
         "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"
     ),

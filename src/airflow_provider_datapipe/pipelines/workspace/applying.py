@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 WAIT_FOR_RUN = 600
 
 
+class NotAppliedError(PipelineError):
+    """Some of a workspace file could not be applied."""
+
+
 def apply(
     service: Runner,
     document: Document,

@@ -61,7 +61,7 @@ class Document:
     :param text: what stands in the file.
     :param name: what it is called in messages.
     :param environment: the variables; None leaves settings as they stand in the file.
-    :raises WorkspaceError: it is no YAML mapping, a key stands twice, or a variable is not set.
+    :raises WorkspaceError: it is no YAML mapping.
     """
 
     def __init__(self, text: str, name: str, environment: Mapping[str, str] | None) -> None:
@@ -74,10 +74,13 @@ class Document:
         root = self._compose(text)
         content = {} if root is None else self._read(root, ())
         if not isinstance(content, dict):
-            self._problems.append(Problem((), "a workspace is a mapping, with keys such as elt_syncs"))
-        if self._problems:
-            raise self.error(self._problems)
+            raise self.error([Problem((), "a workspace is a mapping, with keys such as elt_syncs")])
         self.content: dict[str, Any] = content
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with single values, whatever they mean: to be told with what else is wrong."""
+        return tuple(self._problems)
 
     def error(self, problems: Sequence[Problem]) -> WorkspaceError:
         """Give the error of a file with problems, in the order in which they stand there."""

@@ -153,12 +153,18 @@ def workspace_of(document: Document) -> Workspace:
 
     :raises WorkspaceError: something in it is not what it has to be; all of that is named.
     """
+    problems = list(document.problems)
+    # What can't be read has no value, which would be wrong once more.
+    told = {problem.location for problem in problems}
     try:
-        return Workspace.model_validate(document.content)
+        workspace = Workspace.model_validate(document.content)
     except ValidationError as error:
-        raise document.error(
-            [_problem(each) for each in error.errors(include_url=False, include_input=False)]
-        ) from None
+        wrong = map(_problem, error.errors(include_url=False, include_input=False))
+        problems += [problem for problem in wrong if problem.location not in told]
+    else:
+        if not problems:
+            return workspace
+    raise document.error(problems)
 
 
 def _problem(error: Any) -> Problem:

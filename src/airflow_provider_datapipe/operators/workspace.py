@@ -1,0 +1,162 @@
+"""Operators for workspace files: what the commands ``plan`` and ``apply`` do, as tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import BaseOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.pipelines.collect import Runner
+    from airflow_provider_datapipe.pipelines.workspace.document import Document
+
+
+#: How many failures an error names.
+_LISTED = 3
+
+
+class _WorkspaceOperator(BaseOperator):
+    """
+    Reads a workspace file.
+
+    :param workspace: path of the file; one that is relative is looked for where the DAG's file is, then in the DAG's
+        ``template_searchpath``. (templated)
+    :param delete_orphans: whether what the service holds, and the file does not name, is to be deleted. (templated)
+    :param environment: values for ``${NAME}`` in settings, over those of the worker's environment. (templated)
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
+    """
+
+    template_fields: Sequence[str] = ("datapipe_conn_id", "workspace", "delete_orphans", "environment")
+    ui_color = "#e6e2f3"
+
+    def __init__(
+        self,
+        *,
+        workspace: str,
+        delete_orphans: bool | str = False,
+        environment: dict[str, str] | None = None,
+        datapipe_conn_id: str = "datapipe_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.workspace = workspace
+        self.delete_orphans = delete_orphans
+        self.environment = environment
+        self.datapipe_conn_id = datapipe_conn_id
+
+    def execute(self, context: Context) -> Any:
+        """
+        Do it.
+
+        :raises WorkspaceError: something in the file is not right; nothing was done.
+        :raises DatapipeError: the service refused, or could not be reached.
+        """
+        import os
+
+        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+        from airflow_provider_datapipe.pipelines.transforms.planning import OneByOne
+        from airflow_provider_datapipe.pipelines.workspace.document import read
+
+        delete_orphans = flag("delete_orphans", self.delete_orphans)
+        document = read(self._place(), {**os.environ, **(self.environment or {})})
+        hook = DatapipeHook(self.datapipe_conn_id)
+        try:
+            return self._result(OneByOne(hook.run), document, context, delete_orphans=delete_orphans)
+        finally:
+            hook.close()
+
+    def _place(self) -> Path:
+        from airflow_provider_datapipe.runs.targets import required
+
+        given = Path(required("workspace", self.workspace))
+        dag = self.get_dag()
+        above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
+        return next((place for each in above if (place := Path(each) / given).is_file()), given)
+
+    def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
+        raise NotImplementedError
+
+    def _ended(self, context: Context, result: Any, error: Exception | None) -> Any:
+        if error is None:
+            return result
+        if self.do_xcom_push and "ti" in context:
+            context["ti"].xcom_push(key="return_value", value=result)
+        raise error
+
+
+class WorkspacePlanOperator(_WorkspaceOperator):
+    """
+    Tell what a workspace file would change. Nothing is changed.
+
+    Returns the plan, as ``datapipe plan --format json`` gives it: ``changed``, ``counts``, ``items``, ``warnings``.
+
+    :param workspace: path of the file; one that is relative is looked for where the DAG's file is, then in the DAG's
+        ``template_searchpath``. (templated)
+    :param delete_orphans: whether what the service holds, and the file does not name, would be deleted. (templated)
+    :param environment: values for ``${NAME}`` in settings, over those of the worker's environment. (templated)
+    :param fail_on_changes: fail if there is anything to do; the plan is the task's result all the same. (templated)
+    """
+
+    template_fields: Sequence[str] = (*_WorkspaceOperator.template_fields, "fail_on_changes")
+
+    def __init__(self, *, fail_on_changes: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.fail_on_changes = fail_on_changes
+
+    def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
+        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError, plan_text
+        from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
+
+        plan = make_plan(service, document, delete_orphans=delete_orphans).plan
+        self.log.info("%s", plan_text(plan, orphans_stay="They stay, as delete_orphans is not set."))
+        told = f"The service does not hold what {document.name} says: {len(plan.changes)} things differ."
+        is_wrong = bool(plan.changes) and flag("fail_on_changes", self.fail_on_changes)
+        return self._ended(context, plan.as_json(), PlanNotEmptyError(told) if is_wrong else None)
+
+
+class WorkspaceApplyOperator(_WorkspaceOperator):
+    """
+    Have the service hold what a workspace file says.
+
+    What is so already is left alone, so the task can be retried and cleared: also after it was killed. What fails does
+    not keep the rest from being done, but what needs it.
+
+    Returns the report, as ``datapipe apply --format json`` gives it: ``failed``, ``counts``, ``items`` and
+    ``warnings``. It is there also where something failed, and the task with it.
+
+    :param workspace: path of the file; one that is relative is looked for where the DAG's file is, then in the DAG's
+        ``template_searchpath``. (templated)
+    :param delete_orphans: whether what the service holds, and the file does not name, is deleted; tables stay.
+        (templated)
+    :param environment: values for ``${NAME}`` in settings, over those of the worker's environment. They are shown among
+        the rendered templates of the task, but for what comes from a connection or a variable that Airflow hides.
+        (templated)
+    :param wait_for_run: seconds to wait for a run that stands in the way of a change of a reverse ETL sync.
+        (templated)
+    """
+
+    template_fields: Sequence[str] = (*_WorkspaceOperator.template_fields, "wait_for_run")
+
+    def __init__(self, *, wait_for_run: int | str = 600, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.wait_for_run = wait_for_run
+
+    def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
+        from airflow_provider_datapipe.changes.values import number
+        from airflow_provider_datapipe.operators.base import records_of
+        from airflow_provider_datapipe.pipelines.plan import report_text
+        from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, apply
+
+        wait_for_run = number("wait_for_run", self.wait_for_run, least=0)
+        report = apply(service, document, records_of(context), delete_orphans=delete_orphans, wait_for_run=wait_for_run)
+        self.log.info("%s", report_text(report))
+        failed = [item for item in report.items if item.error]
+        told = "; ".join(f"{item.kind} {item.name}: {item.error}" for item in failed[:_LISTED])
+        error = NotAppliedError(f"{len(failed)} things failed. {told}") if report.failed else None
+        return self._ended(context, report.as_json(), error)

@@ -154,7 +154,8 @@ class Waiting(RuleBasedStateMachine):
         self.now = 1_000_000.0
         self.steps: Steps[None] | None = None
 
-    @initialize(data=st.data(), kind=st.sampled_from(list(KINDS)))
+    # Query previews have no history to lag or to vanish from: their waits are in tests/contract/test_query.py.
+    @initialize(data=st.data(), kind=st.sampled_from(list(ENDS)))
     def begin(self, data: st.DataObject, kind: str) -> None:
         after = data.draw(st.sampled_from([None, None, 0.0, 35.0, 100.0, 400.0, 1000.0]), "deadline")
         self.deadline = None if after is None else self.now + after

@@ -61,8 +61,10 @@ RUN_BY = {
     ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     (
         "docs/changes.md",
-        "from airflow_provider_datapipe.operators.transform_changes import "
-        "TransformBulkDeployOperator, TransformDeployOperator",
+        (
+            "from airflow_provider_datapipe.operators.transform_changes import "
+            "TransformBulkDeployOperator, TransformDeployOperator"
+        ),
     ): "tests/contract/test_transform_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     (
         "docs/changes.md",

@@ -44,7 +44,8 @@ up: $(READY)
 	@exec $(BIN)/python -m tests.system.demo --keep
 
 test: $(READY)
-	$(BIN)/python -m pytest tests/unit tests/contract -n auto --maxprocesses 4 --dist loadfile
+	@# More than there are cores, as CI has two: half of the time they wait for a service or for Airflow.
+	$(BIN)/python -m pytest tests/unit tests/contract -n 3 --dist loadfile
 	@# With Airflow's processes beside them, these have the machine for themselves.
 	$(BIN)/python -m pytest tests/system
 

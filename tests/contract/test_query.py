@@ -92,6 +92,13 @@ def test_a_limit_that_makes_no_sense_is_refused(most: Any, problem: str, service
     assert service.journal_requests() == []
 
 
+def test_how_a_check_is_tried_again_is_looked_at_before_it_runs(service: LocalService) -> None:
+    task = DatapipeValueCheckOperator(task_id="t", sql_template="SELECT 1", pass_value=1, retry_on_failure="maybe")
+    with pytest.raises(ValueError, match="retry_on_failure"):
+        run(task)
+    assert service.journal_requests() == []
+
+
 @MODES
 def test_a_query_that_fails_says_why(*, deferrable: bool) -> None:
     memory = Memory()

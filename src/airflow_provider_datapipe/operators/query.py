@@ -168,6 +168,10 @@ class DatapipeChecksOperator(DatapipeQueryOperator):
         self.retry_on_failure = retry_on_failure
 
     def _queries(self) -> dict[str, str]:
+        from airflow_provider_datapipe.changes.values import flag
+
+        # Refused before anything is sent.
+        flag("retry_on_failure", self.retry_on_failure)
         return {"sql_template": self.sql_template}
 
     def _check(self, row: dict[str, Any], results: dict[str, QueryResult]) -> dict[str, Any]:

@@ -383,11 +383,13 @@ def test_files_that_are_wrong_are_all_named_before_anything_is_asked(
 def test_what_leads_nowhere_is_warned_of(say: Say, tmp_path: Path) -> None:
     files = {
         "a.sql": "SELECT * FROM {{model.gone}}, {{model.draft}}, {{raw.no.stream}}",
+        "view.sql": "-- ---\n-- schedule: 0 4 * * *\n-- ---\nSELECT 1",
         "draft.sql": "-- ---\n-- publish: false\n-- schedule: 0 4 * * *\n-- materialization: table\n-- ---\nSELECT 1",
     }
     put(tmp_path / "models", files)
     assert say("plan", "--format", "json").json["warnings"] == [
         "draft: a draft has no schedule and no orchestration, and the file says publish: false.",
+        "view: only tables have a schedule, and this is a view, which will be refused.",
         "a names {{model.gone}}, which is neither in the service nor in the files.",
         "a reads draft, whose file says publish: false.",
         "a names {{raw.no.stream}}, which is neither in the service nor in the files.",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from airflow_provider_datapipe.api.errors import InvalidInputError
 
@@ -15,11 +16,18 @@ SUFFIX = ".sql"
 THIS = "this"
 #: What references to raw views begin with (observed); no transform has such a tag.
 _RAW = "raw"
-# What stands in a comment or in quotes is no reference.
-_REFERENCE = re.compile(
-    r"""--[^\n]* | /\*.*?(?:\*/|\Z) | '(?:[^']|'')*+' | "(?:[^"]|"")*+" | \{\{(?P<tag>[^{}]*)\}\}""",
+# What begins here is no plain SQL: a comment or quoted text, which go on up to ends of their own, or a reference.
+_BEGIN = re.compile(
+    r"""(?P<line>--[^\n]*)
+    | (?P<comment>/\*)
+    | (?P<quoted>(?<![\w$])[eE]'(?:[^'\\]|\\.|'')*+(?:'|\Z) | '(?:[^']|'')*+(?:'|\Z) | "(?:[^"]|"")*+(?:"|\Z))
+    | (?P<dollar>(?<![\w$])\$(?:[A-Za-z_]\w*)?\$)
+    | \{\{(?P<tag>[^{}]*)\}\}""",
     re.VERBOSE | re.DOTALL,
 )
+#: What may follow a statement.
+_ENDS = "; \t\r\n"
+_COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 class CyclicTransformsError(InvalidInputError):
@@ -137,18 +145,57 @@ def desired_transforms(
     return desired
 
 
+class _Part(NamedTuple):
+    """
+    A part of SQL that is not plain.
+
+    :param start: where it begins.
+    :param end: where it has ended.
+    :param tag: the text in double braces, if that is what it is.
+    :param is_comment: whether it is a comment.
+    """
+
+    start: int
+    end: int
+    tag: str | None
+    is_comment: bool
+
+
+def _parts(sql: str) -> Iterator[_Part]:
+    position = 0
+    while (begin := _BEGIN.search(sql, position)) is not None:
+        position = begin.end()
+        if begin["comment"] is not None:
+            position = _end_of_comment(sql, position)
+        elif begin["dollar"] is not None:
+            end = sql.find(begin["dollar"], position)
+            position = len(sql) if end < 0 else end + len(begin["dollar"])
+        tag = None if begin["tag"] is None else begin["tag"].strip()
+        is_comment = begin["comment"] is not None or begin["line"] is not None
+        yield _Part(begin.start(), position, tag, is_comment)
+
+
+def _end_of_comment(sql: str, position: int) -> int:
+    depth = 1
+    # One can stand in another.
+    for found in _COMMENT_MARK.finditer(sql, position):
+        depth += 1 if found[0] == "/*" else -1
+        if depth == 0:
+            return found.end()
+    return len(sql)
+
+
 def references(sql: str) -> list[str]:
-    """Give the tags that SQL names in double braces, each once, in order."""
-    found = (match["tag"] for match in _REFERENCE.finditer(sql))
-    return list(dict.fromkeys(tag.strip() for tag in found if tag is not None))
+    """Give the tags that SQL names in double braces, each once, in order: not those in comments and quotes."""
+    return list(dict.fromkeys(part.tag for part in _parts(sql) if part.tag is not None))
 
 
 def as_subquery(sql: str) -> str:
-    """Put SQL into brackets, so that it can stand where a table does: without what ends it."""
-    end = 0
-    for match in re.finditer(rf"{_REFERENCE.pattern} | (?P<other>[^\s;])", sql, _REFERENCE.flags):
-        if not match[0].startswith(("--", "/*")):
-            end = match.end()
+    """Put SQL into brackets, to stand where a table does: without the comments and semicolons at its end."""
+    comments = [part for part in _parts(sql) if part.is_comment]
+    end = len(sql.rstrip(_ENDS))
+    while comments and comments[-1].end >= end:
+        end = len(sql[: comments.pop().start].rstrip(_ENDS))
     return f"({sql[:end]})"
 
 
@@ -159,12 +206,12 @@ def about(sql: str, itself: str) -> str:
     :param sql: the query, with :data:`THIS` in double braces where the transform is read.
     :param itself: the SQL of the transform.
     """
-
-    def written(match: re.Match[str]) -> str:
-        tag = match["tag"]
-        return as_subquery(itself) if tag is not None and tag.strip() == THIS else match[0]
-
-    return _REFERENCE.sub(written, sql)
+    pieces, position = [], 0
+    for part in _parts(sql):
+        if part.tag == THIS:
+            pieces += [sql[position : part.start], as_subquery(itself)]
+            position = part.end
+    return "".join([*pieces, sql[position:]])
 
 
 def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -> dict[str, list[str]]:

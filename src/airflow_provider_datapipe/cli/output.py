@@ -36,7 +36,7 @@ def show_plan(plan: Plan, options: argparse.Namespace) -> int:
     if options.format == "json":
         sys.stdout.write(as_json_text(plan))
     else:
-        stay = "They stay, as --delete-orphans is not given."
+        stay = "They stay." if options.delete_orphans else "They stay, as --delete-orphans is not given."
         sys.stdout.write(plan_text(plan, coloured=_coloured(), orphans_stay=stay))
     return DIFFERS if plan.changes and not options.exit_zero else DONE
 

@@ -7,17 +7,20 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.changes.transform_folder import (
     CyclicTransformsError,
+    about,
+    as_subquery,
     desired_transforms,
     levels,
     read_folder,
     reads,
     references,
 )
+from datapipe_local.service import templates
 
 
 def test_a_folder_is_read_with_all_below_it(tmp_path: Path) -> None:
@@ -48,6 +51,9 @@ def test_what_is_no_folder_of_sql_is_named(folder: str, tmp_path: Path) -> None:
         ("-- {{a}}\n{{b}} /* {{c}}\n */ '{{d}} ''{{e}}' \"{{f}}\" {{g}}", ["b", "g"]),
         ("{{a}} /* {{b}}", ["a"]),
         ("{{a b-c}}{{}}", ["a b-c", ""]),
+        ("/* a /* b */ {{c}} */ {{d}}", ["d"]),
+        ("$$ {{a}} $$ {{b}} $x$ $$ {{c}} $x$ {{d}} $y$ {{e}}", ["b", "d"]),
+        (r"E'it\'s {{a}}' {{b}} 'c\' {{d}}", ["b", "d"]),
         ("SELECT 1", []),
     ],
 )
@@ -99,3 +105,31 @@ def test_any_graph_is_ordered_or_has_a_circle(graph: dict[str, list[str]]) -> No
     assert sorted(path for level in ordered for path in level) == sorted(read)
     place = {path: number for number, level in enumerate(ordered) for path in level}
     assert all(place[other] < place[path] for path, others in read.items() for other in others)
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        ["'", '"', "--", "/*", "*/", "\n", "{{a}}", "{{ b.c }}", "$$", "$x$", "E'", "\\", " ", "x", ";", "{", "}"]
+    ),
+    max_size=15,
+).map("".join)
+
+
+@settings(deadline=None)
+@given(PIECES)
+def test_references_are_those_that_the_local_service_sees(sql: str) -> None:
+    assert references(sql) == templates.tags(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT 1", "(SELECT 1)"),
+        ("SELECT 1; -- one;\n /* a; */ ;\n", "(SELECT 1)"),
+        ("SELECT ';' AS a -- {{b}}", "(SELECT ';' AS a)"),
+        ("-- first\nSELECT '--;'", "(-- first\nSELECT '--;')"),
+    ],
+)
+def test_sql_becomes_a_table(sql: str, expected: str) -> None:
+    assert as_subquery(sql) == expected
+    assert about("'{{this}}' {{ this }} -- {{this}}", sql) == f"'{{{{this}}}}' {expected} -- {{{{this}}}}"

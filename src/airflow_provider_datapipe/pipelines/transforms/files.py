@@ -103,7 +103,8 @@ def _wanted(
     front = file.front
     # As if it was where the front matter says.
     place = PurePosixPath(file.path)
-    folder = (place.parent.as_posix() if front.folder is None else front.folder).strip("/")
+    above = "" if place.parent == PurePosixPath() else place.parent.as_posix()
+    folder = (above if front.folder is None else front.folder).strip("/")
     (plain,) = desired_transforms({place.name: render(file.sql, file.path)}, materialization=materialization)
     checks = [check for given in front.checks for check in data_checks(given)]
     attachment = None
@@ -114,7 +115,7 @@ def _wanted(
     return replace(
         plain,
         name=front.name or plain.name,
-        folder_path="/".join(part for part in (folder_path.strip("/"), folder) if part not in ("", ".")),
+        folder_path="/".join(part for part in (folder_path.strip("/"), folder) if part),
         materialization=front.materialization or plain.materialization,
         documentation=front.documentation,
         cron_expression=front.schedule,

@@ -130,8 +130,6 @@ class FrontMatter(_Strict):
     def _can_be(self) -> Self:
         if self.orchestration is not None and self.orchestration_id is not None:
             raise ValueError("says both orchestration and orchestration_id: say one")
-        if self.materialization == "view" and self.publish and self.schedule not in (None, NO_SCHEDULE):
-            raise ValueError("says that a view has a schedule, and only tables have one")
         return self
 
 

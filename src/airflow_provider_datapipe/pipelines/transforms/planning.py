@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
-from airflow_provider_datapipe.api.models.transforms import ReferenceType, Transform, TransformStatus
+from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, Transform, TransformStatus
 from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, leading_to, reads, references
 from airflow_provider_datapipe.changes.transform_orphans import desired_like
 from airflow_provider_datapipe.changes.transform_state import (
@@ -181,6 +181,9 @@ def _item(wanted: DesiredTransform, found: _Found, now: Held, warnings: list[str
         warnings.append(
             f"{wanted.path}: a draft has no schedule and no orchestration, and the file says publish: false."
         )
+    kind = wanted.materialization or (Materialization.VIEW if there is None else there.materialization)
+    if settings.can_be_had and settings.schedule not in (None, NO_SCHEDULE) and kind == Materialization.VIEW:
+        warnings.append(f"{wanted.path}: only tables have a schedule, and this is a view, which will be refused.")
     changes = _changes(wanted, there, differing)
     if settings.can_be_had and settings.schedule is not None:
         old = None if there is None else there.cron_expression or NO_SCHEDULE

@@ -1,0 +1,152 @@
+"""Files of transforms: what they are called, and that whatever a service may hold is written and read as the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+from airflow_provider_datapipe.api.models.transforms import AvailableReferences, TransformVersion
+from airflow_provider_datapipe.pipelines.plan import Action, Result
+from airflow_provider_datapipe.pipelines.transforms.files import parse_files, path_for, wanted
+from airflow_provider_datapipe.pipelines.transforms.front_matter import parse, render
+from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
+from airflow_provider_datapipe.pipelines.transforms.pulling import pull_transforms, write
+from airflow_provider_datapipe.runs.steps import Steps, drive
+from tests.unit.runs.model_service import ModelService, page, transform
+
+T = TypeVar("T")
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+ODD = [
+    "..",
+    ".",
+    " a ",
+    "a.sql",
+    "CON",
+    "nul.txt",
+    "e\u0301",
+    "\u00e9",
+    "%",
+    "x" * 300,
+    "é" * 100,
+    "\\",
+    ":",
+    "*",
+    "a\nb",
+]
+PART = (TEXT | st.sampled_from(ODD)).filter(lambda part: part.strip() != "" and "/" not in part)
+HELD = st.fixed_dictionaries(
+    {
+        "name": PART,
+        "folder_path": st.lists(PART, max_size=3).map("/".join),
+        "sql_template": TEXT.map(lambda text: f"SELECT 1 {text}"),
+        "documentation": st.none() | TEXT,
+        "materialization": st.sampled_from(["view", "table"]),
+        "status": st.sampled_from(["draft", "published"]),
+        "orchestration_workflow_id": st.sampled_from([None, "o1", "o2", "o3", "o4", "gone"]),
+        "cron_expression": st.sampled_from([None, "0 4 * * *"]),
+        "is_newest": st.booleans(),
+    }
+)
+ORCHESTRATIONS = [
+    Orchestration(id=f"o{n}", name=name) for n, name in enumerate(["none", "Twin", "Twin", " ", "a\n: b"], start=1)
+]
+
+
+class Service:
+    """A service that holds some transforms."""
+
+    def __init__(self, held: Sequence[dict[str, Any]]) -> None:
+        self._newest = {f"t{n}": each["is_newest"] for n, each in enumerate(held)}
+        listed = [self._transform(f"t{n}", each) for n, each in enumerate(held)]
+        self._model = ModelService(
+            transforms__list=[page(*listed)],
+            transforms__list_=[page(*listed)],
+            transforms__available_references=[AvailableReferences(data=())],
+            transforms__versions=[lambda request: page(self._version(request.path.split("/")[2]))],
+            orchestrations__list=[page(*ORCHESTRATIONS)],
+        )
+
+    @staticmethod
+    def _transform(transform_id: str, held: dict[str, Any]) -> Any:
+        fields = {key: value for key, value in held.items() if value is not None and key != "is_newest"}
+        is_built = held["status"] == "published" and held["materialization"] == "table"
+        return transform(id=transform_id, **fields, materialization_status="completed" if is_built else None)
+
+    def _version(self, transform_id: str) -> TransformVersion:
+        published = self._newest[transform_id]
+        fields = {"id": "v", "sql_template": "", "parameters": [], "created_at": "2026-01-01T00:00:00.000Z"}
+        return TransformVersion.model_validate(fields | {"is_published": published})
+
+    def run(self, steps: Steps[T]) -> T:
+        return drive(steps, self._model.send, self._model.sleep)
+
+    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
+        return [self.run(steps) for steps in several]
+
+
+@settings(deadline=None)
+@given(st.lists(HELD, max_size=4, unique_by=lambda each: (each["folder_path"], each["name"])))
+def test_whatever_is_pulled_plans_empty(held: list[dict[str, Any]]) -> None:
+    service = Service(held)
+    pulled = pull_transforms(service, [])
+    unlike = {f"{each['folder_path'].strip('/')}/{each['name']}".lstrip("/") for each in held}
+    assert {done.name for done in pulled.report.items if done.result is Result.CREATED} == unlike
+    assert len({path.casefold() for path in pulled.texts}) == len(held)
+    for path in pulled.texts:
+        assert all(part not in ("", ".", "..") and not part.startswith(".") for part in path.split("/"))
+        assert all(len(part.encode()) <= 255 for part in path.split("/"))
+        assert not re.search(r'[\x00-\x1f<>:"\\|?*]', path)
+    files = parse_files(pulled.texts)
+    planned = plan_transforms(service, wanted(files), delete_orphans=True)
+    assert {item.action for item in planned.items} <= {Action.NONE}
+    # Nor is there anything to be written.
+    assert pull_transforms(service, files).texts == {}
+
+
+@given(st.fixed_dictionaries({"documentation": TEXT, "name": TEXT}), TEXT)
+@example({"documentation": "a\n  b\n\n", "name": " "}, "-- ---\n")
+@example({"documentation": "\n a\n-- ---\n---\n...", "name": "#"}, "")
+def test_front_matter_is_read_as_it_was_written(given: dict[str, str], sql: str) -> None:
+    text = render({"documentation": given["documentation"]}) + sql
+    file = parse(text, "a.sql")
+    assert (file.front.documentation, file.sql) == (given["documentation"], sql)
+    assert file.block + file.sql == text
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "expected"),
+    [
+        ("", "orders", "orders.sql"),
+        ("sales/eu", "Über uns", "sales/eu/Über uns.sql"),
+        ("..", ".", "%2E%2E/%2E.sql"),
+        ("a.sql", "b.sql", "a.sq%6C/b.sq%6C.sql"),
+        ("con", "a/b:c", "co%6E/a%2Fb%3Ac.sql"),
+        ("", "taken", "taken~2.sql"),
+    ],
+)
+def test_paths_say_what_they_can(folder: str, name: str, expected: str) -> None:
+    assert path_for(folder, name, ["Taken.sql"]) == expected
+
+
+def test_a_link_to_a_file_stays_one(tmp_path: Path) -> None:
+    held = {"name": "a", "folder_path": "", "sql_template": "SELECT 1", "status": "draft", "is_newest": True}
+    more = {
+        "documentation": None,
+        "materialization": "view",
+        "orchestration_workflow_id": None,
+        "cron_expression": None,
+    }
+    pulled = pull_transforms(Service([held | more]), [])
+    (tmp_path / "real").write_text("")
+    (tmp_path / "a.sql").symlink_to(tmp_path / "real")
+    write(tmp_path, pulled)
+    assert (tmp_path / "a.sql").is_symlink()
+    assert (tmp_path / "real").read_text() == pulled.texts["a.sql"]

@@ -44,6 +44,8 @@ from airflow_provider_datapipe.webhook.delivery import Sending, Sent, Unconfirme
 # An answer says how many rows were taken, or why not: what is longer is not read on.
 _LONGEST_ANSWER = 64 << 10
 _AT_A_TIME = 8 << 10
+# No request has more; and what is kept of an answer stays small, whatever it says.
+_MOST_ROWS = 1 << 53
 _CONNECT_LIMIT = 10.0
 _TEST_LIMIT = 15.0
 _HINTS = {
@@ -317,7 +319,7 @@ def _read(response: requests.Response, ends: float) -> bytes:
 
 def _rows(text: bytes) -> int | None:
     accepted = _json(text).get("accepted")
-    return accepted if type(accepted) is int else None
+    return accepted if type(accepted) is int and 0 <= accepted <= _MOST_ROWS else None
 
 
 def _json(text: bytes) -> Mapping[str, Any]:

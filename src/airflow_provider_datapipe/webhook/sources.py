@@ -71,7 +71,9 @@ def json_lines(opener: Opener, name: str) -> Generator[Record]:
             try:
                 record = parse(line)
             except NotCanonicalError as error:
-                raise RecordError(f"{place}: {error}.") from None
+                # What others know as JSON is one array, over many lines.
+                hint = ": in JSON Lines each line is an object of its own" if line.lstrip().startswith(b"[") else ""
+                raise RecordError(f"{place}: {error}{hint}.") from None
             yield _record(place, record)
 
 

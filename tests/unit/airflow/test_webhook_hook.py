@@ -349,12 +349,17 @@ def test_there_is_more_time_to_send_than_to_connect(connect: Connect, monkeypatc
         assert connect(server.url, timeout=30).push({"text": "x" * (size + (1 << 20))}).rows == 1
 
 
-def test_no_answer_but_signs_of_life_is_none_in_time(connect: Connect) -> None:
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_no_answer_but_signs_of_life_is_none_in_time(connect: Connect, tmp_path: Any, *, encrypted: bool) -> None:
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     with (
-        RawServer(only_not_yet) as server,
+        RawServer(only_not_yet, tls if encrypted else None) as server,
         pytest.raises(RequestTimeoutError, match=r"no answer within 0\.5 s") as failed,
     ):
-        connect(server.url, timeout=0.5).push({})
+        connect(server.url, timeout=0.5, ca_bundle=str(tmp_path / "ca.pem")).push({})
     assert failed.value.sent
 
 
@@ -375,6 +380,12 @@ def other_json(connection: socket.socket, stopping: threading.Event) -> None:
     last_words(
         connection, b'HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 20\r\n\r\n{"accepted": "many"}'
     )
+
+
+@pytest.mark.parametrize("said", [-1, True, "2", 1.0, None, pytest.param(10**4000, id="huge")])
+def test_a_number_of_rows_that_is_none_is_not_taken_for_one(connect: Connect, said: Any) -> None:
+    with ScriptedServer([Reply(200, {"accepted": said})]) as server:
+        assert connect(server.url).push({}).rows is None
 
 
 @pytest.mark.parametrize("answer", [dripping, broken_off, other_json])

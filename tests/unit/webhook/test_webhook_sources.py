@@ -41,6 +41,7 @@ def test_json_lines() -> None:
     ("line", "said"),
     [
         (b"{", "line 2 of o.jsonl: it is no JSON"),
+        (b'[{"a":1},', "line 2 of o.jsonl: it is no JSON: .*: in JSON Lines each line is an object of its own"),
         (b"[1]", "line 2 of o.jsonl: a record is an object .a dict., and this is of the type list"),
         (b'{"secret":NaN}', "line 2 of o.jsonl: NaN and infinities"),
         (b'{"a":1,"a":1}', "line 2 of o.jsonl: the key a stands twice"),

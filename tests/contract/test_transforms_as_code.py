@@ -400,6 +400,16 @@ def test_what_leads_nowhere_is_warned_of(say: Say, tmp_path: Path) -> None:
     assert "more than one orchestration: twin.1, twin.2. Say orchestration_id." in say("deploy").err
 
 
+def test_tables_without_references_are_warned_of(say: Say, deployed: Path) -> None:
+    sql = "WITH paid AS (SELECT 1) SELECT 'staging.orders' FROM paid, Marts.Paid, {{model.staging.orders}}"
+    put(deployed, {"other.sql": sql})
+    assert say("plan", "--format", "json").json["warnings"] == [
+        "other reads marts.paid without a reference, so it does not wait for it: write {{model.marts.paid}}."
+    ]
+    put(deployed, {"other.sql": "SELECT FROM FROM marts.paid ("})
+    assert say("plan", "--format", "json").json["warnings"] == []
+
+
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_a_plan_is_coloured_on_a_terminal(
     no_color: str, coloured: bool, service: LocalService, say: Say, deployed: Path

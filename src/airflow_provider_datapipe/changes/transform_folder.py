@@ -190,6 +190,16 @@ def references(sql: str) -> list[str]:
     return list(dict.fromkeys(part.tag for part in _parts(sql) if part.tag is not None))
 
 
+def without_references(sql: str, instead: str) -> str:
+    """Put a name where references stand."""
+    pieces, position = [], 0
+    for part in _parts(sql):
+        if part.tag is not None:
+            pieces += [sql[position : part.start], instead]
+            position = part.end
+    return "".join([*pieces, sql[position:]])
+
+
 def as_subquery(sql: str) -> str:
     """Put SQL into brackets, to stand where a table does: without the comments and semicolons at its end."""
     comments = [part for part in _parts(sql) if part.is_comment]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import AvailableReferences, TransformVersion
-from airflow_provider_datapipe.pipelines.plan import Action, Result
+from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result, report_text
+from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
 from airflow_provider_datapipe.pipelines.transforms.files import parse_files, path_for, wanted
 from airflow_provider_datapipe.pipelines.transforms.front_matter import parse, render
 from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
@@ -150,3 +152,30 @@ def test_a_link_to_a_file_stays_one(tmp_path: Path) -> None:
     write(tmp_path, pulled)
     assert (tmp_path / "a.sql").is_symlink()
     assert (tmp_path / "real").read_text() == pulled.texts["a.sql"]
+
+
+def test_without_the_parser_nothing_is_said_of_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = {"marts.paid": "model.marts.paid"}
+    assert named_directly("SELECT * FROM marts.paid", places) == ["model.marts.paid"]
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    assert named_directly("SELECT * FROM marts.paid", places) == []
+
+
+def test_a_report_says_a_line_for_each_that_is_not_as_before() -> None:
+    done = [
+        Done("transform", "a", Result.CREATED),
+        Done("transform", "b", Result.UNCHANGED),
+        Done("transform", "c\x1b[2J", Result.FAILED, "why"),
+    ]
+    report = Report(tuple(done), ("Look.",))
+    assert report_text(report) == (
+        "created transform a\nfailed transform c\\x1b[2J: why\nWarning: Look.\n1 created, 1 unchanged, 1 failed.\n"
+    )
+    assert report_text(report, coloured=True).startswith("\x1b[32mcreated transform a\x1b[0m\n\x1b[31mfailed")
+    assert report.as_json()["failed"] is True
+    assert report.as_json()["counts"] == dict.fromkeys(map(str, Result), 0) | {
+        "created": 1,
+        "unchanged": 1,
+        "failed": 1,
+    }
+    assert report_text(Report()) == "Nothing to do.\n"

@@ -27,6 +27,7 @@ from airflow_provider_datapipe.changes.transforms import (
     due_of,
 )
 from airflow_provider_datapipe.pipelines.plan import Action, FieldChange, Item, Plan, differing_lines
+from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
 from airflow_provider_datapipe.pipelines.transforms.front_matter import NO_ORCHESTRATION
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
@@ -48,13 +49,13 @@ class Held:
 
     :param there: its transforms, by folder and name.
     :param orchestrations: its orchestrations.
-    :param tags: what SQL can name.
+    :param places: what SQL can name: the tags, with where they lead to in the warehouse.
     :param raw: the tags among these that are of no transforms.
     """
 
     there: Mapping[str, Sequence[Transform]]
     orchestrations: Orchestrations
-    tags: frozenset[str]
+    places: Mapping[str, str]
     raw: frozenset[str]
 
     def orchestration_of(self, transform: Transform) -> str:
@@ -74,7 +75,7 @@ def held() -> Steps[Held]:
     known = yield from ask_all(orchestrations.list_())
     available = (yield from ask(transforms.available_references())).data
     raw = frozenset(each.tag for each in available if each.type == ReferenceType.RAW_VIEW)
-    return Held(there, Orchestrations(known), frozenset(each.tag for each in available), raw)
+    return Held(there, Orchestrations(known), {each.tag: each.dw_item_id for each in available}, raw)
 
 
 class OneByOne:
@@ -136,7 +137,7 @@ def plan_transforms(
     for key in (key for level in order for key in level):
         found = _Found(there.get(key), differing.get(key, {}), due.get(key, Due.NOTHING))
         items.append(_item(by_path[key], found, now, warnings))
-    warnings += _leading_nowhere(desired, now)
+    warnings += [*_leading_nowhere(desired, now), *_by_name(desired, now)]
     orphans = orphans_of(desired, now.there, folder_path)
     action = Action.DELETE if delete_orphans else Action.NONE
     # What reads others is deleted before these; here it is enough to name them.
@@ -224,12 +225,22 @@ def _leading_nowhere(desired: Sequence[DesiredTransform], now: Held) -> list[str
     warnings = []
     for each in desired:
         for tag in references(each.sql_template) if each.publish else ():
-            other = None if tag in now.tags else transform_of(tag)
+            other = None if tag in now.places else transform_of(tag)
             if other in drafts:
                 warnings.append(f"{each.path} reads {other}, whose file says publish: false.")
-            elif other is None and tag not in now.tags:
+            elif other is None and tag not in now.places:
                 warnings.append(f"{each.path} names {{{{{tag}}}}}, which is neither in the service nor in the files.")
     return warnings
+
+
+def _by_name(desired: Sequence[DesiredTransform], now: Held) -> list[str]:
+    """Tell which tables are named without a reference."""
+    tags = {place: tag for tag, place in now.places.items()}
+    return [
+        f"{each.path} reads {now.places[tag]} without a reference, so it does not wait for it: write {{{{{tag}}}}}."
+        for each in desired
+        for tag in named_directly(each.sql_template, tags)
+    ]
 
 
 def _still_read(desired: Sequence[DesiredTransform], orphans: Sequence[Transform], now: Held) -> list[str]:

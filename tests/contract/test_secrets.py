@@ -1,0 +1,105 @@
+"""What tasks leave behind when they are given secrets: none of them, in whatever place."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.operators.connection import ConnectionBridgeCreateOperator
+from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
+from airflow_provider_datapipe.operators.elt_changes import EltSyncCreateOperator, EltSyncUpdateOperator
+from airflow_provider_datapipe.operators.reverse_etl_changes import (
+    ReverseEtlSyncCreateOperator,
+    ReverseEtlSyncUpdateOperator,
+)
+from tests.support.local_service import LocalService
+from tests.support.operator_examples import seed
+from tests.support.operator_examples.reverse_etl import UPSERT
+from tests.support.tasks import Memory, run
+
+CANARY = "canary-of-a-setting"
+SECRET: dict[str, Any] = {"password": CANARY, "more": [{"token": CANARY}]}
+NEW = {"connection_id": "elt_new", "destination_schema_name": "secret", "sync_interval": "0 1 * * *"}
+REVERSE = {
+    "source_id": "reverse.people",
+    "destination_connection_id": "out",
+    "object_type_id": "secret",
+    "operation": UPSERT,
+    "sync_interval": "0 1 * * *",
+}
+BRIDGE = {"integration_id": "files", "redirect_uri": "https://app.example.com/connected"}
+
+
+def update(settings: Any) -> dict[str, Any]:
+    return {"endpoint": "elt_syncs.update", "arguments": {"sync_id": "elt.update", "elt_settings": settings}}
+
+
+USES: list[tuple[type[Any], dict[str, Any], str | None]] = [
+    (EltSyncCreateOperator, NEW | {"elt_settings": SECRET}, None),
+    (EltSyncCreateOperator, NEW | {"elt_settings": json.dumps(SECRET)[:-1]}, "must be a mapping"),
+    (EltSyncCreateOperator, NEW | {"elt_settings": SECRET | {"x": {CANARY}}}, "only what JSON can"),
+    (EltSyncUpdateOperator, {"sync_id": "elt.update", "elt_settings": SECRET}, None),
+    (EltSyncUpdateOperator, {"sync_id": "nowhere", "elt_settings": SECRET}, "answered 404"),
+    (DatapipeOperator, update(SECRET), None),
+    (DatapipeOperator, update(CANARY), "valid dictionary"),
+    (DatapipeOperator, update(SECRET) | {"arguments": f'{{"sync_id": "{CANARY}"'}, "must be a mapping"),
+    (ReverseEtlSyncCreateOperator, REVERSE | {"settings": SECRET}, "answered 400"),
+    (ReverseEtlSyncCreateOperator, REVERSE | {"settings": [CANARY]}, "must be a mapping"),
+    (ReverseEtlSyncUpdateOperator, {"reverse_etl_sync_id": "reverse.update", "settings": SECRET}, "answered 400"),
+    (
+        ConnectionBridgeCreateOperator,
+        BRIDGE | {"new_label": "x", "state": CANARY, "notifiers": [lambda _: None]},
+        None,
+    ),
+    (
+        ConnectionBridgeCreateOperator,
+        BRIDGE | {"new_label": "x", "state": CANARY * 20, "show_authorize_url": True},
+        "at most 255",
+    ),
+    (
+        DatapipeOperator,
+        {"endpoint": "connection_bridges.create", "arguments": BRIDGE | {"label": "x", "state": CANARY}},
+        None,
+    ),
+    (DatapipeOperator, {"endpoint": "connection_bridges.list"}, None),
+]
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service with a bridge that is open."""
+    with LocalService(seed(tmp_path_factory.mktemp("secrets")), control=True) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("operator", "arguments", "error"), USES)
+def test_nothing_secret_is_left(
+    service: LocalService,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    operator: type[Any],
+    arguments: dict[str, Any],
+    error: str | None,
+) -> None:
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+    caplog.set_level(logging.DEBUG)
+    memory, said, result = Memory(), "", None
+    task = operator(task_id="t", **arguments)
+    if error is None:
+        result = run(task, memory)
+    else:
+        with pytest.raises(Exception, match=error) as failed:
+            run(task, memory)
+        said = "".join(traceback.format_exception(failed.value))
+    output = capsys.readouterr()
+    left = [repr(result), said, repr(memory.kept), repr(memory.pushed), repr(task), caplog.text, output.out, output.err]
+    for secret in (CANARY, service.api_key, "/authorize/"):
+        assert not [each for each in left if secret in each]

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.contract.test_transforms_as_code import (  # noqa: F401 - fixtures
@@ -71,6 +71,10 @@ TRANSFORM = st.fixed_dictionaries(
 )
 
 
+TWIN = {"name": "A", "folder_path": "", "state": "draft", "sql_template": "SELECT 1"}
+TWIN |= dict.fromkeys(("documentation", "cron", "orchestration"), "")
+
+
 def make(client: httpx.Client, wanted: dict[str, Any]) -> None:
     """Have the service hold a transform in some state, as far as it takes it."""
     state = wanted["state"]
@@ -117,6 +121,8 @@ def emptied(folder: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(wanted=st.lists(TRANSFORM, min_size=1, max_size=5))
+@example(wanted=[TWIN, TWIN])
+@example(wanted=[TWIN, TWIN, TWIN | {"name": "Other"}])
 def test_what_was_pulled_is_what_the_service_holds(
     wanted: list[dict[str, Any]],
     service: LocalService,  # noqa: F811 - a fixture
@@ -134,6 +140,10 @@ def test_what_was_pulled_is_what_the_service_holds(
     pulled = say("pull", "--format", "json")
     assert pulled.status == bool(twins), pulled
     assert results(pulled) == {path: "failed" if path in twins else "created" for path in there}
+    if not there.keys() - twins:
+        # A folder that is empty by mistake would have everything deleted.
+        assert "there is no .sql file" in say("plan", "--delete-orphans").err
+        return
     planned = say("plan", "--delete-orphans", "--format", "json")
     assert {name: action for name, action in actions(planned).items() if name not in twins} == dict.fromkeys(
         there.keys() - twins, "none"
@@ -143,7 +153,7 @@ def test_what_was_pulled_is_what_the_service_holds(
     again = say("pull")
     assert (again.status, content(folder)) == (bool(twins), before), again
     # The same files make another service the same.
-    if not twins and before:
+    if not twins:
         service.reset()
         assert say("deploy").status == 0
         assert say("plan").status == 0

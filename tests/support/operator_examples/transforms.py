@@ -33,6 +33,9 @@ SEED: dict[str, Any] = {
         _seeded("detach", orchestration_workflow_id="orchestration.builds"),
         _seeded("detached", folder_path="declared", orchestration_workflow_id="orchestration.builds"),
         _seeded("orphan", folder_path="declared"),
+        # The same once more, for who only looks: examples run beside each other.
+        _seeded("planned", name="detached", folder_path="planned", orchestration_workflow_id="orchestration.builds"),
+        _seeded("planned_orphan", folder_path="planned"),
         _seeded("numbers", folder_path="bulk_update", materialization="view"),
     ],
 }
@@ -130,7 +133,7 @@ EXAMPLES = [
     Example(
         "transform_plan",
         TransformPlanOperator,
-        {"folder": str(MODELS / "declared"), "folder_path": "declared", "delete_orphans": True},
+        {"folder": str(MODELS / "declared"), "folder_path": "planned", "delete_orphans": True},
         {"changed": True, "counts": {"create": 1, "update": 1, "publish": 0, "delete": 1, "none": 0}},
         {"changed": True, "counts": {"create": 1, "update": 1, "publish": 0, "delete": 1, "none": 0}},
     ),

@@ -73,7 +73,8 @@ def test_what_is_wrong_is_told_with_its_place(text: str, wrong: str) -> None:
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    text = f"{SYNC}    enabled: 1\n    settings: {{a: '${{A}}'}}\n    sync_interval: x\nreverse_etl_syncs: [{{object_type_id: things, source_id: ''}}]"
+    text = f"{SYNC}    enabled: 1\n    settings: {{a: '${{A}}'}}\n"
+    text += "    sync_interval: x\nreverse_etl_syncs: [{object_type_id: things, source_id: ''}]"
     assert [line.split(": ")[:2] for line in refused(text)] == [
         ["4:14", "elt_syncs[0].enabled"],
         ["5:19", "elt_syncs[0].settings.a"],

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from airflow_provider_datapipe.pipelines.workspace.differences import (
     STREAM_OPTIONS,
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
 
 _MODES = ("insert", "update", "upsert", "mirror")
 _REFERENCES = ("orchestration", "orchestration_id")
+# An entry that is known by its id may say another of these.
+_CONNECTION, _SCHEMA = ("connection_label", "connection_id"), ("destination_schema_name",)
+_DESTINATION, _SOURCE = ("destination_connection_label", "destination_connection_id"), ("transform", "source_id")
 _SCHEDULE = ("sync_interval", *_REFERENCES)
 _ATTACHED: dict[str, type[Entry]] = {ELT_SYNCS: EltSyncEntry, REVERSE_ETL_SYNCS: ReverseEtlSyncEntry}
 
@@ -149,6 +153,9 @@ class _Writer:
             elif field == "operation" and meaning(entry.operation) != meaning(held.operation):  # type: ignore[attr-defined] # of a reverse ETL sync
                 self._set(node, field, None, now)
         if isinstance(entry, EltSyncEntry):
+            self._replace(node, _CONNECTION, now, same=self._matching.connections[place] == held.source_connection_id)
+            schema = held.destination_schema_name
+            self._replace(node, _SCHEMA, now, same=entry.destination_schema_name in (None, schema))
             if entry.says("sync_interval"):
                 self._set(node, "sync_interval", entry.sync_interval, now)
             self._attached(node, entry, now, self._matching.sync_orchestrations[place], held)
@@ -157,6 +164,10 @@ class _Writer:
             if entry.settings is None and held.config:
                 self.unsaid.append(str(held.destination_schema_name or held.id))
         elif isinstance(entry, ReverseEtlSyncEntry):
+            to = held.destination_connection_id
+            self._replace(node, _DESTINATION, now, same=self._matching.destinations[place] == to)
+            source = (self._matching.sources[place] or "").removeprefix("raw.")
+            self._replace(node, _SOURCE, now, same=source in (held.source_id, held.transform_id))
             self._attached(node, entry, now, self._matching.sending_orchestrations[place], held)
             if entry.settings is None and held.settings:
                 self.unsaid.append(held.id)
@@ -184,7 +195,11 @@ class _Writer:
         same = reference.entry is None and reference.id == held.orchestration_workflow_id
         if "sync_interval" in fields:
             same = same and entry.sync_interval == held.sync_interval
-        if same and not (entry.orchestration and reference.id is None):
+        self._replace(node, fields, now, same=same and not (entry.orchestration and reference.id is None))
+
+    def _replace(self, node: Any, fields: Sequence[str], now: Mapping[str, Any], *, same: bool) -> None:
+        """Have fields that belong together say what is so now, unless they do."""
+        if same:
             return
         for field in fields:
             if field in now:
@@ -326,15 +341,28 @@ def _escaped_within(value: Any) -> Any:
     return escaped(value) if isinstance(value, str) else value
 
 
+class _Representer(RoundTripRepresenter):
+    """Writes null as a word, and texts so that they are read as themselves."""
+
+    def represent_nothing(self, _: None) -> Any:
+        """Write null."""
+        return self.represent_scalar("tag:yaml.org,2002:null", "null")
+
+    def represent_text(self, text: str) -> Any:
+        """Write a text; of this end of line the library makes a space, but for double quotes."""
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\x85" in text else None)
+
+
+_Representer.add_representer(type(None), _Representer.represent_nothing)
+_Representer.add_representer(str, _Representer.represent_text)
+
+
 def _yaml() -> YAML:
     yaml = YAML()
+    yaml.Representer = _Representer
     yaml.preserve_quotes = True
     yaml.width = sys.maxsize
     yaml.indent(mapping=2, sequence=4, offset=2)
-    # As null, and not as nothing at all.
-    yaml.representer.add_representer(
-        type(None), lambda representer, _: representer.represent_scalar("tag:yaml.org,2002:null", "null")
-    )
     return yaml
 
 

@@ -9,13 +9,14 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from airflow_provider_datapipe.cli.service import Service
 from airflow_provider_datapipe.pipelines.plan import Action, Item, Report
 from airflow_provider_datapipe.pipelines.workspace.applying import apply
 from airflow_provider_datapipe.pipelines.workspace.document import Document
 from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
-from airflow_provider_datapipe.pipelines.workspace.pulling import pull
+from airflow_provider_datapipe.pipelines.workspace.pulling import _text, pull
 from airflow_provider_datapipe.runs.records import NoRecords
 from datapipe_local.testing.client import ControlPlane
 from tests.support.local_service import LocalService
@@ -137,3 +138,74 @@ def test_what_is_pulled_is_what_is_held(
     report = applied(service, text)
     assert [item.error for item in report.items if item.error] == []
     assert planned(service, text) == []
+
+
+#: What an entry need not say.
+UNSAID = {
+    "orchestrations": ["cron_schedule"],
+    "elt_syncs": ["sync_interval", "orchestration", "enabled", "start_date", "source_streams"],
+    "reverse_etl_syncs": ["operation", "enabled", "schedule"],
+}
+
+
+def shortened(text: str, data: st.DataObject) -> Any:
+    """Make a file that leaves some of it unsaid."""
+    tree = YAML(typ="safe").load(text)
+    for section, fields in UNSAID.items():
+        if data.draw(st.integers(0, 4), f"without {section}?") == 0:
+            del tree[section]
+            continue
+        for entry in tree[section]:
+            for field in data.draw(st.lists(st.sampled_from(fields), unique=True), "unsaid"):
+                # The schedule of a reverse ETL sync is said as a whole, or not at all.
+                for each in ("sync_interval", "orchestration", "orchestration_id") if field == "schedule" else (field,):
+                    entry.pop(each, None)
+            for place, stream in enumerate(entry.get("source_streams", [])):
+                if data.draw(st.booleans(), "by name alone"):
+                    entry["source_streams"][place] = stream["name"]
+            if section == "elt_syncs":
+                entry["settings"] = {"token": "${TOKEN}"}
+    return tree
+
+
+def said(tree: Any) -> Any:
+    return {
+        section: [set(entry) - {"orchestration_id", "orchestration", "sync_interval"} for entry in entries]
+        for section, entries in tree.items()
+    }
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=seeds(), data=st.data())
+def test_a_file_that_is_there_keeps_what_it_leaves_unsaid(
+    service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
+) -> None:
+    for sync in seed["elt_syncs"]:
+        sync["elt_settings"] = {"token": "${TOKEN}"}
+    holding(control, seed)
+    tree = shortened(pull(service, None, NAME).text, data)
+    text = f"# Whose it is.\n{_text(tree)}"
+    assert pull(service, text, NAME).text == text
+
+    for kind, change, field in data.draw(st.lists(st.sampled_from(changes_of(seed)), max_size=4), "changes"):
+        if field is not None or kind == "orchestration":
+            change(client).raise_for_status()
+    for sync in (
+        data.draw(st.lists(st.sampled_from([each["id"] for each in seed["elt_syncs"]]), max_size=1))
+        if seed["elt_syncs"]
+        else []
+    ):
+        client.delete(f"/elt_syncs/{sync}").raise_for_status()
+    pulled = pull(service, text, NAME).text
+    assert pulled.startswith("# Whose it is.\n")
+    plan = make_plan(service, Document(pulled, NAME, {"TOKEN": "${TOKEN}"})).plan
+    assert (plan.changes, plan.orphans) == ((), ())
+    now = YAML(typ="safe").load(pulled)
+    assert now.keys() == tree.keys()
+    known = [entry for entries in said(tree).values() for entry in entries]
+    new = {"cron_schedule"} | {"source_streams", "enabled"}
+    for entries in said(now).values():
+        for entry in entries:
+            # What was there says no more than it did; what is new says all.
+            assert entry in known or entry & new
+    assert pull(service, pulled, NAME).text == pulled

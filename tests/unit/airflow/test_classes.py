@@ -54,7 +54,8 @@ def own_parameters(found: type[BaseOperator]) -> dict[str, inspect.Parameter]:
     return own
 
 
-#: The id, or the file, that each class needs at the least that starts runs, waits or reads a workspace; the others are made as in the examples.
+#: The id, or the file, that each class needs at the least that starts runs, waits or reads a workspace; the others are
+#: made as in the examples.
 ID = {
     "EltStreamRunOperator": "stream_id",
     "EltSyncRunOperator": "sync_id",

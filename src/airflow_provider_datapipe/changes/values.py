@@ -15,8 +15,6 @@ def flag(field: str, value: Any) -> bool:
     :raises ValueError: it is something else.
     """
     read = _read(value.strip().lower() if isinstance(value, str) else value)
-    if isinstance(value, str) and value.strip() in ("True", "False"):
-        read = value.strip() == "True"
     if isinstance(read, bool):
         return read
     raise ValueError(f"{field} must be True or False, not {value!r}")

@@ -46,6 +46,7 @@ class _PunctualConnection(HTTPConnection):
         try:
             return super().getresponse()
         except Exception:
+            # Whatever a connection that is shut down under it raises; all that is not ours goes on.
             if late.is_set():
                 raise TimeoutError from None
             raise

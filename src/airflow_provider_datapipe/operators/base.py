@@ -12,6 +12,8 @@ from airflow.providers.common.compat.sdk import BaseOperator, conf
 from airflow_provider_datapipe.links import DatapipeLink, address_of, show_link
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
@@ -26,6 +28,35 @@ if TYPE_CHECKING:
 def seconds(value: timedelta | float) -> float:
     """Give a duration in seconds."""
     return value.total_seconds() if isinstance(value, timedelta) else float(value)
+
+
+def keep_result(task: Any, context: Context, result: Any) -> None:
+    """
+    Keep the result of a task that is about to fail: what is known, and what did not fail, is of use downstream.
+
+    :param task: the operator.
+    :param context: Airflow's context.
+    :param result: what it would have returned.
+    """
+    if task.do_xcom_push and "ti" in context:
+        context["ti"].xcom_push(key="return_value", value=result)
+
+
+def place_of(task: Any, path: str, *, is_folder: bool) -> Path:
+    """
+    Find a file or folder that a task was given: where the DAG's file is, then in the DAG's ``template_searchpath``.
+
+    :param task: the operator.
+    :param path: its path; one that is absolute, or found nowhere, stays as it is.
+    :param is_folder: whether it is a folder, and no file.
+    """
+    from pathlib import Path
+
+    given = Path(path)
+    dag = task.get_dag()
+    above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
+    places = [Path(each) / given for each in above]
+    return next((place for place in places if (place.is_dir() if is_folder else place.is_file())), given)
 
 
 def deadline_of(task: Any, context: Context, timeout: float) -> float:
@@ -243,9 +274,7 @@ class DatapipeRunOperator(BaseOperator):
         if self.kill_policy == "disable":
             self._disable_late(hook, batch)
         if error is not None:
-            # What is known of a run is of use downstream, also where it failed.
-            if self.do_xcom_push and "ti" in context:
-                context["ti"].xcom_push(key="return_value", value=result)
+            keep_result(self, context, result)
             raise error
         return result
 

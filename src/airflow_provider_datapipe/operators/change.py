@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_datapipe.links import DatapipeLink, address_of, show_link
+from airflow_provider_datapipe.operators.base import keep_result
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -55,9 +56,7 @@ class DatapipeChangeOperator(BaseOperator):
         self._log_result(result)
         error = self._error(result)
         if error is not None:
-            # What became of the other items is of use downstream, also where one failed.
-            if self.do_xcom_push and "ti" in context:
-                context["ti"].xcom_push(key="return_value", value=result)
+            keep_result(self, context, result)
             raise error
         return result
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow_provider_datapipe.operators.base import (
     exactly_one,
+    keep_result,
+    place_of,
     records_of,
 )
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
@@ -192,14 +194,9 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
         )
 
     def _place(self) -> Path:
-        from pathlib import Path
-
         from airflow_provider_datapipe.runs.targets import required
 
-        given = Path(required("folder", self.folder))
-        dag = self.get_dag()
-        above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
-        return next((place for each in above if (place := Path(each) / given).is_dir()), given)
+        return place_of(self, required("folder", self.folder), is_folder=True)
 
 
 class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
@@ -340,8 +337,7 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
         self.log.info("The plan:\n%s", told)
         result = plan.as_json()
         if is_to_be_empty and plan.changes:
-            if self.do_xcom_push and "ti" in context:
-                context["ti"].xcom_push(key="return_value", value=result)
+            keep_result(self, context, result)
             raise PlanNotEmptyError(f"The service does not hold what the files say: {told.splitlines()[-1]}")
         return result
 

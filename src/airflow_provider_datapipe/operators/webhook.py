@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_datapipe.operators.base import exactly_one, records_of
+from airflow_provider_datapipe.operators.base import exactly_one, keep_result, records_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -139,8 +139,7 @@ class WebhookIngestOperator(BaseOperator):
         return result
 
     def _push(self, context: Context, delivery: Delivery) -> None:
-        if self.do_xcom_push and "ti" in context:
-            context["ti"].xcom_push(key="return_value", value=delivery.result())
+        keep_result(self, context, delivery.result())
 
     def _open(self) -> tuple[Source, int]:
         """Say how the source is opened, and how many records go into a request."""

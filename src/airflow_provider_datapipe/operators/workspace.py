@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_datapipe.operators.base import keep_result, place_of, records_of
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.pipelines.collect import Runner
@@ -73,10 +76,7 @@ class _WorkspaceOperator(BaseOperator):
     def _place(self) -> Path:
         from airflow_provider_datapipe.runs.targets import required
 
-        given = Path(required("workspace", self.workspace))
-        dag = self.get_dag()
-        above = [dag.folder, *(dag.template_searchpath or ())] if dag is not None else []
-        return next((place for each in above if (place := Path(each) / given).is_file()), given)
+        return place_of(self, required("workspace", self.workspace), is_folder=False)
 
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
         raise NotImplementedError
@@ -84,8 +84,7 @@ class _WorkspaceOperator(BaseOperator):
     def _ended(self, context: Context, result: Any, error: Exception | None) -> Any:
         if error is None:
             return result
-        if self.do_xcom_push and "ti" in context:
-            context["ti"].xcom_push(key="return_value", value=result)
+        keep_result(self, context, result)
         raise error
 
 
@@ -149,7 +148,6 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
 
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
         from airflow_provider_datapipe.changes.values import number
-        from airflow_provider_datapipe.operators.base import records_of
         from airflow_provider_datapipe.pipelines.plan import report_text
         from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, apply
 

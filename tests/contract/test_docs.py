@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
+import duckdb
 import httpx
 import pytest
 from airflow.sdk import Connection
@@ -100,7 +101,11 @@ RUN_BY = {
     ("docs/transforms_as_code.md", "python"): (
         "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"
     ),
-    ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
+    ("docs/getting_started.md", "pip install 'airflow-provider-datapipe[local]'"): (
+        "tests/contract/test_packaging.py::test_with_the_local_service"
+    ),
+    ("docs/getting_started.md", "sh"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
+    ("docs/getting_started.md", "python"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
     ("docs/testing.md", "sh"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",
     ("docs/testing.md", "python"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",
     ("docs/local_control.md", "python"): (
@@ -109,14 +114,13 @@ RUN_BY = {
     ("docs/local.md", "import hashlib, hmac, json"): (
         "tests/contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_let_in"
     ),
-    ("docs/local.md", "python"): "tests/contract/test_docs.py::test_the_local_service_can_be_tried_as_its_page_says",
 }
 EXPORT = "export AIRFLOW_CONN_"
 TO_BE_RUN = [block for block in blocks() if block.language in ("sh", "python")]
 
 
 def is_run_by(block: Block) -> str | None:
-    if block.first_line.startswith(EXPORT) and block.page != "docs/local.md":
+    if block.first_line.startswith(EXPORT):
         return "tests/contract/test_docs.py::test_a_connection_that_is_shown_is_one"
     return RUN_BY.get((block.page, block.first_line)) or RUN_BY.get((block.page, block.language))
 
@@ -183,8 +187,8 @@ def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def test_the_local_service_can_be_tried_as_its_page_says() -> None:
-    page = [block for block in blocks() if block.page == "docs/local.md"]
+def test_five_minutes_lead_to_the_rows() -> None:
+    page = [block for block in blocks() if block.page == "docs/getting_started.md"]
     install, folder, init, serve, export, run, look = (block.text.strip() for block in page if block.language == "sh")
     assert install.startswith("pip install")
     assert "8484" in export
@@ -206,14 +210,18 @@ def test_the_local_service_can_be_tried_as_its_page_says() -> None:
         command = f"exec {serve} --port {port.number}"
         service = workspace.start("serve", ["bash", "-c", command], env=env)
         ready = f"datapipe-local is ready at http://127.0.0.1:{port.number}"
-        assert f"`{ready}`".replace(str(port.number), "8484") in pages()["docs/local.md"]
+        assert f"`{ready}`".replace(str(port.number), "8484") in pages()["docs/getting_started.md"]
         wait_for("it says so", lambda: ready in service.tail(), limit=30, watch=[service])
-        bash(f"{export.replace('8484', str(port.number))}\n{run}", here, env)
+        said = bash(f"{export.replace('8484', str(port.number))}\n{run} 2>&1", here, env)
+        assert "state=success" in said, said[-3000:]
         service.stop()
         assert service.exit_status == 0
-        assert json.loads((here / "shop/exports/adults.jsonl").read_text()) == {"id": 1, "name": "Ada"}
         shown = bash(look, here, env)
-        assert all(name in shown for name in ("Ada", "Bob", "Cyd"))
+        assert shown.splitlines()[-2:] == ["id,name", "1,Ada"]
+        assert "shop/home/warehouse.duckdb" in pages()["docs/local.md"]
+        file = here / "shop/home/warehouse.duckdb"
+        rows = duckdb.connect(str(file), read_only=True).execute("SELECT name FROM shop.people ORDER BY id").fetchall()
+        assert rows == [("Ada",), ("Bob",), ("Cyd",)]
     port.release()
 
 

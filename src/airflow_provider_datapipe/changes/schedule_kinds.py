@@ -1,0 +1,239 @@
+"""What has a schedule: how it is read, what takes it off, and in which order that is done and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from airflow_provider_datapipe.api.endpoints import (
+    elt_streams,
+    elt_syncs,
+    orchestrations,
+    reverse_etl_syncs,
+    transforms,
+)
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.models.transforms import Materialization, TransformStatus
+from airflow_provider_datapipe.changes import reverse_etl
+from airflow_provider_datapipe.changes.transforms import repeatable
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+
+#: What makes up a schedule, by name.
+Fields = dict[str, Any]
+
+_ATTACHED = "orchestration_workflow_id"
+_STREAM = "sync_interval of stream "
+_NO_TRIGGER = (None, "none")
+
+
+class NotHoldableError(DatapipeError):
+    """Nothing that the interface has takes it off its schedule, and puts back what is there."""
+
+
+class Means:
+    """
+    What some changes need besides.
+
+    :param earlier: what tries before have deactivated.
+    :param wait_for_run: seconds to wait for a run that stands in the way.
+    """
+
+    def __init__(self, earlier: reverse_etl.Earlier, wait_for_run: Any) -> None:
+        self.earlier = earlier
+        self.wait_for_run = wait_for_run
+
+
+class ScheduleKind:
+    """
+    A kind of thing that has a schedule.
+
+    :ivar resource: its name in results.
+    :ivar noun: its name in messages.
+    :ivar passing: the values that fields have only while they are brought about.
+    :ivar derived: the fields that follow from others.
+    """
+
+    resource: ClassVar[str]
+    noun: ClassVar[str]
+    passing: ClassVar[Mapping[str, Any]] = {}
+    derived: ClassVar[tuple[str, ...]] = ()
+
+    def read(self, resource_id: str) -> Steps[Fields]:
+        """Read what makes up the schedule; what the service does not show is left out."""
+        raise NotImplementedError
+
+    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+        """
+        Say which fields take it off its schedule, and what they become.
+
+        :param original: what is there.
+        :param never: a cron expression that does not come in years.
+        :param paused: whether no run can be asked for either.
+        :returns: nothing, if it is on no schedule.
+        :raises NotHoldableError: there is no such field, or what is there could not be put back.
+        """
+        raise NotImplementedError
+
+    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+        """
+        Change fields, in an order in which nothing is due in between.
+
+        :param there: what is there.
+        :param wanted: the fields to change.
+        """
+        raise NotImplementedError
+
+
+class _EltSync(ScheduleKind):
+    resource = "elt_sync"
+    noun = "ELT sync"
+
+    def read(self, resource_id: str) -> Steps[Fields]:
+        sync = yield from ask(elt_syncs.get(resource_id))
+        streams = yield from ask_all(elt_streams.list_(elt_sync_id=resource_id))
+        return {
+            "enabled": sync.enabled,
+            "sync_interval": sync.sync_interval,
+            _ATTACHED: sync.orchestration_workflow_id,
+        } | {f"{_STREAM}{stream.id}": stream.sync_interval for stream in streams}
+
+    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+        if not original["enabled"]:
+            return {}
+        if paused:
+            return {"enabled": False}
+        if original["sync_interval"] is None:
+            raise NotHoldableError(
+                "It has no sync_interval, which means daily, and the interface can't take away one that was set. Give "
+                "it one of its own, or own it with paused=True."
+            )
+        streams = {field: never for field, own in original.items() if field.startswith(_STREAM) and own is not None}
+        attached = {} if original[_ATTACHED] is None else {_ATTACHED: None}
+        return {"sync_interval": never} | streams | attached
+
+    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+        if wanted.get("enabled") is False:
+            yield from ask(elt_syncs.disable(resource_id))
+        # What is attached does not go by its own schedule: attached first and detached last, nothing is due meanwhile.
+        if wanted.get(_ATTACHED) is not None:
+            request = elt_syncs.attach_orchestration(resource_id, orchestration_workflow_id=wanted[_ATTACHED])
+            yield from ask(request)
+        for field, cron in wanted.items():
+            if field.startswith(_STREAM):
+                yield from ask(elt_streams.set_sync_interval(field.removeprefix(_STREAM), sync_interval=cron))
+        if "sync_interval" in wanted:
+            yield from ask(elt_syncs.update(resource_id, sync_interval=wanted["sync_interval"]))
+        if _ATTACHED in wanted and wanted[_ATTACHED] is None:
+            yield from ask(elt_syncs.detach_orchestration(resource_id))
+        if wanted.get("enabled") is True:
+            yield from ask(elt_syncs.enable(resource_id))
+
+
+class _Transform(ScheduleKind):
+    resource = "transform"
+    noun = "Transform"
+    derived = ("rebuild_trigger",)
+
+    def read(self, resource_id: str) -> Steps[Fields]:
+        there = yield from ask(transforms.get(resource_id))
+        return {
+            "cron_expression": there.cron_expression,
+            _ATTACHED: there.orchestration_workflow_id,
+            "rebuild_trigger": there.rebuild_trigger,
+            "is_published_table": there.status == TransformStatus.PUBLISHED
+            and there.materialization == Materialization.TABLE,
+        }
+
+    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+        if paused:
+            raise NotHoldableError("Only ELT syncs and reverse ETL syncs can be paused.")
+        # Only a published table can have a schedule of its own.
+        own = {"cron_expression": never} if original["is_published_table"] else {}
+        if original[_ATTACHED] is not None:
+            return own | {_ATTACHED: None}
+        if original["cron_expression"] is not None:
+            return own
+        if original["rebuild_trigger"] not in _NO_TRIGGER:
+            raise NotHoldableError(
+                f"It is built by its rebuild_trigger {original['rebuild_trigger']!r}, which the interface can't change."
+            )
+        return {}
+
+    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+        attached = wanted.get(_ATTACHED)
+        if attached is not None:
+            yield from ask(transforms.attach_orchestration(resource_id, orchestration_workflow_id=attached))
+        elif _ATTACHED in wanted:
+            # Both at once: it is on no other schedule in between.
+            cron = wanted.get("cron_expression")
+            yield from ask(transforms.detach_orchestration(resource_id, cron_expression=cron))
+            return
+        if "cron_expression" in wanted:
+            request = transforms.update(resource_id, cron_expression=wanted["cron_expression"])
+            yield from ask(repeatable(request))
+
+
+class _ReverseEtlSync(ScheduleKind):
+    resource = reverse_etl.KIND
+    noun = "Reverse ETL sync"
+    #: The service changes only what is deactivated.
+    passing: ClassVar[Mapping[str, Any]] = {"enabled": False}
+
+    def read(self, resource_id: str) -> Steps[Fields]:
+        sync = yield from ask(reverse_etl_syncs.get(resource_id))
+        return {
+            "enabled": sync.enabled,
+            "sync_interval": sync.sync_interval,
+            _ATTACHED: sync.orchestration_workflow_id,
+        }
+
+    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+        if not original["enabled"]:
+            return {}
+        if paused:
+            return {"enabled": False}
+        if original["sync_interval"] is None and original[_ATTACHED] is None:
+            return {}
+        return {"sync_interval": never, _ATTACHED: None, "enabled": True}
+
+    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+        schedule = {field: wanted.get(field, there[field]) for field in ("sync_interval", _ATTACHED)}
+        if any(schedule[field] != there[field] for field in schedule):
+            yield from reverse_etl.update(
+                resource_id,
+                # What is not given of the schedule is gone.
+                reverse_etl.Definition(sync_interval=schedule["sync_interval"], orchestration_id=schedule[_ATTACHED]),
+                enabled=wanted.get("enabled"),
+                earlier=means.earlier,
+                wait_for_run=means.wait_for_run,
+            )
+        elif "enabled" in wanted:
+            on = wanted["enabled"]
+            yield from ask((reverse_etl_syncs.activate if on else reverse_etl_syncs.deactivate)(resource_id))
+            means.earlier.forget(resource_id)
+
+
+class _Orchestration(ScheduleKind):
+    resource = "orchestration"
+    noun = "Orchestration"
+
+    def read(self, resource_id: str) -> Steps[Fields]:
+        there = yield from ask(orchestrations.get(resource_id))
+        # The interface has no such field; a service may show it all the same.
+        cron = (there.model_extra or {}).get("cron_schedule")
+        return {} if cron is None else {"cron_schedule": cron}
+
+    def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
+        if paused:
+            raise NotHoldableError("Only ELT syncs and reverse ETL syncs can be paused.")
+        if "cron_schedule" not in original:
+            raise NotHoldableError("The service does not show its schedule: give cron_schedule, to be put back.")
+        return {"cron_schedule": never}
+
+    def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
+        yield from ask(orchestrations.update(resource_id, cron_schedule=wanted["cron_schedule"]))
+
+
+KINDS: dict[str, ScheduleKind] = {
+    kind.resource: kind for kind in (_EltSync(), _Transform(), _ReverseEtlSync(), _Orchestration())
+}

@@ -1,0 +1,316 @@
+"""
+Taking something off its own schedule for a while, and putting back exactly what was there.
+
+Three steps, each a task: what is there is noted, which changes nothing; it is taken off; it is put back. What was noted
+is there before anything is changed, so that it can be put back wherever the second step ends.
+
+What is taken off gets a cron expression that comes on 29 February alone. Its minute and hour tell who has taken it, so
+that others see that it is owned, and its owner knows it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from typing import Any, Literal, TypedDict, cast
+
+from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
+from airflow_provider_datapipe.changes.change import Change, change
+from airflow_provider_datapipe.changes.schedule_kinds import KINDS, Fields, Means, NotHoldableError, ScheduleKind
+from airflow_provider_datapipe.changes.values import choice, flag, mapping
+from airflow_provider_datapipe.runs.reference import Target
+from airflow_provider_datapipe.runs.steps import Steps
+from airflow_provider_datapipe.runs.targets import (
+    by_id,
+    elt_sync_target,
+    orchestration_target,
+    required,
+    transform_target,
+)
+
+_NEVER = re.compile(r"\d{1,2} \d{1,2} 29 2 \*", re.ASCII)
+
+IfChanged = Literal["fail", "keep", "restore"]
+
+
+class Noted(TypedDict):
+    """
+    What was there before anything was changed, as JSON.
+
+    :ivar resource: what it is of: ``elt_sync``, ``transform``, ``reverse_etl_sync`` or ``orchestration``.
+    :ivar id: its id.
+    :ivar name: what it is called in messages.
+    :ivar round: tells this time from all others.
+    :ivar original: what makes up the schedule, as it was.
+    :ivar held: the fields that take it off its schedule, and what they become; none, if it was on none.
+    """
+
+    resource: str
+    id: str
+    name: str
+    round: str
+    original: dict[str, Any]
+    held: dict[str, Any]
+
+
+class ScheduleOwnedError(DatapipeError):
+    """Another task has taken it off its schedule, and not put it back yet."""
+
+
+class ScheduleChangedError(DatapipeError):
+    """Somebody has changed the schedule since it was noted. Nothing was overwritten."""
+
+
+class ScheduleLostError(DatapipeError):
+    """It was taken off its schedule, and nobody knows any more what was there."""
+
+
+class NotPutBackError(DatapipeError):
+    """The service took all requests, and yet shows another schedule than was there before."""
+
+
+def never(*owner: object) -> str:
+    """
+    Make the cron expression of an owner: some minute of 29 February.
+
+    :param owner: what tells it from others, such as the ids of DAG, run and task.
+    """
+    digest = hashlib.sha256("\0".join(map(str, owner)).encode()).digest()
+    return f"{digest[0] % 60} {digest[1] % 24} 29 2 *"
+
+
+def find(
+    *,
+    elt_sync_id: str | None = None,
+    destination_schema_name: str | None = None,
+    transform_id: str | None = None,
+    transform_name: str | None = None,
+    folder_path: str | None = None,
+    reverse_etl_sync_id: str | None = None,
+    orchestration_id: str | None = None,
+    orchestration_name: str | None = None,
+) -> Steps[tuple[str, Target]]:
+    """Find what one of these names: its kind, and which it is."""
+    if elt_sync_id is not None or destination_schema_name is not None:
+        return "elt_sync", (yield from elt_sync_target(elt_sync_id, destination_schema_name))
+    if transform_id is not None or transform_name is not None:
+        return "transform", (yield from transform_target(transform_id, transform_name, folder_path, {}))
+    if reverse_etl_sync_id is not None:
+        return "reverse_etl_sync", (yield from by_id("reverse_etl_sync_id", reverse_etl_sync_id))
+    return "orchestration", (yield from orchestration_target(orchestration_id, orchestration_name))
+
+
+def note(
+    finding: Steps[tuple[str, Target]],
+    owner: str,
+    *,
+    paused: Any,
+    cron_schedule: str | None,
+    begun: Noted | None,
+    kept: Noted | None,
+) -> Steps[Noted]:
+    """
+    Note what is there. Nothing is changed.
+
+    What this owner has taken off already, and not put back, is noted as it was before.
+
+    :param finding: gives kind and target.
+    :param owner: the cron expression of the owner.
+    :param paused: whether no run is to be possible either.
+    :param cron_schedule: what is put back of an orchestration, where the service does not show it.
+    :param begun: what was noted when taking off began that was not undone yet.
+    :param kept: what was noted the last time, whatever came of it.
+    :raises ScheduleOwnedError: another owner has taken it off.
+    :raises ScheduleLostError: this owner has taken it off, and what was there is not known.
+    :raises NotHoldableError: the interface can't take it off, or not put back what is there.
+    """
+    is_paused = flag("paused", paused)
+    resource, target = yield from finding
+    kind = KINDS[resource]
+    there = yield from kind.read(target.resource_id)
+    marks = _marks(there)
+    for earlier in (begun, kept if owner in marks else None):
+        if not earlier or (earlier["resource"], earlier["id"]) != (resource, target.resource_id):
+            continue
+        changed = _changed(kind, earlier, there)
+        if not changed:
+            return earlier
+        if owner in marks:
+            raise ScheduleChangedError(
+                f"{_story(kind, earlier, there, changed)} The rest is still off its schedule. Put it back first: "
+                "on the service, or by the task that does so, with if_changed='restore'."
+            )
+        # Else somebody has decided since what is to be there.
+    _refuse_foreign(kind, target.name, marks - {owner})
+    if owner in marks:
+        raise ScheduleLostError(
+            f"{kind.noun} {target.name} was taken off its schedule by an earlier try of this task, which left no note "
+            "of what was there. Give it its schedule again on the service, and clear this task."
+        )
+    if resource == "orchestration" and cron_schedule is not None:
+        there.setdefault("cron_schedule", required("cron_schedule", cron_schedule))
+    try:
+        held = kind.held(there, owner, paused=is_paused)
+    except NotHoldableError as error:
+        raise NotHoldableError(f"{kind.noun} {target.name} can't be taken off its schedule: {error}") from None
+    return Noted(
+        resource=resource,
+        id=target.resource_id,
+        name=target.name,
+        round=uuid.uuid4().hex,
+        original={field: value for field, value in there.items() if value is not None or field in held},
+        held=held,
+    )
+
+
+def read_note(value: Any) -> Noted:
+    """
+    Read a note, once its template was rendered.
+
+    :raises ValueError: it is none.
+    """
+    read = mapping("noted", value)
+    if not Noted.__required_keys__ <= read.keys() or read["resource"] not in KINDS:
+        raise ValueError("noted must be what ScheduleNoteOperator returns: give its output")
+    return cast("Noted", read)
+
+
+def take_off(noted: Noted, means: Means) -> Steps[Change]:
+    """
+    Take something off its schedule, as was noted.
+
+    :raises ScheduleChangedError: it is neither as it was noted nor taken off already.
+    :raises ScheduleOwnedError: another owner was faster.
+    """
+    kind = KINDS[noted["resource"]]
+    held = noted["held"]
+    if not held:
+        return _result(noted, "taken_off", changed=False, there=noted["original"])
+    there = yield from kind.read(noted["id"])
+    if changed := _changed(kind, noted, there):
+        _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
+        raise ScheduleChangedError(
+            f"{_story(kind, noted, there, changed)} Nothing was overwritten. Clear the task that noted it."
+        )
+    todo = {field: value for field, value in held.items() if field in there and there[field] != value}
+    # Some services don't show a field: then it is sent in any case.
+    todo |= {field: value for field, value in held.items() if field not in there and not _is_stream(field)}
+    if todo:
+        yield from kind.bring_about(noted["id"], there, todo, means)
+        there = yield from kind.read(noted["id"])
+        # Two may have read at the same time: the one whose mark does not stand has lost.
+        _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
+        _check(kind, noted, there, held, "Taken off its schedule")
+    return _result(noted, "taken_off", changed=bool(todo), there=there)
+
+
+def put_back(noted: Noted, means: Means, *, was_taken: bool, if_changed: Any) -> Steps[tuple[Change, list[str]]]:
+    """
+    Put back what was noted, and nothing else.
+
+    :param was_taken: whether taking it off came to its end: then what is deactivated was deactivated by somebody else.
+    :param if_changed: what happens where somebody has changed the schedule since: ``fail``, ``keep`` all that is there,
+        or ``restore`` what was noted.
+    :returns: the change, and what there is to say besides.
+    :raises ScheduleChangedError: somebody has changed it, and ``if_changed`` is ``fail``.
+    :raises NotPutBackError: the service shows something else afterwards.
+    """
+    choice("if_changed", if_changed, ("fail", "keep", "restore"))
+    kind = KINDS[noted["resource"]]
+    if not noted["held"]:
+        return _result(noted, "put_back", changed=False, there=noted["original"]), []
+    try:
+        there = yield from kind.read(noted["id"])
+    except NotFoundError:
+        return _result(noted, "put_back", changed=False, there=None), [f"{kind.noun} {noted['name']} is gone."]
+    said = [f"{field} is gone." for field in noted["held"] if _is_stream(field) and field not in there]
+    if changed := _changed(kind, noted, there):
+        story = _story(kind, noted, there, changed)
+        if if_changed == "fail":
+            raise ScheduleChangedError(
+                f"{story} Nothing was overwritten, and nothing was put back. To keep what is there, mark this task as "
+                "success; to have what was there before, put it back on the service, or with if_changed='restore'."
+            )
+        if if_changed == "keep":
+            return _result(noted, "put_back", changed=False, there=there), [f"{story} That is kept."]
+        said.append(f"{story} What was there before is put back.")
+    wanted = {
+        field: noted["original"].get(field)
+        for field in noted["held"]
+        if field not in kind.passing and (field in there or not _is_stream(field))
+    }
+    for field, passing in kind.passing.items():
+        if field in noted["held"] and there[field] == passing != noted["original"][field]:
+            if noted["held"][field] == passing or not was_taken or means.earlier.was_active(noted["id"]):
+                wanted[field] = noted["original"][field]
+            else:
+                said.append(
+                    f"{kind.noun} {noted['name']}: somebody has set {field} to {there[field]}, and it stays so."
+                )
+    todo = {field: value for field, value in wanted.items() if field not in there or there[field] != value}
+    if todo:
+        yield from kind.bring_about(noted["id"], there, todo, means)
+        there = yield from kind.read(noted["id"])
+        derived = {field: noted["original"].get(field) for field in kind.derived}
+        _check(kind, noted, there, wanted | derived, "Put back on its schedule")
+    return _result(noted, "put_back", changed=bool(todo), there=there), said
+
+
+def _changed(kind: ScheduleKind, noted: Noted, there: Fields) -> list[str]:
+    """Give the fields that are neither as they were nor as they were to be."""
+    return [
+        field
+        for field, held in noted["held"].items()
+        if field in there
+        and there[field] not in (noted["original"].get(field), held)
+        and (field not in kind.passing or there[field] != kind.passing[field])
+    ]
+
+
+def _check(kind: ScheduleKind, noted: Noted, there: Fields, wanted: Fields, done: str) -> None:
+    wrong = [
+        f"{field} {there[field]!r} in place of {value!r}"
+        for field, value in wanted.items()
+        if field in there and there[field] != value
+    ]
+    if wrong:
+        raise NotPutBackError(
+            f"{done}, {kind.noun} {noted['name']} shows {', '.join(wrong)}. Look at it on the service."
+        )
+
+
+def _refuse_foreign(kind: ScheduleKind, name: str, marks: set[str]) -> None:
+    if marks:
+        raise ScheduleOwnedError(
+            f"{kind.noun} {name} is off its schedule already: {', '.join(sorted(marks))} is what another DAG run, or "
+            "task, has put in its place. Wait until that has put it back, or, if it is gone, do so on the service."
+        )
+
+
+def _marks(fields: Fields) -> set[str]:
+    return {value for value in fields.values() if isinstance(value, str) and _NEVER.fullmatch(value)}
+
+
+def _is_stream(field: str) -> bool:
+    return field.startswith("sync_interval of")
+
+
+def _story(kind: ScheduleKind, noted: Noted, there: Fields, changed: list[str]) -> str:
+    told = "; ".join(
+        f"{field} is {there[field]!r}, was {noted['original'].get(field)!r}, and was to be {noted['held'][field]!r}"
+        for field in changed
+    )
+    return f"Somebody has changed the schedule of {kind.noun} {noted['name']}: {told}."
+
+
+def _result(noted: Noted, action: str, *, changed: bool, there: Fields | None) -> Change:
+    name = None if noted["name"] == noted["id"] else noted["name"]
+    result = change(noted["resource"], noted["id"], action=action, changed=changed, name=name)
+    # What a sync has of streams without a schedule of their own may be long, and tells nothing.
+    result["details"] = (
+        there
+        if there is None
+        else {field: value for field, value in there.items() if value is not None or not _is_stream(field)}
+    )
+    return result

@@ -1,0 +1,389 @@
+"""Operators that take something off its own schedule while a DAG owns it. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from airflow_provider_datapipe.operators.base import exactly_one, records_of
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.changes.change import Change
+    from airflow_provider_datapipe.changes.reverse_etl import Earlier
+    from airflow_provider_datapipe.changes.schedules import Noted
+    from airflow_provider_datapipe.runs.steps import Steps
+
+#: Keys of XComs by which the three tasks know of each other what they have done.
+_BEGUN = "datapipe_schedule_begun"
+_TAKEN = "datapipe_schedule_taken"
+_OVER = "datapipe_schedule_over"
+#: Key of the task state.
+_KEPT = "datapipe.schedule"
+
+
+class ScheduleNoteOperator(DatapipeChangeOperator):
+    """
+    Note by what schedule something runs, before it is taken off. Changes nothing.
+
+    The first of the three tasks of :func:`owned_schedule`. Returns a
+    :class:`~airflow_provider_datapipe.changes.schedules.Noted`, for the two others. What the same task of the same DAG
+    run has had taken off already is noted as it was before that. What another task has taken off is an error; a retry
+    looks again.
+
+    :param elt_sync_id: id of an ELT sync; or give one of the others. (templated)
+    :param destination_schema_name: the schema that an ELT sync fills. (templated)
+    :param transform_id: id of a transform. (templated)
+    :param transform_name: name of a transform. (templated)
+    :param folder_path: the folder in which ``transform_name`` is looked up; None for all folders. (templated)
+    :param reverse_etl_sync_id: id of a reverse ETL sync. (templated)
+    :param orchestration_id: id of an orchestration. (templated)
+    :param orchestration_name: name of an orchestration. (templated)
+    :param cron_schedule: what is put back of an orchestration whose schedule the service does not show. (templated)
+    :param paused: whether an ELT sync or reverse ETL sync is disabled altogether, so that the DAG can't ask for runs of
+        it either: True, or the text of it. (templated)
+    """
+
+    template_fields: Sequence[str] = (
+        *DatapipeChangeOperator.template_fields,
+        "elt_sync_id",
+        "destination_schema_name",
+        "transform_id",
+        "transform_name",
+        "folder_path",
+        "reverse_etl_sync_id",
+        "orchestration_id",
+        "orchestration_name",
+        "cron_schedule",
+        "paused",
+    )
+
+    def __init__(
+        self,
+        *,
+        elt_sync_id: str | None = None,
+        destination_schema_name: str | None = None,
+        transform_id: str | None = None,
+        transform_name: str | None = None,
+        folder_path: str | None = None,
+        reverse_etl_sync_id: str | None = None,
+        orchestration_id: str | None = None,
+        orchestration_name: str | None = None,
+        cron_schedule: str | None = None,
+        paused: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        exactly_one(
+            elt_sync_id=elt_sync_id,
+            destination_schema_name=destination_schema_name,
+            transform_id=transform_id,
+            transform_name=transform_name,
+            reverse_etl_sync_id=reverse_etl_sync_id,
+            orchestration_id=orchestration_id,
+            orchestration_name=orchestration_name,
+        )
+        if folder_path is not None and transform_name is None:
+            raise ValueError("folder_path goes with transform_name")
+        if cron_schedule is not None and orchestration_id is None and orchestration_name is None:
+            raise ValueError("cron_schedule goes with an orchestration: of all else the service shows the schedule")
+        self.elt_sync_id = elt_sync_id
+        self.destination_schema_name = destination_schema_name
+        self.transform_id = transform_id
+        self.transform_name = transform_name
+        self.folder_path = folder_path
+        self.reverse_etl_sync_id = reverse_etl_sync_id
+        self.orchestration_id = orchestration_id
+        self.orchestration_name = orchestration_name
+        self.cron_schedule = cron_schedule
+        self.paused = paused
+        self._owner: tuple[Any, ...] = ()
+        self._begun: Noted | None = None
+        self._kept: Noted | None = None
+
+    def execute(self, context: Context) -> Noted:
+        """
+        Note what is there.
+
+        :raises ScheduleOwnedError: another task has taken it off its schedule.
+        :raises ScheduleLostError: this task has done so, and nobody knows any more what was there.
+        :raises NotHoldableError: the interface can't take it off, or not put back what is there.
+        """
+        ti, records = context["ti"], records_of(context)
+        self._owner = (self.dag_id, getattr(ti, "run_id", ""), self.task_id, getattr(ti, "map_index", -1))
+        over = [_pulled(context, each, _OVER) for each in _near(self, "downstream", SchedulePutBackOperator)]
+        begun = [_pulled(context, each, _BEGUN) for each in _near(self, "downstream", ScheduleTakeOffOperator)]
+        self._begun = next((each for each in begun if each is not None and each["round"] not in over), None)
+        kept = records.get(_KEPT)
+        self._kept = kept if kept is not None and kept["round"] not in over else None
+        noted: Noted = super().execute(context)
+        # XComs of this task are gone when it is run again, its state is not.
+        records.set(_KEPT, noted)
+        return noted
+
+    def _change(self) -> Steps[Noted]:
+        from airflow_provider_datapipe.changes import schedules
+
+        finding = schedules.find(
+            elt_sync_id=self.elt_sync_id,
+            destination_schema_name=self.destination_schema_name,
+            transform_id=self.transform_id,
+            transform_name=self.transform_name,
+            folder_path=self.folder_path,
+            reverse_etl_sync_id=self.reverse_etl_sync_id,
+            orchestration_id=self.orchestration_id,
+            orchestration_name=self.orchestration_name,
+        )
+        return schedules.note(
+            finding,
+            schedules.never(*self._owner),
+            paused=self.paused,
+            cron_schedule=self.cron_schedule,
+            begun=self._begun,
+            kept=self._kept,
+        )
+
+    def _log_result(self, result: Any) -> None:
+        what = f"{result['resource'].replace('_', ' ')} {result['name']}"
+        self.log.info("Noted of %s: %s.", what, result["original"])
+        if not result["held"]:
+            self.log.warning("%s is on no schedule, or disabled: there is nothing to take off.", what.capitalize())
+
+
+class _NotedOperator(DatapipeChangeOperator):
+    """Does something with what was noted; what it deactivates for a moment is activated again, however it ends."""
+
+    template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "noted", "wait_for_run")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"noted": "json"}
+
+    def __init__(self, *, noted: Any, wait_for_run: int | str = 600, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.noted = noted
+        self.wait_for_run = wait_for_run
+        self._earlier: Earlier | None = None
+
+    def execute(self, context: Context) -> Any:
+        """
+        Bring it about.
+
+        :raises DatapipeError: the service refused, or could not be reached.
+        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        """
+        from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
+
+        self._earlier = Earlier(records_of(context))
+        try:
+            return super().execute(context)
+        except BaseException:
+            # Out of time, perhaps. Where the service refused, nothing is pending.
+            self._activate(restore)
+            raise
+
+    def on_kill(self) -> None:
+        """Activate what was deactivated for a moment, before the process ends."""
+        from airflow_provider_datapipe.changes.reverse_etl import reactivate
+
+        self._activate(reactivate)
+
+    def _activate(self, steps: Any) -> None:
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+
+        if self._earlier is None or not self._earlier.pending:
+            return
+        hook = DatapipeHook(self.datapipe_conn_id)
+        try:
+            hook.run(steps(self._earlier))
+        except DatapipeError:
+            self.log.exception("It was active, and could not be activated again: run this task again, or do it.")
+        finally:
+            hook.close()
+
+    @property
+    def _means(self) -> Any:
+        from airflow_provider_datapipe.changes.reverse_etl import Earlier
+        from airflow_provider_datapipe.changes.schedule_kinds import Means
+        from airflow_provider_datapipe.runs.records import NoRecords
+
+        return Means(self._earlier or Earlier(NoRecords()), self.wait_for_run)
+
+
+class ScheduleTakeOffOperator(_NotedOperator):
+    """
+    Take something off its schedule, as was noted. The second of the three tasks of :func:`owned_schedule`.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param noted: the output of :class:`ScheduleNoteOperator`, or the JSON of it. (templated)
+    :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
+        sync. (templated)
+    """
+
+    endpoints = (
+        "elt_streams.set_sync_interval",
+        "elt_syncs.detach_orchestration",
+        "elt_syncs.disable",
+        "elt_syncs.update",
+        "orchestrations.update",
+        "reverse_etl_syncs.activate",
+        "reverse_etl_syncs.deactivate",
+        "reverse_etl_syncs.update",
+        "transforms.detach_orchestration",
+        "transforms.update",
+    )
+
+    def execute(self, context: Context) -> Any:
+        """
+        Take it off.
+
+        :raises ScheduleChangedError: it is neither as it was noted nor taken off already.
+        :raises ScheduleOwnedError: another task was faster.
+        :raises DatapipeError: the service refused, or could not be reached.
+        """
+        from airflow_provider_datapipe.changes.schedules import read_note
+
+        # Before anything is changed: the first task finds it here when it is run again.
+        context["ti"].xcom_push(key=_BEGUN, value=read_note(self.noted))
+        result = super().execute(context)
+        context["ti"].xcom_push(key=_TAKEN, value=True)
+        return result
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import schedules
+
+        return schedules.take_off(schedules.read_note(self.noted), self._means)
+
+
+class SchedulePutBackOperator(_NotedOperator):
+    """
+    Put back what was noted of a schedule. The last of the three tasks of :func:`owned_schedule`.
+
+    Only the fields of the schedule that were changed are put back; all else stays as it is by now. If somebody has
+    changed one of them in the meantime, nothing is overwritten, unless that is said.
+
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
+
+    :param noted: the output of :class:`ScheduleNoteOperator`, or the JSON of it. (templated)
+    :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
+        sync. (templated)
+    :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, ``keep`` what is
+        there, or ``restore`` what was there before. (templated)
+    """
+
+    template_fields: Sequence[str] = (*_NotedOperator.template_fields, "if_changed")
+    endpoints = (
+        "elt_streams.set_sync_interval",
+        "elt_syncs.attach_orchestration",
+        "elt_syncs.enable",
+        "elt_syncs.update",
+        "orchestrations.update",
+        "reverse_etl_syncs.activate",
+        "reverse_etl_syncs.deactivate",
+        "reverse_etl_syncs.update",
+        "transforms.attach_orchestration",
+        "transforms.update",
+    )
+
+    def __init__(self, *, noted: Any, if_changed: Literal["fail", "keep", "restore"] = "fail", **kwargs: Any) -> None:
+        super().__init__(noted=noted, **kwargs)
+        self.if_changed = if_changed
+        self._was_taken = False
+
+    def execute(self, context: Context) -> Any:
+        """
+        Put it back.
+
+        :raises ScheduleChangedError: somebody has changed the schedule, and ``if_changed`` is ``fail``.
+        :raises NotPutBackError: the service shows something else afterwards.
+        :raises DatapipeError: the service refused, or could not be reached.
+        """
+        from airflow_provider_datapipe.changes.schedules import read_note
+
+        taken = [_pulled(context, each, _TAKEN) for each in _near(self, "upstream", ScheduleTakeOffOperator)]
+        self._was_taken = any(taken)
+        result = super().execute(context)
+        context["ti"].xcom_push(key=_OVER, value=read_note(self.noted)["round"])
+        return result
+
+    def _change(self) -> Steps[Change]:
+        from airflow_provider_datapipe.changes import schedules
+
+        result, said = yield from schedules.put_back(
+            schedules.read_note(self.noted), self._means, was_taken=self._was_taken, if_changed=self.if_changed
+        )
+        for line in said:
+            self.log.warning(line)
+        return result
+
+
+def _near(task: Any, side: str, wanted: type) -> list[str]:
+    """Give the ids of the tasks of a class right beside a task."""
+    beside = getattr(task, f"{side}_list") if task.has_dag() else []
+    return [each.task_id for each in beside if issubclass(getattr(each, "operator_class", type(each)), wanted)]
+
+
+def _pulled(context: Context, task_id: str, key: str) -> Any:
+    ti = context["ti"]
+    return ti.xcom_pull(task_ids=task_id, key=key, map_indexes=ti.map_index)
+
+
+@dataclass(frozen=True)
+class OwnedSchedule:
+    """
+    The tasks of an owned schedule.
+
+    :param note: notes what is there.
+    :param take_off: takes it off.
+    :param put_back: puts it back.
+    """
+
+    note: ScheduleNoteOperator
+    take_off: ScheduleTakeOffOperator
+    put_back: SchedulePutBackOperator
+
+
+@contextmanager
+def owned_schedule(
+    name: str,
+    *,
+    if_changed: Literal["fail", "keep", "restore"] = "fail",
+    wait_for_run: int | str = 600,
+    on_failure_fail_dagrun: bool = True,
+    datapipe_conn_id: str | None = None,
+    task_arguments: dict[str, Any] | None = None,
+    **what: Any,
+) -> Iterator[OwnedSchedule]:
+    """
+    Have a DAG own something: while the tasks of the ``with`` block run, it is off its own schedule.
+
+    Three tasks are made around those of the block: the setups ``<name>_note`` and ``<name>_take_off``, and the teardown
+    ``<name>_put_back``, which runs whatever has become of the others.
+
+    :param name: what the names of the three tasks begin with.
+    :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, ``keep`` what is
+        there, or ``restore`` what was there before.
+    :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
+        sync.
+    :param on_failure_fail_dagrun: whether the DAG run fails when what was there could not be put back. Airflow's own
+        default for teardowns is that it does not.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`; None for that of ``default_args``.
+    :param task_arguments: more arguments of all three tasks, such as ``retries``.
+    :param what: what to own, as :class:`ScheduleNoteOperator` takes it: one of ``elt_sync_id``,
+        ``destination_schema_name``, ``transform_id``, ``transform_name``, ``reverse_etl_sync_id``,
+        ``orchestration_id`` and ``orchestration_name``; also ``paused``.
+    """
+    shared = dict(task_arguments or {})
+    if datapipe_conn_id is not None:
+        shared["datapipe_conn_id"] = datapipe_conn_id
+    note = ScheduleNoteOperator(task_id=f"{name}_note", **what, **shared)
+    changing = {"noted": note.output, "wait_for_run": wait_for_run, **shared}
+    take_off = ScheduleTakeOffOperator(task_id=f"{name}_take_off", **changing)
+    put_back = SchedulePutBackOperator(task_id=f"{name}_put_back", if_changed=if_changed, **changing)
+    # Two setups: the teardown runs if the first, which changes nothing, has succeeded, whatever came of the second.
+    put_back.as_teardown(setups=[note, take_off], on_failure_fail_dagrun=on_failure_fail_dagrun)
+    with put_back:
+        yield OwnedSchedule(note, take_off, put_back)

@@ -168,6 +168,8 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
+        # What watches over the URIs of :mod:`.assets`.
+        "asset-uris": [{"schemes": ["datapipe"], "handler": "airflow_provider_datapipe.assets.sanitize_uri"}],
         "extra-links": ["airflow_provider_datapipe.links.DatapipeLink"],
         # ``airflow datapipe ...``; Airflow does not look at it before 3.2.
         "cli": ["airflow_provider_datapipe.cli.airflow_commands.get_datapipe_cli_commands"],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
 #: What the interface calls the collection of each kind of thing.
-_COLLECTIONS = {
+COLLECTIONS = {
     "connection": "connections",
     "elt_stream": "elt_streams",
     "elt_sync": "elt_syncs",
@@ -49,9 +49,9 @@ def address_of(template: str | None, kind: str, resource_id: str | None) -> str:
     :param resource_id: its id.
     :returns: the address; empty without a template, or for what has no page.
     """
-    if not template or not resource_id or kind not in _COLLECTIONS:
+    if not template or not resource_id or kind not in COLLECTIONS:
         return ""
-    return template.replace("{resource}", _COLLECTIONS[kind]).replace("{id}", quote(resource_id, safe=""))
+    return template.replace("{resource}", COLLECTIONS[kind]).replace("{id}", quote(resource_id, safe=""))
 
 
 def show_link(task: Any, context: Context, address: str) -> None:

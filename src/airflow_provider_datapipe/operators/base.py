@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow.sdk import Context
+    from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
@@ -93,6 +94,8 @@ class DatapipeRunOperator(BaseOperator):
     :param on_kill: what happens when the task is stopped or times out: ``leave`` the run and say where to look, or also
         ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule. A task that is cleared,
         or whose worker is shut down, is not stopped: it goes on with its run.
+    :param emit_assets: whether what the task makes new is an outlet of it, on which DAGs can be scheduled
+        (:mod:`~airflow_provider_datapipe.assets`). A query or a plan makes nothing new.
     :param deferrable: wait in the triggerer, without a worker slot. The default is Airflow's
         ``[operators] default_deferrable``.
     """
@@ -103,6 +106,9 @@ class DatapipeRunOperator(BaseOperator):
 
     #: Name of the kind of run.
     kind: ClassVar[str]
+    #: What is made new; None where nothing is. And the argument that has its id, where there is one.
+    asset_kind: ClassVar[str | None] = None
+    asset_argument: ClassVar[str | None] = None
     #: Names of the endpoints that it may start and prepare runs with; ``on_kill`` may disable what runs, besides.
     endpoints: ClassVar[tuple[str, ...]] = ()
 
@@ -114,6 +120,7 @@ class DatapipeRunOperator(BaseOperator):
         timeout: timedelta | float = timedelta(days=1),
         if_running: Literal["attach", "wait", "fail", "skip"] = "attach",
         on_kill: Literal["leave", "disable"] = "leave",
+        emit_assets: bool = False,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
@@ -125,6 +132,7 @@ class DatapipeRunOperator(BaseOperator):
         # ``on_kill`` is the name of Airflow's method.
         self.kill_policy = on_kill
         self.deferrable = deferrable
+        self.emit_assets = emit_assets
         self._under_way: Batch | None = None
         self._instance: Any = None
         self._timed_out = False
@@ -136,6 +144,19 @@ class DatapipeRunOperator(BaseOperator):
             raise ValueError(f"poll_interval must be more than 0 seconds, not {poll_interval}")
         if seconds(timeout) <= 0:
             raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
+
+    @classmethod
+    def partial(cls, **kwargs: Any) -> OperatorPartial:
+        """Map it: what the tasks will make new is not known yet, so that they tell of it through an alias."""
+        mapped: OperatorPartial = super().partial(**kwargs)
+        # Airflow looks at the defaults of a DAG or a group for its own arguments only.
+        above = [place.default_args for name in ("dag", "task_group") if (place := mapped.kwargs.get(name))]
+        said = [one["emit_assets"] for one in (*above, kwargs.get("default_args"), kwargs) if "emit_assets" in (one or ())]
+        if cls.asset_kind is not None and said and said[-1]:
+            from airflow_provider_datapipe.assets import declared
+
+            mapped.kwargs["outlets"] = declared(cls.asset_kind, None, None, mapped.kwargs.get("outlets") or ())
+        return mapped
 
     def execute(self, context: Context) -> Any:
         """
@@ -176,6 +197,21 @@ class DatapipeRunOperator(BaseOperator):
     def _begin(self) -> Steps[Batch]:
         """Say what is to be run."""
         raise NotImplementedError
+
+    def _declare_assets(self) -> None:
+        """Add what is made new to the outlets, if it is to be there; each class calls this when its id is set."""
+        if self.asset_kind is not None and self.emit_assets:
+            from airflow_provider_datapipe.assets import declared
+
+            resource_id = None if self.asset_argument is None else getattr(self, self.asset_argument)
+            self.outlets = declared(self.asset_kind, resource_id, self.datapipe_conn_id, self.outlets)
+
+    def _tell_of_assets(self, context: Context, result: Any) -> None:
+        """Say in the events of the outlets what the runs came to."""
+        if self.asset_kind is not None and self.outlets and "outlet_events" in context:
+            from airflow_provider_datapipe.assets import tell
+
+            tell(self.outlets, context["outlet_events"], self.datapipe_conn_id, result)
 
     def _works_on(self, batch: Batch) -> tuple[str, str | None]:
         """Say what the task's link leads to: kind and id."""
@@ -240,6 +276,35 @@ class DatapipeRunOperator(BaseOperator):
         """How many rows may fail in a run that otherwise completed."""
         return 0
 
+    def get_openlineage_facets_on_start(self) -> Any:
+        """Tell OpenLineage what is going to be read and written."""
+        from airflow_provider_datapipe.lineage.tasks import TaskOfRuns, lineage_of_task
+
+        # Once the task has got to its runs, in this process, they are told as well.
+        finding = self._lineage_targets, self._lineage_queries, self._lineage_version()
+        return lineage_of_task(TaskOfRuns(self.datapipe_conn_id, self.kind, *finding, self._under_way))
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Tell OpenLineage what was read and written."""
+        return self.get_openlineage_facets_on_start()
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:
+        """Tell OpenLineage what was to be read and written, and why it was not."""
+        return self.get_openlineage_facets_on_start()
+
+    def _lineage_targets(self) -> Steps[list[Target]]:
+        """Find what is going to be run, for lineage: nothing is run."""
+        yield from ()
+        return []
+
+    def _lineage_queries(self) -> dict[str, str]:
+        """Give the SQL that is going to be run as it is, by what each is for, for lineage."""
+        return {}
+
+    def _lineage_version(self) -> str | None:
+        """Say which SQL of transforms is run, for lineage: ``published``, a version's id, or None for the newest."""
+        return None
+
     def _start_policy(self) -> StartPolicy:
         from airflow_provider_datapipe.runs.start import IfRunning, StartPolicy
 
@@ -276,6 +341,7 @@ class DatapipeRunOperator(BaseOperator):
         if error is not None:
             keep_result(self, context, result)
             raise error
+        self._tell_of_assets(context, result)
         return result
 
     def _carry_out(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> None:
@@ -345,6 +411,9 @@ class DatapipeSingleRunOperator(DatapipeRunOperator):
 
         target = yield from self._target()
         return Batch(self.kind, queued=[target])
+
+    def _lineage_targets(self) -> Steps[list[Target]]:
+        return [(yield from self._target())]
 
     def _finish(self, batch: Batch) -> tuple[RunResult, Exception | None]:
         from airflow_provider_datapipe.runs.verdict import error_of, result_of

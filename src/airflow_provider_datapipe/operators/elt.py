@@ -40,6 +40,8 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
         "stream_name",
     )
     kind = "elt_stream"
+    asset_kind = "elt_stream"
+    asset_argument = "stream_id"
     endpoints = ("elt_streams.request_run", "elt_streams.request_full_refresh")
 
     def __init__(
@@ -58,6 +60,7 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
         self.sync_id = sync_id
         self.stream_name = stream_name
         self.full_refresh = full_refresh
+        self._declare_assets()
 
     def _target(self) -> Steps[Target]:
         from airflow_provider_datapipe.runs.targets import stream_target
@@ -84,6 +87,8 @@ class EltSyncRunOperator(DatapipeRunOperator):
 
     template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "sync_id", "streams")
     kind = "elt_stream"
+    asset_kind = "elt_sync"
+    asset_argument = "sync_id"
     endpoints = ("elt_streams.request_run", "elt_streams.request_full_refresh")
 
     def __init__(
@@ -106,6 +111,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
         self.full_refresh = full_refresh
         self.max_active_streams = max_active_streams
         self.on_partial_failure = on_partial_failure
+        self._declare_assets()
 
     @property
     def _alone(self) -> bool:
@@ -124,6 +130,13 @@ class EltSyncRunOperator(DatapipeRunOperator):
             required("sync_id", self.sync_id), chosen, {"full_refresh": self.full_refresh}
         )
         return Batch(self.kind, queued=targets, at_a_time=self.max_active_streams)
+
+    def _lineage_targets(self) -> Steps[list[Target]]:
+        from airflow_provider_datapipe.runs.sync import streams_of_sync
+        from airflow_provider_datapipe.runs.targets import required
+
+        chosen = [self.streams] if isinstance(self.streams, str) else self.streams
+        return streams_of_sync(required("sync_id", self.sync_id), chosen, {})
 
     def _finish(self, batch: Batch) -> tuple[SyncResult, Exception | None]:
         from airflow.providers.common.compat.sdk import AirflowSkipException

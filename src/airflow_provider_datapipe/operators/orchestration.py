@@ -30,6 +30,8 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
 
     template_fields: Sequence[str] = (*DatapipeRunOperator.template_fields, "orchestration_id", "orchestration_name")
     kind = "orchestration"
+    asset_kind = "orchestration"
+    asset_argument = "orchestration_id"
     endpoints = ("orchestrations.request_run",)
 
     def __init__(
@@ -39,6 +41,7 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
         exactly_one(orchestration_id=orchestration_id, orchestration_name=orchestration_name)
         self.orchestration_id = orchestration_id
         self.orchestration_name = orchestration_name
+        self._declare_assets()
 
     def _target(self) -> Steps[Target]:
         from airflow_provider_datapipe.runs.targets import orchestration_target

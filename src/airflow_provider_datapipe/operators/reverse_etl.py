@@ -36,6 +36,8 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
         "retry_failed_records",
     )
     kind = "reverse_etl"
+    asset_kind = "reverse_etl"
+    asset_argument = "reverse_etl_sync_id"
     endpoints = (
         "reverse_etl_syncs.request_run",
         "reverse_etl_failed_records.retry",
@@ -56,6 +58,7 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
         self.reverse_etl_sync_id = reverse_etl_sync_id
         self.max_failed_rows = max_failed_rows
         self.retry_failed_records = retry_failed_records
+        self._declare_assets()
 
     @property
     def _failed_rows_allowed(self) -> int:

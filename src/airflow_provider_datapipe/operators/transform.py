@@ -45,6 +45,8 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         "new_folder_path",
     )
     kind = "transform"
+    asset_kind = "transform"
+    asset_argument = "transform_id"
     endpoints = ("transforms.publish",)
 
     def __init__(
@@ -70,6 +72,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         self.version_id = version_id
         self.new_name = new_name
         self.new_folder_path = new_folder_path
+        self._declare_assets()
 
     def _target(self) -> Steps[Target]:
         from airflow_provider_datapipe.runs.targets import required, transform_target
@@ -84,6 +87,9 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
         }
         options = {key: required(key, value) for key, value in overrides.items() if value is not None}
         return transform_target(self.transform_id, self.transform_name, self.folder_path, options)
+
+    def _lineage_version(self) -> str | None:
+        return self.version_id
 
 
 class TransformRematerializeOperator(DatapipeSingleRunOperator):
@@ -107,6 +113,8 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
         "folder_path",
     )
     kind = "transform"
+    asset_kind = "transform"
+    asset_argument = "transform_id"
     endpoints = ("transforms.rematerialize",)
 
     def __init__(
@@ -122,8 +130,12 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
         self.transform_id = transform_id
         self.transform_name = transform_name
         self.folder_path = folder_path
+        self._declare_assets()
 
     def _target(self) -> Steps[Target]:
         from airflow_provider_datapipe.runs.targets import transform_target
 
         return transform_target(self.transform_id, self.transform_name, self.folder_path, {"rematerialize": True})
+
+    def _lineage_version(self) -> str | None:
+        return "published"

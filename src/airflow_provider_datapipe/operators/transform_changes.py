@@ -63,6 +63,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql_template": "sql"}
     kind = "transform"
+    asset_kind = "transform"
     endpoints = ("transforms.create", "transforms.update", "transforms.publish")
 
     def __init__(
@@ -85,6 +86,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
         self.documentation = documentation
         self.cron_expression = cron_expression
         self.publish = publish
+        self._declare_assets()
 
     def execute(self, context: Context) -> DeployResult:
         """
@@ -113,6 +115,9 @@ class TransformDeployOperator(DatapipeSqlOperator):
 
     def _works_on(self, batch: Batch) -> tuple[str, str | None]:
         return self.kind, batch.note["transform_id"]
+
+    def _lineage_queries(self) -> dict[str, str]:
+        return {"sql_template": self.sql_template}
 
     def _go_on(self, batch: Batch) -> Steps[None]:
         from airflow_provider_datapipe.changes.transforms import conclude
@@ -223,6 +228,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         "publish",
         "on_partial_failure",
     )
+    asset_kind = "transform"
     endpoints = (
         "transforms.create_bulk",
         "transforms.update",
@@ -243,6 +249,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         super().__init__(**kwargs)
         self.publish = publish
         self.on_partial_failure = on_partial_failure
+        self._declare_assets()
 
     def execute(self, context: Context) -> BulkResult:
         """

@@ -1,0 +1,265 @@
+"""The assets of what runs make new: their names, the outlets of tasks, and what their events tell."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Asset, AssetAlias, BaseOperator, TaskGroup
+from airflow.sdk.execution_time.context import OutletEventAccessors
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider_datapipe.assets import (
+    alias_of,
+    asset_of,
+    elt_stream_asset,
+    elt_sync_asset,
+    orchestration_asset,
+    reverse_etl_sync_asset,
+    run_of,
+    tell,
+    transform_asset,
+)
+from airflow_provider_datapipe.get_provider_info import get_provider_info
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query import QueryPreviewOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.operators.transform_changes import (
+    TransformBulkDeployOperator,
+    TransformDeployOperator,
+    TransformPlanOperator,
+)
+from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
+
+STREAM = "datapipe://datapipe_default/elt_streams/orders"
+STREAMS = AssetAlias("datapipe-elt_streams")
+SINGLE: list[tuple[Any, str, str]] = [
+    (EltStreamRunOperator, "stream_id", "elt_streams"),
+    (OrchestrationRunOperator, "orchestration_id", "orchestrations"),
+    (TransformPublishOperator, "transform_id", "transforms"),
+    (TransformRematerializeOperator, "transform_id", "transforms"),
+    (ReverseEtlRunOperator, "reverse_etl_sync_id", "reverse_etl_syncs"),
+]
+
+
+def result(**known: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(("status", "started_at", "finished_at", "duration", "rows_failed", "rows_total", "error"))
+    given = {"kind": "elt_stream", "resource_id": "orders", "name": "orders", "run_id": "r1", "outcome": "succeeded"}
+    return empty | given | {"rows_synced": 7, "attached": False} | known
+
+
+@pytest.mark.parametrize(
+    ("asset", "uri"),
+    [
+        (elt_stream_asset("orders"), STREAM),
+        (elt_sync_asset("shop"), "datapipe://datapipe_default/elt_syncs/shop"),
+        (transform_asset("t.1"), "datapipe://datapipe_default/transforms/t.1"),
+        (orchestration_asset("n"), "datapipe://datapipe_default/orchestrations/n"),
+        (reverse_etl_sync_asset("crm"), "datapipe://datapipe_default/reverse_etl_syncs/crm"),
+        (
+            elt_stream_asset("Ä b/c?d#e", datapipe_conn_id="Eu@1"),
+            "datapipe://Eu%401/elt_streams/%C3%84%20b%2Fc%3Fd%23e",
+        ),
+    ],
+)
+def test_a_name_stays_as_it_is(asset: Asset, uri: str) -> None:
+    assert (asset.name, asset.uri) == (uri, uri)
+    # What Airflow makes of it, with the check of this provider in between.
+    assert Asset(uri=uri).uri == uri
+    assert asset.normalized_uri == uri
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "datapipe://datapipe_default/streams/orders",
+        "datapipe:///elt_streams/orders",
+        "datapipe://datapipe_default/elt_streams",
+        "datapipe://datapipe_default/elt_streams/a/b",
+        "datapipe://datapipe_default/elt_streams/a?b=c",
+        "datapipe://datapipe_default/connections/a",
+    ],
+)
+def test_a_uri_that_nothing_has_is_refused(uri: str) -> None:
+    with pytest.raises(ValueError, match="datapipe://<connection>/<collection>/<id>"):
+        Asset(uri=uri)
+
+
+@pytest.mark.parametrize(("stream_id", "connection"), [("", "c"), ("s", "")])
+def test_nothing_is_named_after_nothing(stream_id: str, connection: str) -> None:
+    with pytest.raises(ValueError, match="neither may be empty"):
+        elt_stream_asset(stream_id, datapipe_conn_id=connection)
+
+
+def test_a_watcher_may_be_beside() -> None:
+    from airflow.sdk import AssetWatcher
+
+    watcher = AssetWatcher(name="w", trigger=EltStreamRunEventTrigger("orders"))
+    assert elt_stream_asset("orders", watchers=[watcher]).watchers == [watcher]
+
+
+@pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)
+def test_a_task_has_no_outlet_unless_it_is_asked_for(operator: Any, argument: str, collection: str) -> None:
+    assert operator(task_id="t", **{argument: "a"}).outlets == []
+
+
+@pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)
+def test_what_is_known_when_the_dag_is_read_is_an_outlet(operator: Any, argument: str, collection: str) -> None:
+    task = operator(task_id="t", emit_assets=True, datapipe_conn_id="eu", **{argument: "a"})
+    assert task.outlets == [Asset(uri=f"datapipe://eu/{collection}/a")]
+
+
+@pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)
+@pytest.mark.parametrize("given", [{"id": "{{ params.a }}"}, {"id": "a", "datapipe_conn_id": "{{ var.value.c }}"}])
+def test_what_a_template_gives_comes_through_an_alias(
+    operator: Any, argument: str, collection: str, given: dict[str, str]
+) -> None:
+    arguments = {argument: given["id"]} | {name: value for name, value in given.items() if name != "id"}
+    assert operator(task_id="t", emit_assets=True, **arguments).outlets == [AssetAlias(f"datapipe-{collection}")]
+
+
+def test_what_is_named_comes_through_an_alias() -> None:
+    task = EltStreamRunOperator(task_id="t", sync_id="shop", stream_name="orders", emit_assets=True)
+    assert task.outlets == [STREAMS]
+
+
+def test_a_sync_has_outlets_for_its_streams_too() -> None:
+    assert EltSyncRunOperator(task_id="t", sync_id="shop", emit_assets=True).outlets == [
+        elt_sync_asset("shop"),
+        STREAMS,
+    ]
+
+
+def test_a_query_makes_nothing_new() -> None:
+    default: dict[str, Any] = {"default_args": {"emit_assets": True}}
+    assert QueryPreviewOperator(task_id="t", sql_template="SELECT 1", **default).outlets == []
+    assert not QueryPreviewOperator.partial(task_id="t", **default).kwargs.get("outlets")
+
+
+def test_every_operator_of_runs_says_what_it_makes_new() -> None:
+    found = {
+        one
+        for section in get_provider_info()["operators"]
+        for name in section["python-modules"]
+        for _, one in inspect.getmembers(importlib.import_module(name), inspect.isclass)
+        if issubclass(one, DatapipeRunOperator) and "Datapipe" not in one.__name__
+    }
+    named = {operator for operator, _, _ in SINGLE} | {EltSyncRunOperator}
+    assert {one for one in found if one.asset_kind is None} == {QueryPreviewOperator, TransformPlanOperator}
+    assert {one for one in found if one.asset_argument is not None} == named
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        (TransformDeployOperator, {"name": "t", "sql_template": "SELECT 1"}),
+        (TransformBulkDeployOperator, {"folder": "transforms"}),
+    ],
+)
+def test_what_is_deployed_comes_through_an_alias(operator: Any, arguments: dict[str, str]) -> None:
+    assert operator(task_id="t", emit_assets=True, **arguments).outlets == [AssetAlias("datapipe-transforms")]
+
+
+def test_only_what_was_published_is_new() -> None:
+    items = {
+        "a/built": {"id": "1", "result": "updated", "published": True, "error": None},
+        "a/alike": {"id": "2", "result": "unchanged", "published": False, "error": None},
+        "a/broken": {"id": "3", "result": "failed", "published": True, "error": "no such table"},
+    }
+    alias, events = alias_of("transform"), OutletEventAccessors()
+    tell([alias], events, "c", {"outcome": "partial", "counts": {}, "transforms": items})
+    tell([alias], events, "c", result(kind="transform", resource_id="4", published=False))
+    tell([alias], events, "c", result(kind="transform", resource_id="5", published=True))
+    told = [event.dest_asset_key.uri for event in events[alias].asset_alias_events]
+    assert told == ["datapipe://c/transforms/1", "datapipe://c/transforms/5"]
+
+
+def test_outlets_of_ones_own_stay_and_none_comes_twice() -> None:
+    own = Asset("mine")
+    task = EltStreamRunOperator(
+        task_id="t", stream_id="orders", emit_assets=True, outlets=[own, elt_stream_asset("orders")]
+    )
+    assert task.outlets == [own, elt_stream_asset("orders")]
+
+
+@pytest.mark.parametrize("how", ["task", "task's defaults", "group", "dag"])
+def test_mapped_tasks_have_the_alias_when_the_dag_is_read_and_when_they_run(how: str) -> None:
+    asked: dict[str, Any] = {"emit_assets": True}
+    given = {"task": asked, "task's defaults": {"default_args": asked}}.get(how, {})
+    defaults = asked if how == "dag" else {}
+    in_group: dict[str, Any] = {"default_args": asked if how == "group" else {}}
+    with (
+        DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None, default_args=defaults) as dag,
+        TaskGroup("g", prefix_group_id=False, **in_group),
+    ):
+        EltStreamRunOperator.partial(task_id="t", outlets=[Asset("mine")], **given).expand(stream_id=["a", "b"])
+    stored: Any = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("t")
+    assert [each["__type"] for each in stored.outlets] == ["asset", "asset_alias"]
+    unmapped: Any = dag.get_task("t").unmap({"stream_id": "a", "emit_assets": True})
+    assert isinstance(unmapped, BaseOperator)
+    assert unmapped.outlets == [Asset("mine"), STREAMS]
+
+
+def test_an_event_tells_of_the_run() -> None:
+    events = OutletEventAccessors()
+    tell([Asset("mine"), elt_stream_asset("orders")], events, "datapipe_default", result())
+    (told,) = events._dict.values()
+    assert told.extra == {name: value for name, value in result().items() if name != "attached"}
+    assert run_of(SimpleNamespace(extra=told.extra))["run_id"] == "r1"
+
+
+def test_an_asset_that_was_not_known_comes_through_the_alias() -> None:
+    events = OutletEventAccessors()
+    tell([STREAMS], events, "datapipe_default", result())
+    (told,) = events[STREAMS].asset_alias_events
+    assert (told.dest_asset_key.uri, told.extra["rows_synced"]) == (STREAM, 7)
+
+
+def test_a_sync_tells_of_itself_and_of_the_streams_that_were_loaded() -> None:
+    events = OutletEventAccessors()
+    streams = {
+        "orders": result(),
+        "items": result(resource_id="items", name="items", outcome="failed", error="no file"),
+    }
+    tell(
+        [elt_sync_asset("shop"), STREAMS],
+        events,
+        "datapipe_default",
+        {"sync_id": "shop", "outcome": "partial", "rows_synced": 7, "streams": streams},
+    )
+    assert events[elt_sync_asset("shop")].extra == {
+        "kind": "elt_sync",
+        "resource_id": "shop",
+        "sync_id": "shop",
+        "outcome": "partial",
+        "rows_synced": 7,
+        "streams": {
+            "orders": {"run_id": "r1", "outcome": "succeeded", "rows_synced": 7},
+            "items": {"run_id": "r1", "outcome": "failed", "rows_synced": 7},
+        },
+    }
+    (told,) = events[STREAMS].asset_alias_events
+    assert told.dest_asset_key.uri == STREAM
+    assert told.extra["sync_id"] == "shop"
+
+
+def test_a_task_without_the_alias_tells_of_no_other_asset() -> None:
+    events = OutletEventAccessors()
+    tell([Asset("mine")], events, "datapipe_default", result())
+    assert len(events) == 0
+
+
+def test_the_run_of_a_watchers_event() -> None:
+    assert run_of(SimpleNamespace(extra={"from_trigger": True, "payload": result()})) == result()
+
+
+def test_an_alias_is_of_a_kind() -> None:
+    assert alias_of("reverse_etl") == AssetAlias("datapipe-reverse_etl_syncs")
+    assert asset_of("elt_stream", "orders", "datapipe_default") == elt_stream_asset("orders")

@@ -1,0 +1,50 @@
+"""
+Load all branches of the shop, each of which is an ELT sync of its own.
+
+Which there are is asked when the DAG runs: a branch that opens needs no change here. One task instance stands for
+each of them, so that one that fails can be cleared alone, and does not keep the others from loading; at most four
+load at a time.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, task
+
+from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
+from airflow_provider_datapipe.operators.elt import EltSyncRunOperator
+
+with DAG(
+    dag_id="shop_branches",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule="0 2 * * *",
+    catchup=False,
+    max_active_runs=1,
+    default_args={"datapipe_conn_id": "shop", "retries": 2, "retry_delay": timedelta(minutes=5)},
+    tags=["datapipe", "example"],
+    doc_md=__doc__,
+) as dag:
+    syncs = DatapipeOperator(task_id="syncs", endpoint="elt_syncs.list", all_pages=True)
+
+    @task
+    def open_branches(syncs: Any) -> list[str]:
+        """Choose those that are to be loaded."""
+        names = {sync["id"]: sync["destination_schema_name"] or "" for sync in syncs if sync["enabled"]}
+        return sorted(sync_id for sync_id, name in names.items() if name.startswith("branch_"))
+
+    load = EltSyncRunOperator.partial(
+        task_id="load",
+        deferrable=True,
+        max_active_tis_per_dag=4,
+        map_index_template="{{ task.sync_id }}",
+    ).expand(sync_id=open_branches(syncs.output))
+
+    @task(trigger_rule="none_failed")
+    def rows(results: Any) -> dict[str, int]:
+        """Say how many rows each branch has sent."""
+        return {result["sync_id"]: result["rows_synced"] for result in results}
+
+    rows(load.output)

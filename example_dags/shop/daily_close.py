@@ -1,0 +1,71 @@
+"""
+Close the books of each day: a table of that day's orders that does not change any more.
+
+Days that are missing can be backfilled:
+
+    airflow backfill create --dag-id shop_daily_close --from-date 2026-03-01 --to-date 2026-03-03
+
+A load has no window: the service itself decides what is new at the source. So there is nothing of a day to be
+loaded again; each day waits until the orders were loaded after it was over, which for days long past is so already.
+What has the interval in it is the SQL.
+
+A day that is closed twice stays as it was: where the SQL is the same as that which is published, nothing is built.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, task
+from airflow.timetables.interval import CronDataIntervalTimetable
+
+from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
+from airflow_provider_datapipe.operators.transform_changes import TransformDeployOperator
+from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
+
+with DAG(
+    dag_id="shop_daily_close",
+    start_date=pendulum.datetime(2026, 3, 1),
+    # The interval of "@daily" is a moment, unless Airflow is configured otherwise.
+    schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
+    catchup=False,
+    default_args={"datapipe_conn_id": "shop", "deferrable": True, "retries": 2},
+    tags=["datapipe", "example"],
+    doc_md=__doc__,
+) as dag:
+    loaded = EltStreamFreshnessSensor(
+        task_id="loaded_after_the_day",
+        stream_id="shop.orders",
+        as_of="{{ data_interval_end }}",
+        max_age=timedelta(seconds=1),
+        timeout=timedelta(hours=12),
+    )
+
+    # Airflow's names in the file, such as `data_interval_start`, are rendered; the service's references are left to it.
+    close = TransformDeployOperator(
+        task_id="close",
+        name="orders_{{ data_interval_start | ds_nodash }}",
+        folder_path="closed",
+        sql_template="sql/closed_day.sql",
+        materialization="table",
+    )
+
+    @task
+    def complete(data_interval_start: Any = None, data_interval_end: Any = None) -> str:
+        """Write the query that says whether the day has all of its orders, and no others."""
+        closed = f"{{{{model.closed.orders_{data_interval_start:YYYYMMDD}}}}}"
+        # Dates only: nothing in it comes from outside.
+        return f"""
+            SELECT (SELECT count(*) FROM {closed}) = count(*) AS is_complete
+            FROM {{{{raw.shop.orders}}}}
+            WHERE ordered_on >= DATE '{data_interval_start:YYYY-MM-DD}'
+              AND ordered_on < DATE '{data_interval_end:YYYY-MM-DD}'
+        """  # noqa: S608
+
+    check = DatapipeCheckOperator(
+        task_id="check", sql_template="{{ ti.xcom_pull('complete') }}", retry_on_failure=False
+    )
+
+    loaded >> close >> complete() >> check

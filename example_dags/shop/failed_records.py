@@ -1,0 +1,57 @@
+"""
+When the CRM has refused three contacts or more: say why, and send those again whose reason passes.
+
+A country that is not registered yet will be, so these contacts are worth another try. An address that is none stays
+one until somebody mends it at its source: such a record is sent again by itself once it has changed. The first task
+sorts the reasons; the last says what is left for a person.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+
+from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_changes import ReverseEtlRetryFailedRecordsOperator
+from airflow_provider_datapipe.triggers.events import FailedRecordsEventTrigger
+
+too_many = FailedRecordsEventTrigger("contacts", threshold=3, datapipe_conn_id="shop", poll_interval=10)
+refused = Asset("shop_contacts_refused", watchers=[AssetWatcher(name="contacts_refused", trigger=too_many)])
+
+LIST: dict[str, Any] = {
+    "endpoint": "reverse_etl_failed_records.list",
+    "arguments": {"reverse_etl_sync_id": "contacts", "limit": 100},
+}
+
+with DAG(
+    dag_id="shop_failed_records",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule=[refused],
+    catchup=False,
+    max_active_runs=1,
+    default_args={"datapipe_conn_id": "shop", "retries": 2},
+    tags=["datapipe", "example"],
+    doc_md=__doc__,
+) as dag:
+
+    @task
+    def by_reason(failed: Any) -> dict[str, int]:
+        """Count the records for each reason."""
+        return dict(Counter(record["error"] for record in failed["data"]))
+
+    retry = ReverseEtlRetryFailedRecordsOperator(
+        task_id="retry", reverse_etl_sync_id="contacts", reason="country is not registered"
+    )
+    # This task is not to fail because the same records are refused again: what is left is told below.
+    send = ReverseEtlRunOperator(
+        task_id="send", reverse_etl_sync_id="contacts", max_failed_rows=100, if_running="wait", deferrable=True
+    )
+
+    before = by_reason(DatapipeOperator(task_id="failed", **LIST).output)
+    still_failed = DatapipeOperator(task_id="still_failed", **LIST)
+    before >> retry >> send >> still_failed
+    by_reason.override(task_id="left")(still_failed.output)

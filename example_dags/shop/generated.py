@@ -1,0 +1,44 @@
+"""
+Bring a table up to date with all that it is made from, in an order that nobody has to write down.
+
+The file `pipelines.json` says what the service holds and what reads what. It is taken by a command, reviewed like
+code, and read when this DAG is parsed; the service is not asked:
+
+    datapipe snapshot --connection shop --output pipelines.json
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, task
+
+from airflow_provider_datapipe.task_groups import DatapipeTaskGroup
+
+with DAG(
+    dag_id="shop_generated",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["datapipe", "example"],
+    doc_md=__doc__,
+) as dag:
+    # `+` before a name: and all that it reads. What fails keeps only what reads it from running.
+    finance = DatapipeTaskGroup(
+        "finance",
+        snapshot="pipelines.json",
+        select="+open_orders",
+        transforms="publish",
+        datapipe_conn_id="shop",
+        operator_args={"deferrable": True, "retries": 2},
+    )
+
+    @task
+    def told(ti: Any = None) -> dict[str, str]:
+        """Say what has become of each of them."""
+        results = ti.xcom_pull(task_ids=list(finance.task_ids.values()))
+        return {result["name"]: result["outcome"] for result in results}
+
+    finance >> told()

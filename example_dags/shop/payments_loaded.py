@@ -1,0 +1,45 @@
+"""
+As soon as payments have been loaded, whoever has loaded them: tell afresh which orders are open.
+
+The service loads payments every hour by its own schedule, and a person may press the button: no DAG of ours does
+it. A watcher in the triggerer sees the end of each run, and Airflow starts this DAG. No worker slot is taken by
+waiting.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+
+from airflow_provider_datapipe.operators.query import QueryPreviewOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
+
+loaded = EltStreamRunEventTrigger(sync_id="payments", datapipe_conn_id="shop", poll_interval=10)
+payments = Asset("shop_payments", watchers=[AssetWatcher(name="payments_loaded", trigger=loaded)])
+
+with DAG(
+    dag_id="shop_payments_loaded",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule=[payments],
+    catchup=False,
+    max_active_runs=1,
+    default_args={"datapipe_conn_id": "shop", "deferrable": True, "retries": 2},
+    tags=["datapipe", "example"],
+    doc_md=__doc__,
+) as dag:
+
+    @task
+    def rows_loaded(triggering_asset_events: Any = None) -> dict[str, int]:
+        """Return how many rows each run has loaded. Several may have ended since this DAG last started."""
+        payloads = [event.extra["payload"] for event in triggering_asset_events[payments]]
+        return {payload["run_id"]: payload["rows_synced"] for payload in payloads}
+
+    build = TransformPublishOperator(task_id="build", transform_name="open_orders", folder_path="marts")
+    owed = QueryPreviewOperator(
+        task_id="owed", sql_template="SELECT count(*) AS orders, sum(amount) AS amount FROM {{model.marts.open_orders}}"
+    )
+
+    rows_loaded() >> build >> owed

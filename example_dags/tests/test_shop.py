@@ -1,0 +1,140 @@
+"""The shop's DAGs with ``dag.test()``, without a scheduler, on a service of this machine."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pendulum
+import pytest
+from airflow.sdk import DAG
+
+from example_dags.shop import (
+    branches,
+    daily_close,
+    deploy_models,
+    failed_records,
+    generated,
+    nightly,
+    payments_loaded,
+    till_receipts,
+)
+from example_dags.tests.conftest import Shop
+
+
+def run(dag: DAG, *, at: pendulum.DateTime | None = None) -> Any:
+    """Run a DAG, and give its run."""
+    return dag.test(logical_date=at)
+
+
+def test_nightly_sends_what_the_crm_takes(shop: Shop) -> None:
+    assert run(nightly.dag).state == "success"
+    assert shop.ask_crm("SELECT name FROM contacts ORDER BY 1") == ["Ada", "Bob", "Dan"]
+    assert shop.ask_crm("SELECT revenue FROM contacts WHERE name = 'Ada'") == [105.0]
+    (sent,) = shop.service.journal.assert_runs("contacts")
+    assert sent["status"] == "COMPLETED"
+
+
+def test_nightly_sends_nothing_that_fails_a_check(shop: Shop) -> None:
+    shop.replace("orders.csv", "104,1,2026-03-02,80.00", "104,99,2026-03-02,80.00")
+    assert run(nightly.dag).state == "failed"
+    assert shop.service.rows("SELECT sum(revenue)::double AS sum FROM marts.customer_value") == [{"sum": 199.74}]
+    shop.service.journal.assert_runs("contacts", 0)
+    assert shop.ask_crm("SELECT name FROM contacts") == []
+
+
+def test_open_orders_are_those_without_a_payment(shop: Shop) -> None:
+    shop.load("shop.orders", "payments.payments")
+    assert run(payments_loaded.dag).state == "success"
+    left = shop.service.rows("SELECT id FROM marts.open_orders ORDER BY id")
+    assert [row["id"] for row in left] == [103, 105, 107, 108, 109]
+
+
+def test_each_day_is_closed_once(shop: Shop) -> None:
+    shop.load("shop.orders")
+    midnight = pendulum.datetime(2026, 3, 2)
+    # The interval of a run is the day that ends with it.
+    for end in (midnight, midnight.add(days=2)):
+        assert run(daily_close.dag, at=end).state == "success"
+    closed = "SELECT id FROM closed.orders_20260301 ORDER BY id"
+    assert [row["id"] for row in shop.service.rows(closed)] == [101, 102, 103]
+    assert shop.service.rows("SELECT count(*) AS n FROM closed.orders_20260303") == [{"n": 4}]
+
+    # An order of that day turns up later: closed is closed, and the check tells.
+    shop.replace("orders.csv", "102,2,", "110,2,2026-03-01,1.00,2026-03-04 08:00:00\n102,2,")
+    shop.load("shop.orders")
+    assert run(daily_close.dag, at=midnight).state == "failed"
+    assert len(shop.service.rows(closed)) == 3
+
+
+def test_a_branch_that_opens_is_loaded_too(shop: Shop) -> None:
+    assert run(branches.dag).state == "success"
+    shop.service.journal.assert_one_run("branch_north.sales")
+    shop.service.journal.assert_runs("branch_east.sales", 0)
+    assert shop.service.rows("SELECT round(sum(amount), 2) AS sum FROM branch_south.sales") == [{"sum": 13.75}]
+
+    shop.service.api.post("/elt_syncs/branch_east/enable").raise_for_status()
+    assert run(branches.dag).state == "success"
+    shop.service.journal.assert_one_run("branch_east.sales")
+    shop.service.journal.assert_runs("branch_north.sales", 2)
+
+
+def test_a_branch_that_fails_keeps_none_from_loading(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shop.folder / "data/branches/north.csv").unlink()
+    for task in branches.dag.tasks:
+        monkeypatch.setattr(task, "retries", 0)
+    assert run(branches.dag).state == "failed"
+    shop.service.journal.assert_one_run("branch_north.sales", status="FAILED")
+    shop.service.journal.assert_one_run("branch_south.sales", status="COMPLETED")
+
+
+def test_what_fails_a_check_is_not_published(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for task in deploy_models.dag.tasks:
+        monkeypatch.setattr(task, "folder", str(shop.folder / "models"))
+    shop.load("shop.orders")
+    assert run(deploy_models.dag).state == "success"
+    revenue = "SELECT revenue::double AS revenue FROM finance.daily_revenue ORDER BY ordered_on"
+    before = [{"revenue": 67.5}, {"revenue": 95.25}, {"revenue": 116.99}]
+    assert shop.service.rows(revenue) == before
+
+    file = shop.folder / "models/finance/clean_orders.sql"
+    file.write_text(file.read_text().replace("amount > 0\n", "amount > 10\n"))
+    assert run(deploy_models.dag).state == "failed"
+    published = shop.service.journal.runs(trigger="request", kind="transform")
+    assert len(published) == 2
+    assert shop.service.rows(revenue) == before
+
+
+def test_receipts_are_there_once_though_they_are_pushed_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    webhook = {
+        "conn_type": "datapipe_webhook",
+        "host": f"{shop.service.base_url}/webhooks/till",
+        "password": "made up for this test",
+        "extra": {"authentication": "hmac", "header": "X-Signature"},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_TILL", json.dumps(webhook))
+    for _ in range(2):
+        assert run(till_receipts.dag).state == "success"
+    found = shop.service.rows("SELECT count(*) AS n, round(sum(amount), 2) AS sum FROM till.receipts")
+    assert found == [{"n": 4, "sum": 35.6}]
+
+
+def test_what_was_refused_for_a_passing_reason_is_sent_again(shop: Shop) -> None:
+    assert run(nightly.dag).state == "success"
+    assert run(failed_records.dag).state == "success"
+    assert shop.ask_crm("SELECT name FROM contacts WHERE country = 'IS'") == []
+
+    shop.ask_crm("INSERT INTO countries VALUES ('IS')")
+    assert run(failed_records.dag).state == "success"
+    assert shop.ask_crm("SELECT name FROM contacts ORDER BY 1") == ["Ada", "Bob", "Cyd", "Dan", "Fay"]
+    left = shop.service.api.get("/reverse_etl_failed_records", params={"reverse_etl_sync_id": "contacts"})
+    (record,) = left.json()["data"]
+    assert record["record_id"] == "5"
+
+
+def test_the_generated_group_runs_what_the_table_is_made_from(shop: Shop) -> None:
+    assert run(generated.dag).state == "success"
+    ran = [entry["resource_id"] for entry in shop.service.journal.runs()]
+    assert sorted(ran[:2]) == ["payments.payments", "shop.orders"]
+    assert ran[2:] == ["open_orders"]
+    assert shop.service.rows("SELECT count(*) AS n FROM marts.open_orders") == [{"n": 5}]

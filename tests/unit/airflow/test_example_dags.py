@@ -1,0 +1,121 @@
+"""The example DAGs of a shop: what parsing them costs, what stands in their files, and their own tests, which pass."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.local_service import LocalService
+
+ROOT = Path(__file__).parents[3]
+SHOP = ROOT / "example_dags" / "shop"
+DAG_FILES = sorted(SHOP.glob("*.py"))
+#: What a file may read when it is parsed, besides modules.
+READ = {"generated": ["pipelines.json"]}
+HEAVY = {"httpx", "requests", "duckdb", "datapipe_local"} | {
+    f"airflow_provider_datapipe.{room}" for room in ("api", "runs", "hooks", "changes", "webhook")
+}
+#: Parses a DAG file as a DAG processor does, which has Airflow loaded before, and tells what that took.
+PROGRAM = """
+import json, runpy, sys
+from pathlib import Path
+import airflow
+from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
+from airflow.providers.standard.operators import hitl
+from airflow.timetables import interval
+
+file = Path(sys.argv[1])
+done = []
+asks = {"socket.connect", "socket.getaddrinfo", "sqlite3.connect", "subprocess.Popen", "os.system", "os.remove"}
+
+def look(event, arguments):
+    if not parsing:
+        return
+    if event in asks:
+        done.append([event, str(arguments[0])])
+    if event == "open":
+        path = Path(str(arguments[0]))
+        if path.is_relative_to(file.parent) or set(str(arguments[1])) & set("wax+"):
+            done.append([event, path.name])
+
+parsing = True
+before = set(sys.modules)
+sys.addaudithook(look)
+names = runpy.run_path(str(file))
+parsing = False
+print(json.dumps([sorted(set(sys.modules) - before), done, names["dag"].dag_id, names["dag"].doc_md]))
+"""
+
+
+def test_there_are_nine() -> None:
+    assert len(DAG_FILES) == 9
+
+
+@pytest.mark.parametrize("file", DAG_FILES, ids=lambda file: file.stem)
+def test_parsing_it_asks_nobody_and_loads_nothing_heavy(file: Path) -> None:
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", PROGRAM, str(file)], env=env, capture_output=True, text=True, check=True
+    )
+    loaded, done, dag_id, documentation = json.loads(ran.stdout.splitlines()[-1])
+    read = [name for event, name in done if event == "open" and name != file.name]
+    assert [each for each in done if each[0] != "open"] == []
+    assert read == READ.get(file.stem, [])
+    assert HEAVY.isdisjoint(loaded)
+    # As many as an operator takes, and two more at the most: `tests/unit/test_imports.py` says what those are.
+    beyond_airflow = [name for name in loaded if not name.startswith(("airflow.", "pydantic."))]
+    assert len(beyond_airflow) <= 16, beyond_airflow
+    assert dag_id.startswith("shop_")
+    assert documentation.strip()
+
+
+def test_no_file_has_a_secret_or_a_path_of_one_machine() -> None:
+    files = [file for file in SHOP.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    path = r"""["'\s]/(?:home|work|tmp|opt|Users|data)/"""
+    secret = r"""(?:password|api_key|secret)["']?\s*[:=]\s*["']?[^\s"'$}]"""
+    unwanted = re.compile(f"{path}|{secret}", re.IGNORECASE)
+    assert files
+    assert [(file.name, found[0]) for file in files for found in unwanted.finditer(file.read_text())] == []
+
+
+def test_the_snapshot_is_that_of_the_seed(tmp_path: Path) -> None:
+    crm = tmp_path / "crm.db"
+    with closing(sqlite3.connect(crm)) as database:
+        database.executescript((SHOP / "crm.sql").read_text())
+    variables = {"SHOP_CRM": str(crm), "SHOP_WEBHOOK_SECRET": "made up"}
+    with LocalService(SHOP / "seed.yaml", environment=variables) as service:
+        command = ["snapshot", "--base-url", service.base_url, "--output", str(SHOP / "pipelines.json"), "--check"]
+        done = subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, "-m", "airflow_provider_datapipe.cli", *command],
+            env={**os.environ, "DATAPIPE_API_KEY": service.api_key},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_their_own_tests_pass() -> None:
+    unwanted = ("AIRFLOW", "DATAPIPE", "PYTEST")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "example_dags/tests"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr
+    passed = re.findall(r"^example_dags/tests/test_shop\.py::(\w+) PASSED", done.stdout, re.MULTILINE)
+    written = re.findall(r"^def (test_\w+)", (ROOT / "example_dags/tests/test_shop.py").read_text(), re.MULTILINE)
+    assert passed == written

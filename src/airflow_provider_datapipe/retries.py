@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import RetryDecision, RetryPolicy
+from airflow import __version__ as airflow_version
+
+try:
+    from airflow.sdk import RetryDecision, RetryPolicy
+except ImportError as error:
+    raise ImportError(f"DatapipeRetryPolicy needs Airflow 3.3 or later, and this is {airflow_version}.") from error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

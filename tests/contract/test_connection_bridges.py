@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+from airflow.providers.common.compat.sdk import AirflowSkipException, TaskDeferred
 from airflow.sdk import BaseNotifier
-from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
 from airflow_provider_datapipe.operators.connection import ConnectionBridgeCreateOperator, ConnectionDeleteOperator
 from airflow_provider_datapipe.runs.bridges import BridgeError, BridgeExpiredError

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from unittest.mock import ANY
 
 import pytest
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_datapipe.links import DatapipeLink, address_of
 from airflow_provider_datapipe.operators.elt import EltSyncRunOperator

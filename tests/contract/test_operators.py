@@ -12,7 +12,12 @@ from typing import Any
 
 import httpx
 import pytest
-from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, AirflowTaskTimeout, TaskDeferred
+from airflow.providers.common.compat.sdk import (
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    TaskDeferred,
+)
 
 from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, NotFoundError
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError
 from airflow_provider_datapipe.changes.checks import CheckFailedError
@@ -203,7 +203,7 @@ def test_thresholds_may_be_queries(*, deferrable: bool) -> None:
 
 
 def test_a_task_that_is_stopped_says_that_it_would_ask_again(capsys: pytest.CaptureFixture[str]) -> None:
-    from airflow.sdk.exceptions import TaskDeferred
+    from airflow.providers.common.compat.sdk import TaskDeferred
 
     from tests.support.tasks import context_of
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.providers.common.compat.sdk import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError, TransportError

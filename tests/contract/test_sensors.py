@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
-from airflow.sdk.exceptions import (
-    AirflowRescheduleException,
+from airflow.exceptions import AirflowRescheduleException
+from airflow.providers.common.compat.sdk import (
     AirflowSensorTimeout,
     AirflowSkipException,
     AirflowTaskTimeout,

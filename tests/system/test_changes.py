@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.links import DatapipeLink, address_of
+from tests.support.airflow_versions import IMPORT_DAG_BAG
 from tests.support.local_service import LocalService
 from tests.support.operator_examples import EXAMPLES, Example, seed
 from tests.support.process_table import working_in
@@ -26,7 +27,6 @@ PROGRAM = """
 import json, sys
 from airflow.utils.db import initdb
 initdb()
-from airflow.dag_processing.dagbag import DagBag
 bag = DagBag(sys.argv[1])
 assert not bag.import_errors, bag.import_errors
 run = bag.dags["changes"].test()
@@ -120,7 +120,7 @@ def test_without_components(changed: LocalService, tmp_path: Path) -> None:
     }
     answer = tmp_path / "ended.json"
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", PROGRAM, str(DAGS / "changes.py"), str(answer)],
+        [sys.executable, "-c", IMPORT_DAG_BAG + PROGRAM, str(DAGS / "changes.py"), str(answer)],
         env=env,
         cwd=tmp_path,
         capture_output=True,

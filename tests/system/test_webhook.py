@@ -19,6 +19,7 @@ import pytest
 
 from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS
 from tests.contract.datapipe_local.api import Api
+from tests.support.airflow_versions import IMPORT_DAG_BAG
 from tests.support.local_service import LocalService
 from tests.support.process_table import tree_of, working_in
 from tests.support.webhook_gateway import Trouble, WebhookGateway
@@ -63,7 +64,6 @@ PROGRAM = """
 import json, sys
 from airflow.utils.db import initdb
 initdb()
-from airflow.dag_processing.dagbag import DagBag
 bag = DagBag(sys.argv[1])
 assert not bag.import_errors, bag.import_errors
 run = bag.dags["webhook"].test()
@@ -183,7 +183,7 @@ def test_without_components(webhooks: LocalService, tmp_path: Path) -> None:
     }
     answer = tmp_path / "ended.json"
     done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", PROGRAM, str(DAGS / "webhook.py"), str(answer)],
+        [sys.executable, "-c", IMPORT_DAG_BAG + PROGRAM, str(DAGS / "webhook.py"), str(answer)],
         env=env,
         cwd=tmp_path,
         capture_output=True,

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.airflow_versions import older_than
+
 SOURCE = Path(__file__).parents[2] / "src"
 PROVIDER = "airflow_provider_datapipe"
 
@@ -98,7 +100,8 @@ def loaded_by(modules: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(("modules", "most"), [(RUNS, 16), (LIGHT, 35), (LIGHT[-3:-2], 7)], ids=["runs", "all", "one"])
 def test_what_dag_files_import_loads_nothing_heavy(modules: list[str], most: int) -> None:
-    loaded = loaded_by(modules)
+    # A policy of retries can't be imported where Airflow has none.
+    loaded = loaded_by([name for name in modules if name != f"{PROVIDER}.retries" or not older_than("3.3")])
     heavy = {"httpx", "requests", "duckdb", f"{PROVIDER}.api", f"{PROVIDER}.runs", f"{PROVIDER}.hooks"}
     assert heavy.isdisjoint(loaded)
     beyond_airflow = [name for name in loaded if not name.startswith(("airflow.", "pydantic."))]

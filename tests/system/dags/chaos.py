@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import pendulum
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, get_parsing_context
-from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.operators.base import DatapipeRunOperator

@@ -24,6 +24,7 @@ from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_event
+from tests.support.airflow_versions import dag_serialization
 from tests.support.operator_examples import EXAMPLES
 
 
@@ -125,13 +126,12 @@ def test_every_parameter_is_documented(found: type[BaseOperator]) -> None:
 
 @pytest.mark.parametrize("found", CONCRETE)
 def test_dags_with_it_can_be_stored_and_read_back(found: type[BaseOperator]) -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
-
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
         make(found, **({"deferrable": True} if "deferrable" in own_parameters(found) else {}))
-    stored = DagSerialization.to_dict(dag)
-    DagSerialization.validate_schema(stored)
-    assert DagSerialization.from_dict(json.loads(json.dumps(stored))).task_ids == ["t"]
+    serialization = dag_serialization()
+    stored = serialization.to_dict(dag)
+    serialization.validate_schema(stored)
+    assert serialization.from_dict(json.loads(json.dumps(stored))).task_ids == ["t"]
 
 
 @pytest.mark.parametrize("found", CONCRETE)

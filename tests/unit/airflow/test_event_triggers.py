@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_provider_datapipe.runs import desk as desk_module
 from airflow_provider_datapipe.runs.desk import Member, Report
@@ -23,8 +22,11 @@ from airflow_provider_datapipe.triggers.events import (
     ReverseEtlRunEventTrigger,
     TransformMaterializationEventTrigger,
 )
+from tests.support.airflow_versions import since
 from tests.support.scripted_server import Reply, ScriptedServer
 
+#: Before that, each watcher runs alone, and has no state store.
+SHARED = since("3.3", "shared streams of triggers")
 CONNECTION = "datapipe_events"
 ALL = [
     EltStreamRunEventTrigger("s", datapipe_conn_id=CONNECTION, outcomes=["succeeded", "failed"], poll_interval=5),
@@ -80,6 +82,8 @@ class Runner:
     """What Airflow's triggerer does with watchers; what it has stored is said by the test."""
 
     def __init__(self) -> None:
+        from airflow.triggers.shared_stream import SharedStreamManager
+
         self.manager = SharedStreamManager()
         self.events: list[tuple[int, dict[str, Any]]] = []
         self.unconfirmed: list[int] = []
@@ -152,6 +156,7 @@ def test_a_trigger_is_made_again_from_what_is_stored(trigger: Any) -> None:
     assert arguments["datapipe_conn_id"] == trigger.datapipe_conn_id
 
 
+@SHARED
 def test_all_watchers_of_a_connection_share_a_stream_and_others_do_not() -> None:
     assert len({trigger.shared_stream_key() for trigger in ALL[1:]}) == 1
     assert ALL[0].shared_stream_key() != ALL[1].shared_stream_key()
@@ -184,6 +189,7 @@ def test_what_makes_no_sense_is_refused_when_the_dag_is_read(make: Callable[[], 
         make()
 
 
+@SHARED
 async def test_a_cursor_is_stored_after_the_events_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     with ScriptedServer([page(1, going=(2,)), page(1, going=(2,)), page(1, 2)]) as server:
@@ -204,6 +210,7 @@ async def test_a_cursor_is_stored_after_the_events_it_covers(monkeypatch: pytest
     assert event["duration"] == 60
 
 
+@SHARED
 async def test_after_a_crash_between_event_and_cursor_the_event_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     with ScriptedServer([page(1), page(1, 2)]) as server:
@@ -225,6 +232,7 @@ async def test_after_a_crash_between_event_and_cursor_the_event_comes_again(monk
             assert runner.events == []
 
 
+@SHARED
 async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([page(1), page(1), page(1)]) as server:
         connect(monkeypatch, server.url)
@@ -240,6 +248,7 @@ async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pyt
             assert len(server.seen) <= 3
 
 
+@SHARED
 async def test_a_watcher_that_leaves_takes_nothing_from_those_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     stores = [Store(), Store()]
     with ScriptedServer([page(1)]) as server:
@@ -257,6 +266,7 @@ async def test_a_watcher_that_leaves_takes_nothing_from_those_that_stay(monkeypa
         assert [number for number, _ in runner.events] == [1]
 
 
+@SHARED
 async def test_a_watcher_that_leaves_amid_a_report_is_told_all_of_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
     stores = [Store(), Store()]
@@ -326,6 +336,7 @@ TROUBLES = [
 ]
 
 
+@SHARED
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda reply: f"{reply.status} {reply.body}"[:20])
 async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([trouble, page(1), trouble, trouble, page(1, 2)]) as server:
@@ -336,6 +347,7 @@ async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.Mon
             assert [event["run_id"] for _, event in runner.events] == ["r2"]
 
 
+@SHARED
 async def test_the_last_of_several_events_is_kept_back_until_more_is_to_be_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -355,6 +367,7 @@ async def test_the_last_of_several_events_is_kept_back_until_more_is_to_be_told(
             assert [event["run_id"] for _, event in runner.events] == ["r2", "r3", "r4", "r5", "r6", "r7"]
 
 
+@SHARED
 async def test_the_last_of_several_events_comes_if_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 0.2)
     with ScriptedServer([page(1), page(1, 2, 3, 4)]) as server:
@@ -364,6 +377,7 @@ async def test_the_last_of_several_events_comes_if_there_are_no_more(monkeypatch
             await until(lambda: len(runner.events) == 3)
 
 
+@SHARED
 async def test_a_cursor_that_can_not_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     with ScriptedServer([page(1)]) as server:
@@ -374,6 +388,7 @@ async def test_a_cursor_that_can_not_be_read_is_waited_for(monkeypatch: pytest.M
             await until(lambda: bool(store.kept))
 
 
+@SHARED
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_a_connection_that_is_mended_is_picked_up(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([Reply(status)]) as wrong, ScriptedServer([page(1), page(1, 2)]) as right:
@@ -406,6 +421,7 @@ async def test_alone_it_gives_the_same_and_leaves_nothing(monkeypatch: pytest.Mo
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@SHARED
 async def test_events_that_airflow_does_not_store_in_time_have_the_watchers_start_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -413,7 +429,7 @@ async def test_events_that_airflow_does_not_store_in_time_have_the_watchers_star
     with ScriptedServer([page(1), page(1, 2)]) as server:
         connect(monkeypatch, server.url)
         async with running() as runner:
-            runner.manager = SharedStreamManager(ack_timeout=0.3)
+            runner.manager = type(runner.manager)(ack_timeout=0.3)
             runner.start(1, watcher(store))
             await until(runner.tasks[1].done)
             assert runner.tasks.pop(1).exception() is not None

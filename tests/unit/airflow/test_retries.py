@@ -7,7 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
-from airflow.sdk import DAG, RetryAction
+from airflow.sdk import DAG
+
+from tests.support.airflow_versions import older_than
+
+if older_than("3.3"):
+    pytest.skip("RetryPolicy: since Airflow 3.3", allow_module_level=True)
+
+from airflow.sdk import RetryAction
 
 from airflow_provider_datapipe.api import errors
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator

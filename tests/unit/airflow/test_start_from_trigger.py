@@ -14,7 +14,10 @@ from airflow.sdk import DAG, XComArg
 from airflow_provider_datapipe.sensors import base
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor, OrchestrationRunSensor
 from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor, ReverseEtlFailedRecordsSensor
+from tests.support.airflow_versions import dag_serialization, since
 from tests.support.documents import ROOT
+
+STARTS_FROM_TRIGGER = since("3.3", "start_from_trigger")
 
 
 def dag() -> DAG:
@@ -32,6 +35,7 @@ MADE: list[Callable[..., Any]] = [
 ]
 
 
+@STARTS_FROM_TRIGGER
 @pytest.mark.parametrize("make", MADE)
 def test_all_that_it_needs_is_stored_and_every_template_is_a_field_of_the_trigger(make: Callable[..., Any]) -> None:
     from airflow.serialization.serialized_objects import BaseSerialization, DagSerialization
@@ -73,6 +77,7 @@ def test_it_needs_an_airflow_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
             EltStreamRunSensor(task_id="t", stream_id="s", start_from_trigger=True)
 
 
+@STARTS_FROM_TRIGGER
 def test_mapped_tasks_that_have_it_from_the_default_arguments_of_their_dag_defer() -> None:
     arguments = {"start_from_trigger": True}
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), default_args=arguments) as made:
@@ -91,6 +96,7 @@ def test_mapped_tasks_are_refused_when_the_dag_is_read() -> None:
         EltStreamRunSensor.partial(task_id="t", deferrable=True).expand(stream_id=["a"])
 
 
+@STARTS_FROM_TRIGGER
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -107,6 +113,7 @@ def test_values_of_other_tasks_are_refused(arguments: dict[str, Any]) -> None:
     EltStreamRunSensor(task_id="t", start_from_trigger=True, **waits_for_no_index)
 
 
+@STARTS_FROM_TRIGGER
 def test_the_result_of_another_task_is_refused() -> None:
     with dag():
         before = EltStreamRunSensor(task_id="before", stream_id="s")
@@ -161,12 +168,12 @@ def test_the_default_moment(context: dict[str, Any], expected: str) -> None:
     assert sensor.after == expected
 
 
+@STARTS_FROM_TRIGGER
 def test_the_dag_of_the_documentation_is_one() -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
-
     (block,) = (ROOT / "docs/sensors.md").read_text().split("```python\n")[1:]
     names: dict[str, Any] = {}
     exec(block.partition("```")[0].replace("catchup=True):", "catchup=True) as made:"), names)  # noqa: S102 - our own page
-    stored = DagSerialization.to_dict(names["made"])
-    DagSerialization.validate_schema(stored)
-    assert len(DagSerialization.from_dict(stored).task_ids) == 4
+    serialization = dag_serialization()
+    stored = serialization.to_dict(names["made"])
+    serialization.validate_schema(stored)
+    assert len(serialization.from_dict(stored).task_ids) == 4

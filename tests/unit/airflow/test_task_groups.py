@@ -14,7 +14,6 @@ from typing import Any
 import pendulum
 import pytest
 from airflow.sdk import DAG, BaseOperator, TaskGroup
-from airflow.serialization.serialized_objects import DagSerialization
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from airflow_provider_datapipe.pipelines.errors import CycleError, PipelineError
 from airflow_provider_datapipe.pipelines.graph import Graph
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot
 from airflow_provider_datapipe.task_groups import DatapipeDag, DatapipeTaskGroup
+from tests.support.airflow_versions import IMPORT_DAG_BAG, dag_serialization
 from tests.unit.pipelines.graphs import node, of_edges, snapshots
 
 BEGIN = pendulum.datetime(2026, 1, 1)
@@ -264,9 +264,10 @@ def test_tasks_wait_as_the_graph_says(tmp_path: Path, snapshot: Snapshot, data: 
     ids = dag.task_ids_of_nodes
     expected = {ids[key]: {ids[each] for each in read} for key, read in Graph(snapshot).among(chosen).items()}
     assert upstream(dag) == expected
-    encoded = DagSerialization.to_dict(dag)
-    DagSerialization.validate_schema(encoded)
-    again = DagSerialization.from_dict(json.loads(json.dumps(encoded)))
+    serialization = dag_serialization()
+    encoded = serialization.to_dict(dag)
+    serialization.validate_schema(encoded)
+    again = serialization.from_dict(json.loads(json.dumps(encoded)))
     assert {task.task_id: set(task.upstream_task_ids) for task in again.tasks} == expected
     assert set(again.task_group_dict) == set(dag.task_group_dict)
 
@@ -303,7 +304,7 @@ def parsed(folder: Path) -> tuple[dict[str, int], dict[str, str]]:
     """Have Airflow parse a folder, in a process that can't reach any service and has loaded nothing of one."""
     program = (
         "import json, socket, sys\n"
-        "from airflow.dag_processing.dagbag import DagBag\n"
+        f"{IMPORT_DAG_BAG}"
         "before = set(sys.modules)\n"
         "def refuse(*arguments): raise AssertionError(f'asks the network: {arguments}')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"

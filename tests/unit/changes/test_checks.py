@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 from airflow.providers.common.sql.operators.sql import (
     SQLCheckOperator,
     SQLThresholdCheckOperator,
     SQLValueCheckOperator,
 )
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -1,0 +1,18 @@
+"""What is told where Airflow is too old for something of ours: not what Airflow lacks, but what is needed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+
+import pytest
+from airflow import __version__
+
+
+def test_the_retry_policy_says_which_airflow_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As before Airflow 3.3: the module has no RetryPolicy.
+    monkeypatch.setitem(sys.modules, "airflow.sdk", ModuleType("airflow.sdk"))
+    monkeypatch.delitem(sys.modules, "airflow_provider_datapipe.retries", raising=False)
+    with pytest.raises(ImportError, match=rf"needs Airflow 3\.3 or later, and this is {__version__}"):
+        importlib.import_module("airflow_provider_datapipe.retries")

@@ -46,8 +46,8 @@ up: $(READY)
 test: $(READY)
 	@# More than there are cores, as CI has two: half of the time they wait for a service or for Airflow.
 	$(BIN)/python -m pytest tests/unit tests/contract -n 3 --dist loadfile
-	@# With Airflow's processes beside them, these have the machine for themselves.
-	$(BIN)/python -m pytest tests/system
+	@# Each of the two has Airflow's components for itself, which wait for most of the time.
+	$(BIN)/python -m pytest tests/system -n 2 --dist loadfile
 
 chaos: $(READY)
 	@exec $(BIN)/python -m tests.system.chaos

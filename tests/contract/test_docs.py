@@ -47,6 +47,7 @@ RUN_BY = {
     ("docs/local.md", "pip install 'airflow-provider-datapipe[local]'"): (
         "tests/contract/test_packaging.py::test_with_the_local_service"
     ),
+    ("docs/running.md", "python"): "tests/contract/test_running_docs.py::test_the_tasks_of_the_page_do_as_it_says",
     ("docs/runs.md", "python"): "tests/unit/airflow/test_retries.py::test_the_dag_of_the_documentation_is_patient",
     (
         "docs/changes.md",
@@ -144,7 +145,7 @@ def test_no_block_is_named_that_is_gone() -> None:
         ("demo", "-m tests.system.demo\n"),
         ("up", "-m tests.system.demo --keep\n"),
         ("test", "-m pytest tests/unit tests/contract -n 3 --dist loadfile\n"),
-        ("test", "-m pytest tests/system\n"),
+        ("test", "-m pytest tests/system -n 2 --dist loadfile\n"),
     ],
 )
 def test_what_make_runs(target: str, command: str) -> None:

@@ -61,13 +61,14 @@ def ended(airflow: AirflowComponents, service: LocalService) -> dict[str, Any]:
     instances: list[TaskInstance] = airflow.api.task_instances(DAG, run_id)
     assert {one.task_id for one in instances if one.state != "failed"} == set()
     ends: dict[str, Any] = {}
+    for one in instances:
 
-    def all_logged() -> bool:
-        # A worker's supervisor writes the last lines of a log after the state is known.
-        ends.update({one.task_id: list(failures(airflow, run_id, one.task_id)) for one in instances})
-        return all(ends.values())
+        def logged(task_id: str = one.task_id) -> bool:
+            # A worker's supervisor writes the last lines of a log after the state is known.
+            ends[task_id] = list(failures(airflow, run_id, task_id))
+            return bool(ends[task_id])
 
-    wait_for("every task's error is logged", all_logged, limit=15)
+        wait_for(f"the error of {one.task_id} is logged", logged, limit=60)
     return ends
 
 

@@ -50,7 +50,7 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     "link": {
         "label": "Link template",
         "description": "Address of a resource's page on the service, for the link of a task. {resource} stands for the "
-        "collection, such as elt_syncs, and {id} for the id. Empty: no links.",
+        "collection, such as elt_syncs, {id} for the id, and {run_id} for the run, once it is known. Empty: no links.",
         "schema": {"type": ["string", "null"]},
     },
 }
@@ -142,6 +142,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_provider_datapipe.operators.query",
                     "airflow_provider_datapipe.operators.reverse_etl",
                     "airflow_provider_datapipe.operators.reverse_etl_changes",
+                    "airflow_provider_datapipe.operators.schedule",
                     "airflow_provider_datapipe.operators.transform",
                     "airflow_provider_datapipe.operators.transform_changes",
                     "airflow_provider_datapipe.operators.webhook",

@@ -15,13 +15,14 @@ from tests.support.operator_examples import (
     previews,
     reverse_etl,
     runs,
+    schedules,
     transforms,
 )
 from tests.support.operator_examples.example import Example
 
 __all__ = ["EXAMPLES", "Example", "seed"]
 
-_AREAS = (elt, orchestrations, runs, generic, reverse_etl, connections, custom_reports, transforms, previews)
+_AREAS = (elt, orchestrations, runs, generic, reverse_etl, connections, custom_reports, transforms, previews, schedules)
 
 EXAMPLES: list[Example] = [example for area in _AREAS for example in area.EXAMPLES]
 

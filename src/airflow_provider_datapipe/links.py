@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -37,21 +38,30 @@ class DatapipeLink(BaseOperatorLink):
         :param operator: the task, as it was run.
         :param ti_key: the task instance.
         """
-        return getattr(operator, _ADDRESS, "")
+        address: str | None = getattr(operator, _ADDRESS, None)
+        # Airflow gives the task instance here, and stores what is returned in place of what was there.
+        pull = getattr(ti_key, "xcom_pull", None)
+        if address is None and pull is not None:
+            # This pass of the task ended before it knew: what an earlier one has shown stays.
+            address = pull(task_ids=ti_key.task_id, map_indexes=ti_key.map_index, key=self.xcom_key)
+        return address or ""
 
 
-def address_of(template: str | None, kind: str, resource_id: str | None) -> str:
+def address_of(template: str | None, kind: str, resource_id: str | None, run_id: str | None = None) -> str:
     """
     Fill the connection's template.
 
-    :param template: an address with ``{resource}`` and ``{id}``.
+    :param template: an address with ``{resource}``, ``{id}`` and, perhaps, ``{run_id}``.
     :param kind: what kind of thing it is.
     :param resource_id: its id.
+    :param run_id: the run; None while it is not known.
     :returns: the address; empty without a template, or for what has no page.
     """
     if not template or not resource_id or kind not in COLLECTIONS:
         return ""
-    return template.replace("{resource}", COLLECTIONS[kind]).replace("{id}", quote(resource_id, safe=""))
+    # Each once: an id may look like a placeholder.
+    known = {"resource": COLLECTIONS[kind], "id": quote(resource_id, safe=""), "run_id": quote(run_id or "", safe="")}
+    return re.sub(r"\{(resource|id|run_id)\}", lambda found: known[found[1]], template)
 
 
 def show_link(task: Any, context: Context, address: str) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.records import Records, Store
-    from airflow_provider_datapipe.runs.reference import RunResult, Target
+    from airflow_provider_datapipe.runs.reference import Reference, RunResult, Target
     from airflow_provider_datapipe.runs.start import StartPolicy
     from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.wait import End, WaitPolicy
@@ -151,7 +151,8 @@ class DatapipeRunOperator(BaseOperator):
         mapped: OperatorPartial = super().partial(**kwargs)
         # Airflow looks at the defaults of a DAG or a group for its own arguments only.
         above = [place.default_args for name in ("dag", "task_group") if (place := mapped.kwargs.get(name))]
-        said = [one["emit_assets"] for one in (*above, kwargs.get("default_args"), kwargs) if "emit_assets" in (one or ())]
+        all_given = (*above, kwargs.get("default_args") or {}, kwargs)
+        said = [given["emit_assets"] for given in all_given if "emit_assets" in given]
         if cls.asset_kind is not None and said and said[-1]:
             from airflow_provider_datapipe.assets import declared
 
@@ -215,8 +216,15 @@ class DatapipeRunOperator(BaseOperator):
 
     def _works_on(self, batch: Batch) -> tuple[str, str | None]:
         """Say what the task's link leads to: kind and id."""
-        known = [*batch.waiting, *(end.reference for end in batch.ended)]
+        known: list[Reference | Target] = [*batch.waiting, *(end.reference for end in batch.ended), *batch.queued]
+        known += [hindered.target for hindered in batch.hindered]
         return self.kind, known[0].resource_id if known else None
+
+    def _address(self, hook: DatapipeHook, batch: Batch) -> str:
+        """Give the address of the page of what the task works on; of its run, once that is known."""
+        runs = [*batch.waiting, *(end.reference for end in batch.ended)]
+        run_id = runs[0].run_id if runs and self._alone else None
+        return address_of(hook.extra.link, *self._works_on(batch), run_id)
 
     def _go_on(self, batch: Batch) -> Steps[None]:
         """Do what is left once all runs so far have ended; what it puts into the queue is run as well."""
@@ -331,6 +339,7 @@ class DatapipeRunOperator(BaseOperator):
         except AirflowTaskTimeout:
             self._timed_out = True
             raise
+        show_link(self, context, self._address(hook, batch))
         for end in batch.ended:
             self._log_end(end)
         result, error = self._finish(batch)
@@ -350,9 +359,10 @@ class DatapipeRunOperator(BaseOperator):
 
         records, start_policy = records_of(context), self._start_policy()
         known = len(batch.waiting)
+        # First: a run that can't be started has a page to look at, too.
+        show_link(self, context, self._address(hook, batch))
         hook.run(start_queued(batch, records, start_policy, alone=self._alone))
         self._log_started(batch, known)
-        show_link(self, context, address_of(hook.extra.link, *self._works_on(batch)))
         if self.deferrable and not batch.is_over:
             from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 

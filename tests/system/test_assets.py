@@ -1,0 +1,91 @@
+"""Assets on real components: a DAG starts for what another one has made new, and reads which run that was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+from tests.system.components import AirflowComponents
+from tests.system.conftest import connected
+from tests.system.resources import seed_of
+
+CONSUMER = "assets_consumer"
+ALIAS_CONSUMER = "assets_alias_consumer"
+PLACE = "datapipe://datapipe_assets"
+STREAMS = [f"{how}_{mode}" for how in ("literal", "templated") for mode in ("deferred", "blocking")]
+THROUGH_THE_ALIAS = {"templated_deferred", "templated_blocking", "mapped_1", "mapped_2", "of_a_sync"}
+
+
+@pytest.fixture(scope="module")
+def making(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service with what the DAG runs; the stream that fails is none of it."""
+    streams = [*STREAMS, "mapped_1", "mapped_2", "of_a_sync"]
+    with LocalService(seed_of(streams, tmp_path_factory.mktemp("assets"), ["sent"]), control=True) as running:
+        yield running
+
+
+def runs_of(airflow: AirflowComponents, dag_id: str) -> list[str]:
+    listed = airflow.api.request("GET", f"/dags/{dag_id}/dagRuns", params={"order_by": "run_after"})
+    return [run["dag_run_id"] for run in listed["dag_runs"]]
+
+
+def test_dags_start_for_what_others_have_made_new(airflow: AirflowComponents, making: LocalService) -> None:
+    for dag_id in (CONSUMER, ALIAS_CONSUMER, "assets_failed_consumer"):
+        wait_for(f"{dag_id} is parsed", partial(airflow.api.knows_dag, dag_id), limit=120)
+    with connected(airflow, "datapipe_assets", making):
+        run_id = airflow.trigger("assets")
+        assert airflow.wait("assets", run_id, limit=240) == "failed"
+        states = {one.label: one.state for one in airflow.api.task_instances("assets", run_id)}
+        assert {task for task, state in states.items() if state != "success"} == {"failing"}, states
+        deferred = {task for task in states if airflow.was_deferred("assets", run_id, task.partition("[")[0])}
+        assert {"literal_deferred", "templated_deferred", "mapped[0]", "sync"} <= deferred
+        results = {
+            task: airflow.api.xcom(
+                "assets", run_id, task.partition("[")[0], map_index=int(task[-2]) if "[" in task else -1
+            )
+            for task, state in states.items()
+            if state == "success"
+        }
+    told = consumed(airflow)
+    expected = {f"{PLACE}/elt_streams/{task}": results[task] for task in STREAMS}
+    expected |= {f"{PLACE}/elt_streams/mapped_{number + 1}": results[f"mapped[{number}]"] for number in (0, 1)}
+    stream = results["sync"]["streams"]["rows"]
+    expected[f"{PLACE}/elt_streams/of_a_sync"] = stream | {"sync_id": "of_a_sync"}
+    expected[f"{PLACE}/transforms/numbers"] = results["transform"]
+    expected[f"{PLACE}/reverse_etl_syncs/sent"] = results["reverse_etl"]
+    for result in expected.values():
+        del result["attached"]
+    brief = {name: stream[name] for name in ("run_id", "outcome", "rows_synced")}
+    expected[f"{PLACE}/elt_syncs/of_a_sync"] = {
+        **results["sync"],
+        "kind": "elt_sync",
+        "resource_id": "of_a_sync",
+        "streams": {"rows": brief},
+    }
+    assert told == {uri: [result] for uri, result in expected.items()}
+    assert stream["run_id"]
+    assert results["reverse_etl"]["rows_synced"] == 5
+    assert runs_of(airflow, "assets_failed_consumer") == []
+
+
+def consumed(airflow: AirflowComponents) -> dict[str, list[Any]]:
+    """Wait for the consumers, and give what the one of all assets was told."""
+    wait_for("the DAG of all assets starts", lambda: bool(runs_of(airflow, CONSUMER)), limit=120)
+    (run_id,) = runs_of(airflow, CONSUMER)
+    assert airflow.wait(CONSUMER, run_id) == "success"
+    found: set[str] = set()
+
+    def all_came() -> bool:
+        for alias_run in runs_of(airflow, ALIAS_CONSUMER):
+            found.update(airflow.api.xcom(ALIAS_CONSUMER, alias_run, "ids") or ())
+        return found >= THROUGH_THE_ALIAS
+
+    wait_for("the DAG of the alias has started for all", all_came, limit=120)
+    assert found == THROUGH_THE_ALIAS
+    told: dict[str, list[Any]] = airflow.api.xcom(CONSUMER, run_id, "runs")
+    return told

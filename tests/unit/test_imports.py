@@ -27,6 +27,10 @@ ROOMS = {
         [f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines", "hooks", "cli")],
         True,
     ),
+    f"{PROVIDER}.lineage": (
+        [f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines", "hooks", "lineage")],
+        True,
+    ),
     f"{PROVIDER}.webhook": ([f"{PROVIDER}.api", f"{PROVIDER}.runs.records", f"{PROVIDER}.webhook"], False),
     f"{PROVIDER}.hooks": ([f"{PROVIDER}.{room}" for room in ("api", "runs", "webhook", "hooks")], True),
     "datapipe_local": ([f"{PROVIDER}.api.models", "datapipe_local"], False),

@@ -200,6 +200,20 @@ def without_references(sql: str, instead: str) -> str:
     return "".join([*pieces, sql[position:]])
 
 
+def with_names(sql: str, names: Mapping[str, str]) -> str:
+    """
+    Put names where references stand.
+
+    :param names: the names by the tags; a reference without one stays.
+    """
+    pieces, position = [], 0
+    for part in _parts(sql):
+        if part.tag in names:
+            pieces += [sql[position : part.start], names[part.tag]]
+            position = part.end
+    return "".join([*pieces, sql[position:]])
+
+
 def as_subquery(sql: str) -> str:
     """Put SQL into brackets, to stand where a table does: without the comments and semicolons at its end."""
     comments = [part for part in _parts(sql) if part.is_comment]

@@ -91,6 +91,9 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
         """Give the task's result, and its error, if any, once all queries are done."""
         raise NotImplementedError
 
+    def _lineage_queries(self) -> dict[str, str]:
+        return self._queries()
+
     def _begin(self) -> Steps[Batch]:
         from airflow_provider_datapipe.changes import query_previews
 

@@ -1,0 +1,1 @@
+"""What tasks read and write, told to OpenLineage. Loaded only where its provider asks for it."""

@@ -1,0 +1,268 @@
+"""What runs of the service read and write: requests, apart from who sends them. What can't be told is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs, transforms
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.changes.transform_folder import references, with_names
+from airflow_provider_datapipe.lineage.columns import columns_of
+from airflow_provider_datapipe.lineage.model import Column, Dataset, Lineage
+from airflow_provider_datapipe.lineage.names import Naming, place_of_stream, place_of_transform, places_of
+from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
+    from airflow_provider_datapipe.api.models.transforms import Reference, Transform
+    from airflow_provider_datapipe.runs.reference import RunResult, Target
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+#: The SQL of a transform as it stands in the warehouse; else an id of a version, or None for the newest.
+PUBLISHED = "published"
+#: The most things of a kind that are looked at for an orchestration or a folder of transforms.
+_MOST_LISTED = 300
+#: From so many transforms on, they are listed, and no longer asked for one by one.
+_MANY = 3
+#: What SQL has that reads a table.
+_READS = re.compile(r"\bfrom\b|\{\{", re.IGNORECASE)
+_RAW = "raw."
+_RAW_VIEW = "RawView"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """
+    What a task runs.
+
+    :param kind: the kind of run.
+    :param targets: what runs.
+    :param results: what is known of the runs, by what runs.
+    :param queries: SQL that is run as it is.
+    :param version: which SQL of transforms is run; :data:`PUBLISHED`, the id of a version, or None for the newest.
+    :param is_over: whether the task has run: then columns are asked for, too.
+    """
+
+    kind: str
+    targets: Sequence[Target] = ()
+    results: Mapping[str, RunResult] | None = None
+    queries: Sequence[str] = ()
+    version: str | None = None
+    is_over: bool = False
+
+    def rows(self, resource_id: str) -> int | None:
+        """Tell how many rows a run has written."""
+        result = (self.results or {}).get(resource_id)
+        rows = None if result is None else result["rows_synced"]
+        return None if rows is None else int(rows)
+
+
+def lineage_of(work: Work, naming: Naming) -> Steps[Lineage]:
+    """
+    Find out what runs read and write.
+
+    :param work: what runs.
+    :param naming: how datasets are called.
+    """
+    return (yield from _Collecting(work, naming).everything())
+
+
+def attempt(steps: Steps[T], otherwise: U) -> Steps[T | U]:
+    """Do something, or give what is known without."""
+    try:
+        return (yield from steps)
+    except DatapipeError:
+        return otherwise
+
+
+class _Collecting:
+    def __init__(self, work: Work, naming: Naming) -> None:
+        self._work = work
+        self._naming = naming
+        self._found = Lineage(runs=list((work.results or {}).values()))
+        self._available: tuple[Reference, ...] | None = None
+
+    def everything(self) -> Steps[Lineage]:
+        if self._work.kind == "elt_stream":
+            yield from self._streams()
+        elif self._work.kind == "transform" and self._work.targets:
+            yield from self._transforms()
+        elif self._work.queries:
+            yield from self._queries()
+        elif self._work.kind == "reverse_etl":
+            for target in self._work.targets:
+                yield from attempt(self._reverse_etl(target.resource_id), None)
+        elif self._work.kind == "orchestration":
+            for target in self._work.targets:
+                yield from self._orchestration(target.resource_id)
+        return self._found
+
+    def _references(self) -> Steps[tuple[Reference, ...]]:
+        if self._available is None:
+            self._available = ()
+            answer = yield from attempt(ask(transforms.available_references()), None)
+            self._available = () if answer is None else answer.data
+        return self._available
+
+    def _tables(self, places: Iterable[str]) -> list[Dataset]:
+        return [Dataset(self._naming.table(place)) for place in places]
+
+    # --- ELT
+
+    def _streams(self) -> Steps[None]:
+        by_sync: dict[str, list[Target]] = {}
+        for target in self._work.targets:
+            known = target if target.sync_id else (yield from attempt(self._stream(target), None))
+            if known is not None and known.sync_id:
+                by_sync.setdefault(known.sync_id, []).append(known)
+        for sync_id, targets in by_sync.items():
+            sync = yield from attempt(ask(elt_syncs.get(sync_id)), None)
+            if sync is not None:
+                self._loads(sync, {each.name: self._work.rows(each.resource_id) for each in targets})
+
+    def _stream(self, target: Target) -> Steps[Target]:
+        found = yield from ask(elt_streams.get(target.resource_id))
+        return replace(target, name=found.name, sync_id=found.elt_sync_id)
+
+    def _loads(self, sync: EltSync, rows: Mapping[str, int | None]) -> None:
+        """
+        Add what streams of a sync load.
+
+        :param rows: how many rows, by the names of the streams.
+        """
+        for name, count in rows.items():
+            source = self._naming.external(sync.source_connection_id, name)
+            table = self._naming.table(place_of_stream(sync.destination_schema_name, name))
+            self._found.add([Dataset(source, integration=sync.source_integration_id)], [Dataset(table, rows=count)])
+
+    # --- Transforms
+
+    def _transforms(self) -> Steps[None]:
+        wanted = [target.resource_id for target in self._work.targets]
+        listed: dict[str, Transform] = {}
+        if len(wanted) > _MANY:
+            found: list[Transform] = yield from attempt(ask_all(transforms.list_(), limit=_MOST_LISTED), [])
+            listed = {each.id: each for each in found}
+        for transform_id in wanted:
+            transform = listed.get(transform_id)
+            if transform is None and not listed:
+                transform = yield from attempt(ask(transforms.get(transform_id)), None)
+            if transform is not None:
+                yield from self._transform(transform, is_alone=len(wanted) == 1)
+
+    def _transform(self, transform: Transform, *, is_alone: bool) -> Steps[None]:
+        """
+        Add a transform.
+
+        :param is_alone: whether the task is about this one: then its SQL, its columns and what they are made from are
+            told as well.
+        """
+        sql, parameters = transform.sql_template, transform.parameters
+        if is_alone and self._work.version is not None:
+            sql, parameters = yield from self._sql_of_version(transform)
+        places = places_of(parameters)
+        place = place_of_transform(transform.folder_path, transform.name, (yield from self._references()))
+        columns: tuple[Column, ...] = ()
+        if is_alone:
+            self._found.sql = with_names(sql, {tag: _quoted(where) for tag, where in places.items()})
+            if self._work.is_over and place is not None:
+                schema = yield from attempt(ask(transforms.schema(transform.id)), None)
+                columns = () if schema is None else tuple(Column(each.name, each.type) for each in schema.data)
+        made_from = {
+            column: [(self._naming.table(table), name) for table, name in origins]
+            for column, origins in columns_of(sql, places, [each.name for each in columns]).items()
+        }
+        outputs = [] if place is None else [Dataset(self._naming.table(place), columns, made_from)]
+        self._found.add(self._tables(places.values()), outputs)
+
+    def _sql_of_version(self, transform: Transform) -> Steps[tuple[str, tuple[Reference, ...]]]:
+        # The newest in most cases; a service has few versions that matter.
+        page = yield from attempt(ask(transforms.versions(transform.id, limit=20)), None)
+        for version in () if page is None else page.data:
+            if version.is_published if self._work.version == PUBLISHED else version.id == self._work.version:
+                return version.sql_template, version.parameters
+        return transform.sql_template, transform.parameters
+
+    # --- Queries
+
+    def _queries(self) -> Steps[None]:
+        queries = self._work.queries
+        available = (yield from self._references()) if any(_READS.search(sql) for sql in queries) else ()
+        places = places_of(available)
+        read: list[str] = []
+        for sql in queries:
+            tags = [tag for tag in references(sql) if tag in places]
+            direct = named_directly(sql, {place: tag for tag, place in places.items()})
+            read += [places[tag] for tag in dict.fromkeys([*tags, *direct])]
+        self._found.add(self._tables(read), [])
+        names = {tag: _quoted(where) for tag, where in places.items()}
+        self._found.sql = ";\n".join(with_names(sql, names) for sql in queries)
+        if len(self._found.runs) == 1:
+            self._found.query_id = self._found.runs[0]["run_id"]
+
+    # --- Reverse ETL
+
+    def _reverse_etl(self, sync_id: str) -> Steps[None]:
+        sync = yield from ask(reverse_etl_syncs.get(sync_id))
+        transform = None
+        if sync.source_type != _RAW_VIEW:
+            transform = yield from attempt(ask(transforms.get(sync.transform_id or sync.source_id)), None)
+        yield from self._sends(sync, transform, rows=self._work.rows(sync_id))
+
+    def _sends(self, sync: ReverseEtlSync, transform: Transform | None, *, rows: int | None) -> Steps[None]:
+        """
+        Add what a reverse ETL sync sends.
+
+        :param transform: what it reads; None if that is a raw view, or not known.
+        """
+        place = None
+        if sync.source_type == _RAW_VIEW:
+            place = sync.source_id.removeprefix(_RAW)
+        elif transform is not None:
+            place = place_of_transform(transform.folder_path, transform.name, (yield from self._references()))
+        source = None if place is None else self._naming.table(place)
+        mappings = () if sync.operation is None else sync.operation.mappings
+        there = Dataset(
+            self._naming.external(sync.destination_connection_id, sync.object_type_id),
+            tuple(Column(each.destination_property_id) for each in mappings),
+            # Its mappings say it: no SQL has to be read.
+            {each.destination_property_id: [(source, each.source_property_id)] for each in mappings} if source else {},
+            rows,
+            sync.destination_integration_id,
+        )
+        self._found.add([] if source is None else [Dataset(source)], [there])
+
+    # --- Orchestrations
+
+    def _orchestration(self, orchestration_id: str) -> Steps[None]:
+        """Add all that is attached to an orchestration."""
+        for sync in (yield from attempt(ask_all(elt_syncs.list_(), limit=_MOST_LISTED), [])):
+            if sync.orchestration_workflow_id == orchestration_id:
+                listed = ask_all(elt_streams.list_(elt_sync_id=sync.id), limit=_MOST_LISTED)
+                streams = yield from attempt(listed, list(sync.source_streams or ()))
+                self._loads(sync, {stream.name: None for stream in streams})
+        models = {each.id: each for each in (yield from attempt(ask_all(transforms.list_(), limit=_MOST_LISTED), []))}
+        for model in models.values():
+            if model.orchestration_workflow_id == orchestration_id:
+                yield from self._transform(model, is_alone=False)
+        for sending in (yield from attempt(ask_all(reverse_etl_syncs.list_(), limit=_MOST_LISTED), [])):
+            if sending.orchestration_workflow_id == orchestration_id:
+                read = models.get(sending.transform_id or sending.source_id)
+                yield from self._sends(sending, read, rows=None)
+
+
+def _quoted(place: str) -> str:
+    """Write a place as SQL does."""
+    return ".".join(part if part.isidentifier() else _in_quotes(part) for part in place.split(".", 1))
+
+
+def _in_quotes(part: str) -> str:
+    doubled = part.replace('"', '""')
+    return f'"{doubled}"'

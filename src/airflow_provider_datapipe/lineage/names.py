@@ -1,0 +1,109 @@
+"""What datasets are called: the same at the start and at the end of a task, and for all who read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.transforms import Reference
+
+#: The scheme of what is named after the service.
+SCHEME = "datapipe"
+_RAW = "raw"
+_RAW_VIEW = "raw_view"
+
+
+class Name(NamedTuple):
+    """
+    A dataset, by the naming rules of OpenLineage.
+
+    :param namespace: where it is: a scheme and an authority.
+    :param name: which it is there.
+    """
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """
+    How the datasets of a service are named.
+
+    :param service: the namespace of what only the service knows, such as ``datapipe://connect.example.com``.
+    :param warehouse: the namespace of the warehouse; the same, unless somebody has said what it is.
+    :param database: what the names of tables begin with there, such as ``analytics``; empty for nothing.
+    """
+
+    service: str
+    warehouse: str
+    database: str = ""
+
+    @classmethod
+    def of(cls, netloc: str, warehouse: str | None = None) -> Naming:
+        """
+        Name by a service's address.
+
+        :param netloc: host and port of the service.
+        :param warehouse: what the warehouse is, as a namespace and a database, such as
+            ``snowflake://org-account/ANALYTICS``; None if nobody has said so.
+        :raises ValueError: it is no such thing.
+        """
+        service = f"{SCHEME}://{netloc}"
+        if not warehouse:
+            return cls(service, service)
+        scheme, found, rest = warehouse.partition("://")
+        authority, _, database = rest.partition("/")
+        if not (scheme and found):
+            raise ValueError(f"lineage_warehouse must be like snowflake://org-account/DATABASE, not {warehouse!r}")
+        return cls(service, f"{scheme}://{authority}" if authority else scheme, database.strip("/").replace("/", "."))
+
+    def table(self, place: str) -> Name:
+        """
+        Name a table or view of the warehouse.
+
+        :param place: its schema and name, such as ``stripe.payments``.
+        """
+        return Name(self.warehouse, f"{self.database}.{place}" if self.database else place)
+
+    def external(self, connection_id: str, what: str) -> Name:
+        """
+        Name what is on the other side of a connection: the interface does not say where that is.
+
+        :param connection_id: the connection.
+        :param what: the stream of a source, or the type of object of a destination.
+        """
+        return Name(self.service, f"connections/{quote(connection_id, safe='')}/{quote(what, safe='')}")
+
+
+def place_of_stream(schema: str | None, name: str) -> str:
+    """Tell where a stream is loaded to."""
+    return f"{schema}.{name}" if schema else name
+
+
+def place_of_transform(folder_path: str, name: str, available: Iterable[Reference]) -> str | None:
+    """
+    Tell where a published transform stands.
+
+    The interface says where references lead to, and not whose they are: that is told by their tags, which are a word,
+    the folders and the name.
+
+    :param folder_path: its folder.
+    :param name: its name.
+    :param available: what SQL can name.
+    :returns: schema and name; None if the service names no such place, as before it is first published.
+    """
+    path = [*(part for part in folder_path.split("/") if part), name]
+    for reference in available:
+        segments = reference.tag.split(".")
+        if reference.type != _RAW_VIEW and segments[0] != _RAW and path in (segments[1:], segments):
+            return reference.dw_item_id
+    return None
+
+
+def places_of(references: Iterable[Reference]) -> Mapping[str, str]:
+    """Tell where references lead to, by their tags."""
+    return {reference.tag: reference.dw_item_id for reference in references}

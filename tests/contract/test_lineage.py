@@ -1,0 +1,392 @@
+"""What OpenLineage is told of tasks that ran on the real service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import pytest
+from airflow.providers.common.compat.sdk import TaskDeferred
+from openlineage.client.serde import Serde
+
+import airflow_provider_datapipe.lineage
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query import DatapipeThresholdCheckOperator, QueryPreviewOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
+from tests.support.local_service import LocalService
+from tests.support.raw_server import RawServer
+from tests.support.tasks import Memory, context_of, copy_of, first_event, stored_and_made_again
+
+MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
+FACET_SCHEMA = json.loads(
+    (Path(airflow_provider_datapipe.lineage.__file__).parent / "service_runs.schema.json").read_text()
+)
+TOTALS = (
+    "SELECT people.name, sum(o.total) AS spent "
+    "FROM {{raw.shop.orders}} o JOIN {{raw.shop.people}} ON people.id = o.person GROUP BY ALL"
+)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service of a shop: two streams, of which one more is broken, two transforms, a reverse ETL sync."""
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "orders.csv").write_text("id,person,total\n1,1,10\n2,1,20\n3,2,5\n")
+    (folder / "people.csv").write_text("id,name\n1,Ada\n2,Ben\n")
+    seed: dict[str, Any] = {
+        "connections": [
+            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
+            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+        ],
+        "elt_syncs": [
+            {
+                "id": sync_id,
+                "connection_id": "files",
+                "destination_schema_name": sync_id,
+                "sync_interval": "0 3 * * *",
+                "enabled": True,
+                "source_streams": [{"id": f"{sync_id}.{name}", "name": name, "file": f"{name}.csv"} for name in names],
+            }
+            for sync_id, names in (("shop", ("orders", "people")), ("broken", ("orders", "nowhere")))
+        ],
+        "transforms": [
+            {
+                "id": name,
+                "name": name,
+                "folder_path": "core/daily",
+                "materialization": "table",
+                "publish": False,
+                "sql_template": sql,
+            }
+            for name, sql in (
+                ("totals", TOTALS),
+                ("rich", "SELECT * FROM {{model.core.daily.totals}} WHERE spent > 9"),
+                ("wrong", "SELECT error('not today') AS name FROM {{raw.shop.people}}"),
+            )
+        ],
+        "reverse_etl_syncs": [
+            {
+                "id": "spent",
+                "source_id": "totals",
+                "destination_connection_id": "out",
+                "object_type_id": "people",
+                "orchestration_workflow_id": "nightly",
+                "enabled": True,
+                "operation": {
+                    "mode": "upsert",
+                    "mappings": [
+                        {"source_property_id": "name", "destination_property_id": "who", "primary_key": True},
+                        {"source_property_id": "spent", "destination_property_id": "spent"},
+                    ],
+                },
+            }
+        ],
+        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+    }
+    with LocalService(seed, control=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the connection that the tasks use."""
+    connect(monkeypatch, service.base_url, service.api_key)
+    monkeypatch.setattr("airflow_provider_datapipe.triggers.run.SETTLE_SECONDS", 0.0)
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, host: str, key: str, **extra: Any) -> None:
+    connection = {"conn_type": "datapipe", "host": host, "password": key, "extra": {"poll_interval": 0.2, **extra}}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+
+
+def as_run(task: Any) -> Any:
+    """Run a task, and give the object that was run last, which the listener sees; deferred it is another one."""
+    memory = Memory()
+    method, arguments = "execute", dict[str, Any]()
+    while True:
+        try:
+            getattr(task, method)(context_of(memory), **arguments)
+        except TaskDeferred as deferral:
+            method = deferral.method_name
+            arguments = {"event": asyncio.run(first_event(stored_and_made_again(deferral)))}
+            task = copy_of(task)
+        except DatapipeError:
+            return task
+        else:
+            return task
+
+
+def told(lineage: Any) -> dict[str, Any]:
+    """Give what is told as JSON, as the client sends it."""
+    return {
+        part: [Serde.to_dict(each) for each in value]
+        if isinstance(value, list)
+        else {name: Serde.to_dict(facet) for name, facet in value.items()}
+        for part in ("inputs", "outputs", "run_facets", "job_facets")
+        for value in (getattr(lineage, part),)
+    }
+
+
+def names(datasets: list[dict[str, Any]]) -> list[str]:
+    return sorted(each["name"] for each in datasets)
+
+
+def rows(datasets: list[dict[str, Any]]) -> dict[str, Any]:
+    return {each["name"]: each.get("outputFacets", {}).get("outputStatistics", {}).get("rowCount") for each in datasets}
+
+
+def columns(dataset: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each.get("type") for each in dataset["facets"]["schema"]["fields"]}
+
+
+def made_from(dataset: dict[str, Any]) -> dict[str, list[str]]:
+    fields = dataset["facets"]["columnLineage"]["fields"]
+    return {
+        name: [f"{origin['name']}:{origin['field']}" for origin in each["inputFields"]] for name, each in fields.items()
+    }
+
+
+@MODES
+def test_streams(service: LocalService, *, deferrable: bool) -> None:
+    namespace = f"datapipe://{service.base_url.removeprefix('http://')}"
+    task = EltSyncRunOperator(task_id="t", sync_id="shop", deferrable=deferrable)
+    before = told(task.get_openlineage_facets_on_start())
+    assert before["run_facets"] == {}
+    assert {each["namespace"] for part in ("inputs", "outputs") for each in before[part]} == {namespace}
+    assert names(before["inputs"]) == ["connections/files/orders", "connections/files/people"]
+    assert names(before["outputs"]) == ["shop.orders", "shop.people"]
+
+    after = told(as_run(task).get_openlineage_facets_on_complete(None))
+    assert names(after["inputs"]) == names(before["inputs"])
+    assert rows(after["outputs"]) == {"shop.orders": 3, "shop.people": 2}
+    assert {each["facets"]["dataSource"]["name"] for each in after["inputs"]} == {"files"}
+    facet = after["run_facets"]["datapipe_runs"]
+    jsonschema.validate({"datapipe_runs": facet}, FACET_SCHEMA, format_checker=jsonschema.FormatChecker())
+    assert facet["service"] == namespace
+    assert {run["resourceId"] for run in facet["runs"]} == {"shop.orders", "shop.people"}
+    assert all(run["runId"] and run["outcome"] == "succeeded" for run in facet["runs"])
+
+    one = told(as_run(EltStreamRunOperator(task_id="t", stream_id="shop.people")).get_openlineage_facets_on_start())
+    assert rows(one["outputs"]) == {"shop.people": 2}
+
+
+@MODES
+def test_transforms(*, deferrable: bool) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    task = TransformPublishOperator(task_id="t", transform_id="totals", deferrable=deferrable)
+    before = told(task.get_openlineage_facets_on_start())
+    assert names(before["inputs"]) == ["shop.orders", "shop.people"]
+
+    after = told(as_run(task).get_openlineage_facets_on_complete(None))
+    assert names(after["inputs"]) == ["shop.orders", "shop.people"]
+    (table,) = after["outputs"]
+    assert table["name"] == "core_daily.totals"
+    assert columns(table) == {"name": "VARCHAR", "spent": columns(table)["spent"]}
+    assert made_from(table) == {"name": ["shop.people:name"], "spent": ["shop.orders:total"]}
+    assert "FROM shop.orders o JOIN shop.people ON people.id" in after["job_facets"]["sql"]["query"]
+    assert "{{" not in after["job_facets"]["sql"]["query"]
+    assert after["run_facets"]["datapipe_runs"]["runs"][0]["resourceId"] == "totals"
+
+    rich = told(
+        as_run(
+            TransformPublishOperator(
+                task_id="t", transform_name="rich", folder_path="core/daily", deferrable=deferrable
+            )
+        ).get_openlineage_facets_on_complete(None)
+    )
+    assert names(rich["inputs"]) == ["core_daily.totals"]
+    assert made_from(rich["outputs"][0]) == {
+        "name": ["core_daily.totals:name"],
+        "spent": ["core_daily.totals:spent"],
+    }
+
+
+def test_what_is_built_again_is_the_sql_that_was_published() -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    arguments: dict[str, Any] = {"task_id": "t", "name": "edited", "folder_path": "core"}
+    as_run(TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.orders}}", **arguments))
+    draft = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", publish=False, **arguments)
+    assert names(told(draft.get_openlineage_facets_on_start())["inputs"]) == ["shop.people"]
+    as_run(draft)
+
+    task = TransformRematerializeOperator(task_id="t", transform_name="edited", folder_path="core")
+    for lineage in (task.get_openlineage_facets_on_start(), as_run(task).get_openlineage_facets_on_complete(None)):
+        assert names(told(lineage)["inputs"]) == ["shop.orders"]
+        assert names(told(lineage)["outputs"]) == ["core.edited"]
+
+    same = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", **arguments)
+    for _ in range(2):  # the second finds nothing to be done
+        lineage = told(as_run(copy_of(same)).get_openlineage_facets_on_complete(None))
+        assert (names(lineage["inputs"]), names(lineage["outputs"])) == (["shop.people"], ["core.edited"])
+
+
+def test_a_folder_of_transforms(tmp_path: Path) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    (tmp_path / "one.sql").write_text("SELECT id FROM {{raw.shop.orders}}")
+    sql = "SELECT id FROM {{model.many.NAME}}"
+    for name, before in (("two", "one"), ("three", "two"), ("four", "three")):
+        (tmp_path / f"{name}.sql").write_text(sql.replace("NAME", before))
+    task = as_run(TransformBulkDeployOperator(task_id="t", folder=str(tmp_path), folder_path="many"))
+    lineage = told(task.get_openlineage_facets_on_complete(None))
+    assert names(lineage["inputs"]) == ["shop.orders"]
+    assert names(lineage["outputs"]) == ["many.four", "many.one", "many.three", "many.two"]
+
+
+@MODES
+def test_reverse_etl(*, deferrable: bool) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
+    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="spent", deferrable=deferrable)
+    before = told(task.get_openlineage_facets_on_start())
+    lineage = told(as_run(task).get_openlineage_facets_on_complete(None))
+    for each in (before, lineage):
+        assert names(each["inputs"]) == ["core_daily.totals"]
+        assert names(each["outputs"]) == ["connections/out/people"]
+        (there,) = each["outputs"]
+        assert columns(there) == {"who": None, "spent": None}
+        assert made_from(there) == {"who": ["core_daily.totals:name"], "spent": ["core_daily.totals:spent"]}
+    assert set(rows(before["outputs"]).values()) == {None}
+    assert rows(lineage["outputs"])["connections/out/people"] is not None
+
+
+@MODES
+def test_queries(*, deferrable: bool) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    sql = "SELECT count(*) AS n FROM {{raw.shop.orders}} -- {{raw.shop.people}}"
+    task = QueryPreviewOperator(task_id="t", sql_template=sql, deferrable=deferrable)
+    assert names(told(task.get_openlineage_facets_on_start())["inputs"]) == ["shop.orders"]
+    lineage = told(as_run(task).get_openlineage_facets_on_complete(None))
+    assert names(lineage["inputs"]) == ["shop.orders"]
+    assert lineage["outputs"] == []
+    assert lineage["job_facets"]["sql"]["query"] == "SELECT count(*) AS n FROM shop.orders -- {{raw.shop.people}}"
+    run = lineage["run_facets"]["datapipe_runs"]["runs"][0]
+    assert lineage["run_facets"]["externalQuery"]["externalQueryId"] == run["runId"]
+
+    check = DatapipeThresholdCheckOperator(
+        task_id="t", sql_template=sql, min_threshold=0, max_threshold="SELECT max(id) FROM shop.people"
+    )
+    lineage = told(as_run(check).get_openlineage_facets_on_complete(None))
+    assert names(lineage["inputs"]) == ["shop.orders", "shop.people"]
+    assert lineage["job_facets"]["sql"]["query"].endswith(";\nSELECT max(id) FROM shop.people")
+
+
+@MODES
+def test_failures_say_why(*, deferrable: bool) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    task = as_run(EltSyncRunOperator(task_id="t", sync_id="broken", deferrable=deferrable))
+    lineage = told(task.get_openlineage_facets_on_failure(None))
+    assert rows(lineage["outputs"])["broken.orders"] == 3
+    assert "nowhere.csv" in lineage["run_facets"]["errorMessage"]["message"]
+    facet = lineage["run_facets"]["datapipe_runs"]
+    jsonschema.validate({"datapipe_runs": facet}, FACET_SCHEMA)
+    assert {run["name"]: run["outcome"] for run in facet["runs"]} == {"orders": "succeeded", "nowhere": "failed"}
+
+    wrong = as_run(TransformPublishOperator(task_id="t", transform_id="wrong", deferrable=deferrable))
+    lineage = told(wrong.get_openlineage_facets_on_failure(None))
+    assert names(lineage["inputs"]) == ["shop.people"]
+    assert "not today" in lineage["run_facets"]["errorMessage"]["message"]
+    assert lineage["run_facets"]["errorMessage"]["programmingLanguage"] == "SQL"
+    assert "error('not today')" in lineage["job_facets"]["sql"]["query"]
+
+
+def test_a_failure_before_the_run_gives_what_can_be_found_out() -> None:
+    task = as_run(EltSyncRunOperator(task_id="t", sync_id="shop", streams=["orders", "no such"]))
+    assert told(task.get_openlineage_facets_on_failure(None)) == {
+        "inputs": [],
+        "outputs": [],
+        "run_facets": {},
+        "job_facets": {},
+    }
+
+
+def test_the_warehouse_can_be_named(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, service.base_url, service.api_key, lineage_warehouse="snowflake://org-acct/ANALYTICS")
+    lineage = told(EltStreamRunOperator(task_id="t", stream_id="shop.orders").get_openlineage_facets_on_start())
+    assert [(each["namespace"], each["name"]) for each in lineage["outputs"]] == [
+        ("snowflake://org-acct", "ANALYTICS.shop.orders")
+    ]
+    assert lineage["inputs"][0]["namespace"].startswith("datapipe://")
+
+
+def test_requests_are_few(service: LocalService) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    for task, at_start, at_end in (
+        (EltSyncRunOperator(task_id="t", sync_id="shop"), 2, 1),
+        (TransformPublishOperator(task_id="t", transform_id="totals"), 2, 4),
+        (ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="spent"), 3, 3),
+        (QueryPreviewOperator(task_id="t", sql_template="SELECT 1"), 0, 0),
+    ):
+        for over, most in ((False, at_start), (True, at_end)):
+            ran = as_run(task) if over else task
+            before = len(service.journal_requests())
+            ran.get_openlineage_facets_on_complete(None)
+            assert len(service.journal_requests()) - before == most, (task, over)
+
+
+def test_what_fails_is_left_out_and_the_rest_is_told(service: LocalService, caplog: pytest.LogCaptureFixture) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    task = as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
+    service.faults([{"path": "/transforms/{id}/schema", "status": 503}])
+    try:
+        with caplog.at_level(logging.WARNING):
+            lineage = told(task.get_openlineage_facets_on_complete(None))
+    finally:
+        service.faults([])
+    assert names(lineage["inputs"]) == ["shop.orders", "shop.people"]
+    assert names(lineage["outputs"]) == ["core_daily.totals"]
+    assert lineage["outputs"][0].get("facets", {}) == {}
+    assert "sql" in lineage["job_facets"]
+    assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
+
+
+def test_a_service_that_is_silent_costs_one_time_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    with RawServer(lambda _, over: wait_until(over)) as silent:
+        connect(monkeypatch, silent.url, "key", timeout=0.3)
+        with caplog.at_level(logging.WARNING):
+            lineage = told(task.get_openlineage_facets_on_complete(None))
+        assert silent.requests == 1
+    assert lineage["outputs"] == []
+    # What the task itself knows is told all the same.
+    assert len(lineage["run_facets"]["datapipe_runs"]["runs"]) == 2
+    assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
+
+
+def wait_until(over: threading.Event) -> None:
+    over.wait()
+
+
+def test_a_connection_that_can_t_be_used_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    connect(monkeypatch, "", "key")
+    with caplog.at_level(logging.WARNING):
+        assert EltStreamRunOperator(task_id="t", stream_id="x").get_openlineage_facets_on_start() is None
+    assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
+
+
+def test_an_orchestration_is_what_is_attached_to_it(service: LocalService) -> None:
+    for path in ("elt_syncs/shop", "transforms/totals"):
+        httpx.post(
+            f"{service.base_url}/{path}/orchestration",
+            json={"orchestration_workflow_id": "nightly"},
+            headers=service.headers,
+        ).raise_for_status()
+    task = as_run(OrchestrationRunOperator(task_id="t", orchestration_name="Nightly", timeout=60))
+    lineage = told(task.get_openlineage_facets_on_complete(None))
+    assert names(lineage["inputs"]) == ["connections/files/orders", "connections/files/people"]
+    assert names(lineage["outputs"]) == ["connections/out/people", "core_daily.totals", "shop.orders", "shop.people"]
+    assert lineage["run_facets"]["datapipe_runs"]["runs"][0]["runId"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -313,6 +314,11 @@ class DatapipeRunOperator(BaseOperator):
         """Say which SQL of transforms is run, for lineage: ``published``, a version's id, or None for the newest."""
         return None
 
+    @property
+    def _records_shown(self) -> int:
+        """How many of the records that failed are asked for, and shown."""
+        return 0
+
     def _start_policy(self) -> StartPolicy:
         from airflow_provider_datapipe.runs.start import IfRunning, StartPolicy
 
@@ -331,7 +337,7 @@ class DatapipeRunOperator(BaseOperator):
             going_on = True
             while going_on:
                 self._carry_out(context, hook, batch, policy)
-                batch.ended = [hook.run(explain(end)) for end in batch.ended]
+                batch.ended = [hook.run(explain(end, most_records=self._records_shown)) for end in batch.ended]
                 hook.run(self._go_on(batch))
                 going_on = not batch.is_over
         except RunSkipped as skipped:
@@ -388,17 +394,30 @@ class DatapipeRunOperator(BaseOperator):
             self.log.info("Waiting for the run of %s %s%s.", reference.kind, reference.name, how)
 
     def _log_end(self, end: End) -> None:
-        result = end.result
-        rows = "unknown" if result is None or result["rows_synced"] is None else f"{result['rows_synced']:,}"
-        self.log.info(
-            "Run %s of %s %s: %s (%s), rows: %s.",
-            result["run_id"] if result else None,
+        from airflow_provider_datapipe.runs.outcome import Outcome
+        from airflow_provider_datapipe.runs.verdict import result_of
+
+        result = result_of(end)
+        rows = "unknown" if result["rows_synced"] is None else f"{result['rows_synced']:,}"
+        is_well = end.outcome is Outcome.SUCCEEDED
+        self.log.log(
+            logging.INFO if is_well else logging.WARNING,
+            "Run %s of %s %s: %s (%s), rows: %s.%s",
+            result["run_id"],
             end.reference.kind,
             end.reference.name,
             end.outcome,
             end.reason,
             rows,
+            "" if is_well or not result["error"] else f" The service says: {result['error']}",
         )
+        if end.records:
+            self.log.warning(
+                "Records of %s that failed, the first %d:%s",
+                end.reference.name,
+                len(end.records),
+                "".join(f"\n  {record['record_id']}: {record['error']}" for record in end.records),
+            )
 
 
 def records_of(context: Context) -> Records:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.reference import Target
     from airflow_provider_datapipe.runs.steps import Steps
 
+#: What the interface lists at the most.
+_MOST_RECORDS = 100
+
 
 class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     """
@@ -26,6 +29,8 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     :param max_failed_rows: how many rows the destination may refuse before the task fails.
     :param retry_failed_records: have records that failed in earlier runs sent again by this one: True for all, or the
         ids of some. A template may render to the text of either, such as ``['a', 'b']``. (templated)
+    :param show_failed_records: how many of the records that the destination refused are quoted, with their ids and why,
+        in the log, in the error and in notifications; 0 for none, where they are nobody's business. At most 100.
 
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/request_run" and "POST /reverse_etl_failed_records/retry".
     """
@@ -50,19 +55,27 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
         reverse_etl_sync_id: str,
         max_failed_rows: int = 0,
         retry_failed_records: bool | list[str] = False,
+        show_failed_records: int = 10,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         if max_failed_rows < 0:
             raise ValueError(f"max_failed_rows must be 0 or more, not {max_failed_rows}")
+        if not 0 <= show_failed_records <= _MOST_RECORDS:
+            raise ValueError(f"show_failed_records must be 0 to {_MOST_RECORDS}, not {show_failed_records}")
         self.reverse_etl_sync_id = reverse_etl_sync_id
         self.max_failed_rows = max_failed_rows
         self.retry_failed_records = retry_failed_records
+        self.show_failed_records = show_failed_records
         self._declare_assets()
 
     @property
     def _failed_rows_allowed(self) -> int:
         return self.max_failed_rows
+
+    @property
+    def _records_shown(self) -> int:
+        return self.show_failed_records
 
     def _target(self) -> Steps[Target]:
         from airflow_provider_datapipe.runs.targets import by_id

@@ -22,6 +22,8 @@ from airflow_provider_datapipe.runs.reference import Observation, RunResult
 from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
+#: How many failed records are quoted in a message.
+QUOTED_RECORDS = 3
 _GOES_ON = "The run may still be going: look at it in the service before this task is run again."
 
 
@@ -48,24 +50,36 @@ def result_of(end: End) -> RunResult:
     return RunResult(**{**known, "error": None if error is None else one_line(error)})
 
 
-def explain(end: End) -> Steps[End]:
+def explain(end: End, *, most_records: int = QUOTED_RECORDS) -> Steps[End]:
     """
-    Ask the service why a run ended as it did, where the run itself does not say so.
+    Ask the service why a run ended as it did, where the run itself does not say so, and which records failed.
 
     A run that nobody could look at before the time was over, as while no triggerer ran, is looked at. What can't be
     asked stays unsaid: the end itself is known.
+
+    :param end: how the wait ended.
+    :param most_records: the most records to ask for; 0 for none.
     """
     if end.reason is EndReason.TIMEOUT and end.result is None:
         end = yield from _last_look(end)
     ended_badly = end.reason is EndReason.RUN_OVER and end.outcome is not Outcome.SUCCEEDED
-    if not ended_badly or end.result is None or end.result["error"]:
+    if not ended_badly or end.result is None or end.detail is not None or end.records:
         return end
     seen = Observation(end.reference, end.outcome, end.result)
+    kind = KINDS[end.reference.kind]
     try:
-        reason = yield from KINDS[end.reference.kind].explain(seen)
+        if most_records:
+            end = replace(end, records=(yield from kind.failed_records(seen, most_records)))
+        if end.result and not end.result["error"]:
+            end = replace(end, detail=_quoted(end.records) or (yield from kind.explain(seen)))
     except DatapipeError:
         return end
-    return replace(end, detail=reason)
+    return end
+
+
+def _quoted(records: list[dict[str, str]]) -> str | None:
+    quoted = "; ".join(f"record {one['record_id']}: {one['error']}" for one in records[:QUOTED_RECORDS])
+    return f"for example {quoted}" if quoted else None
 
 
 def _last_look(end: End) -> Steps[End]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -79,6 +79,7 @@ class End:
     :param outcome: where the run stood.
     :param result: what is known of the run, None if it never appeared.
     :param detail: what else is known, for people.
+    :param records: some of the records that failed: ``record_id`` and ``error`` of each.
     """
 
     reason: EndReason
@@ -86,6 +87,7 @@ class End:
     outcome: Outcome
     result: RunResult | None = None
     detail: str | None = None
+    records: list[dict[str, str]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON."""
@@ -100,6 +102,8 @@ class End:
             Outcome(data["outcome"]),
             data["result"],
             data["detail"],
+            # A trigger of an earlier version has none.
+            data.get("records", []),
         )
 
 

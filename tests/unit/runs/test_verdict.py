@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -125,6 +126,42 @@ def test_failed_rows_are_explained_by_some_of_their_records() -> None:
     service = ModelService(reverse_etl_failed_records__list=[FailedRecords.model_validate({"data": records})])
     end = drive(explain(ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)), service.send, service.sleep)
     assert result_of(end)["error"] == "for example record 0: too few; record 1: too few"
+
+
+def failed_records(count: int, **known: Any) -> ModelService:
+    record = {"sync_id": "s", "record_id": "r" * 300, "error": "too\nfew " + "x" * 10_000} | known
+    return ModelService(reverse_etl_failed_records__list=[FailedRecords.model_validate({"data": [record] * count})])
+
+
+@pytest.mark.parametrize("error", [None, "the destination is full"])
+def test_records_that_failed_are_kept_within_bounds_for_one_request(error: str | None) -> None:
+    service = failed_records(20)
+    run = ended(Outcome.FAILED, "reverse_etl", rows_failed=20, error=error)
+    end = drive(explain(run, most_records=10), service.send, service.sleep)
+    assert len(service.requests) == 1
+    assert ("limit", "10") in service.requests[0].query
+    assert len(end.records) == 10
+    assert all(len(f"{one['record_id']}: {one['error']}") <= 2048 for one in end.records)
+    assert all("\n" not in one["error"] for one in end.records)
+    assert (result_of(end)["error"] or "").startswith(error or "for example record rrr")
+    # They go through a trigger where a task goes on.
+    assert End.from_dict(json.loads(json.dumps(end.as_dict()))) == end
+    # What is known is not asked for again.
+    assert drive(explain(end, most_records=10), service.send, service.sleep) == end
+    assert len(service.requests) == 1
+
+
+def test_records_that_nobody_is_to_see_are_not_asked_for() -> None:
+    service = failed_records(2)
+    end = ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)
+    assert drive(explain(end, most_records=0), service.send, service.sleep) == end
+    assert service.requests == []
+
+
+def test_what_an_earlier_version_has_stored_has_no_records() -> None:
+    stored = ended(Outcome.FAILED).as_dict()
+    del stored["records"]
+    assert End.from_dict(stored) == ended(Outcome.FAILED)
 
 
 def test_an_end_stays_what_it_is_when_nobody_can_explain_it() -> None:

@@ -106,6 +106,16 @@ class Kind(ABC):
         yield from ()
         return None
 
+    def failed_records(self, observation: Observation, most: int) -> Steps[list[dict[str, str]]]:
+        """
+        Ask the service which records failed, where a run sends such.
+
+        :param most: the most to ask for, 1 at the least.
+        :return: ``record_id`` and ``error`` of each.
+        """
+        yield from ()
+        return []
+
     def disable(self, reference: Reference) -> Steps[str | None]:
         """Take what runs off its schedule, and say what was done; None where the interface has no such thing."""
         yield from ()

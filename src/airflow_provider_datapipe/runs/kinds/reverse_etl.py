@@ -12,6 +12,7 @@ from airflow_provider_datapipe.api.endpoints import (
     reverse_etl_sync_runs,
     reverse_etl_syncs,
 )
+from airflow_provider_datapipe.api.errors import one_line
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.request import Request
@@ -21,8 +22,9 @@ from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 
-#: How many failed records are quoted in a message.
-_QUOTED_RECORDS = 3
+#: How many characters of a failed record are kept.
+_LONGEST_RECORD_ID = 200
+_LONGEST_RECORD_ERROR = 1_800
 
 
 class ReverseEtlKind(ListedKind):
@@ -48,15 +50,18 @@ class ReverseEtlKind(ListedKind):
         return reverse_etl_syncs.request_run(target.resource_id)
 
     @override
-    def explain(self, observation: Observation) -> Steps[str | None]:
+    def failed_records(self, observation: Observation, most: int) -> Steps[list[dict[str, str]]]:
         result = observation.result
         if not result or not result["rows_failed"]:
-            return None
-        listed = yield from ask(
-            reverse_etl_failed_records.list_(observation.reference.resource_id, limit=_QUOTED_RECORDS)
-        )
-        quoted = "; ".join(f"record {record.record_id}: {record.error}" for record in listed.data)
-        return f"for example {quoted}" if quoted else None
+            return []
+        listed = yield from ask(reverse_etl_failed_records.list_(observation.reference.resource_id, limit=most))
+        return [
+            {
+                "record_id": one_line(record.record_id, longest=_LONGEST_RECORD_ID),
+                "error": one_line(record.error, longest=_LONGEST_RECORD_ERROR),
+            }
+            for record in listed.data[:most]
+        ]
 
     @override
     def disable(self, reference: Reference) -> Steps[str | None]:

@@ -89,6 +89,17 @@ WEBHOOK_FIELDS: dict[str, dict[str, Any]] = {
 }
 
 
+#: Names below ``@task``, and where the decorators are.
+TASK_DECORATORS = {
+    "datapipe": "request.request_task",
+    "datapipe_query": "query.query_task",
+    "datapipe_query_check": "query.query_check_task",
+    "datapipe_query_value_check": "query.query_value_check_task",
+    "datapipe_query_threshold_check": "query.query_threshold_check_task",
+    "datapipe_webhook": "webhook.webhook_task",
+}
+
+
 def get_provider_info() -> dict[str, Any]:
     """Describe the provider (Airflow's ``apache_airflow_provider`` entry point)."""
     return {
@@ -170,7 +181,17 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         # What watches over the URIs of :mod:`.assets`.
-        "asset-uris": [{"schemes": ["datapipe"], "handler": "airflow_provider_datapipe.assets.sanitize_uri"}],
+        "asset-uris": [
+            {
+                "schemes": ["datapipe"],
+                "handler": "airflow_provider_datapipe.assets.sanitize_uri",
+                "to_openlineage_converter": "airflow_provider_datapipe.lineage.assets.convert_asset_to_openlineage",
+            }
+        ],
+        "task-decorators": [
+            {"name": name, "class-name": f"airflow_provider_datapipe.decorators.{function}"}
+            for name, function in TASK_DECORATORS.items()
+        ],
         "extra-links": ["airflow_provider_datapipe.links.DatapipeLink"],
         # ``airflow datapipe ...``; Airflow does not look at it before 3.2.
         "cli": ["airflow_provider_datapipe.cli.airflow_commands.get_datapipe_cli_commands"],

@@ -1,0 +1,142 @@
+"""``@task.datapipe_query`` and the checks: the function returns SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_datapipe.decorators.computed import ComputedOperator, decorator, template_fields
+from airflow_provider_datapipe.operators.query import (
+    DatapipeCheckOperator,
+    DatapipeQueryOperator,
+    DatapipeThresholdCheckOperator,
+    DatapipeValueCheckOperator,
+    QueryPreviewOperator,
+)
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import TaskDecorator
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.runs.batch import Batch
+    from airflow_provider_datapipe.runs.steps import Steps
+
+_RENDERERS = {"op_args": "py", "op_kwargs": "py", "sql_template": "sql"}
+
+
+class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
+    """An operator whose SQL a function computes. It is rendered as SQL in a DAG file is."""
+
+    computed: ClassVar[tuple[str, ...]] = ("sql_template",)
+    #: What was computed, which a task that was deferred does not compute again.
+    _known: Mapping[str, Any] = {}
+
+    def _read(self, returned: Any) -> dict[str, Any]:
+        is_one = not isinstance(returned, Mapping) or len(self.computed) == 1
+        computed = self._several({"sql_template": returned} if is_one else returned)
+        sql = computed.get("sql_template")
+        if not isinstance(sql, str) or not sql.strip():
+            kind = "nothing" if not sql else type(sql).__name__
+            raise TypeError(f"{self.python_callable.__name__} must return SQL, as text, and has returned {kind}")
+        return computed
+
+    def _render_computed(self, context: Context, computed: Mapping[str, Any]) -> None:
+        fields = [name for name in computed if name in self.template_fields]
+        # Without those that were rendered before: what came of that may have braces of its own.
+        self._do_render_template_fields(self, fields, context, self.get_template_env(), set())
+        self._known = {name: getattr(self, name) for name in computed}
+
+    def _begin(self) -> Steps[Batch]:
+        batch = yield from super()._begin()
+        batch.note["computed"] = dict(self._known)
+        return batch
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """
+        Go on with what the trigger saw.
+
+        :param event: the event of :class:`~airflow_provider_datapipe.triggers.run.DatapipeRunTrigger`.
+        :raises DatapipeError: the query did not succeed, or could not be waited for.
+        """
+        # It is another object, and the function has been called.
+        for name, value in event.get("batch", {}).get("note", {}).get("computed", {}).items():
+            setattr(self, name, value)
+        return super().execute_complete(context, event)
+
+
+class QueryDecoratedOperator(ComputedSqlOperator, QueryPreviewOperator):
+    """Run the query that a function returns."""
+
+    template_fields: Sequence[str] = template_fields(QueryPreviewOperator)
+    template_fields_renderers: ClassVar[dict[str, str]] = _RENDERERS
+    custom_operator_name = "@task.datapipe_query"
+
+
+class CheckDecoratedOperator(ComputedSqlOperator, DatapipeCheckOperator):
+    """Check by the query that a function returns."""
+
+    template_fields: Sequence[str] = template_fields(DatapipeCheckOperator)
+    template_fields_renderers: ClassVar[dict[str, str]] = _RENDERERS
+    custom_operator_name = "@task.datapipe_query_check"
+
+
+class ValueCheckDecoratedOperator(ComputedSqlOperator, DatapipeValueCheckOperator):
+    """Check a value by the query that a function returns."""
+
+    template_fields: Sequence[str] = template_fields(DatapipeValueCheckOperator)
+    template_fields_renderers: ClassVar[dict[str, str]] = _RENDERERS
+    custom_operator_name = "@task.datapipe_query_value_check"
+    computed = ("sql_template", "pass_value")
+
+
+class ThresholdCheckDecoratedOperator(ComputedSqlOperator, DatapipeThresholdCheckOperator):
+    """Check thresholds by the query that a function returns."""
+
+    template_fields: Sequence[str] = template_fields(DatapipeThresholdCheckOperator)
+    template_fields_renderers: ClassVar[dict[str, str]] = _RENDERERS
+    custom_operator_name = "@task.datapipe_query_threshold_check"
+    computed = ("sql_template", "min_threshold", "max_threshold")
+
+
+def query_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
+    """
+    Run the query that the function returns, and return its first rows.
+
+    :param python_callable: the function.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.QueryPreviewOperator`.
+    """
+    return decorator(QueryDecoratedOperator, python_callable, kwargs)
+
+
+def query_check_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
+    """
+    Check that every value of the first row is true, of the query that the function returns.
+
+    :param python_callable: the function.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeCheckOperator`.
+    """
+    return decorator(CheckDecoratedOperator, python_callable, kwargs)
+
+
+def query_value_check_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
+    """
+    Check that every value of the first row is a certain one, of the query that the function returns.
+
+    It returns SQL; or ``sql_template`` and ``pass_value``, if the decorator does not say the latter.
+
+    :param python_callable: the function.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeValueCheckOperator`.
+    """
+    return decorator(ValueCheckDecoratedOperator, python_callable, kwargs)
+
+
+def query_threshold_check_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
+    """
+    Check that the first value lies between two thresholds, of the query that the function returns.
+
+    It returns SQL; or ``sql_template``, and of ``min_threshold`` and ``max_threshold`` what the decorator does not say.
+
+    :param python_callable: the function.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeThresholdCheckOperator`.
+    """
+    return decorator(ThresholdCheckDecoratedOperator, python_callable, kwargs)

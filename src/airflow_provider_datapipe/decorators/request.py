@@ -1,0 +1,54 @@
+"""``@task.datapipe``: the function returns what is asked of which endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow_provider_datapipe.decorators.computed import ComputedOperator, decorator, template_fields
+from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.sdk import TaskDecorator
+
+
+class RequestDecoratedOperator(ComputedOperator, DatapipeOperator):
+    """Call the endpoint, or give it the arguments, that a function returns."""
+
+    template_fields: Sequence[str] = template_fields(DatapipeOperator)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"op_args": "py", "op_kwargs": "py", "arguments": "json"}
+    custom_operator_name = "@task.datapipe"
+    computed = ("endpoint", "arguments")
+
+    def _read(self, returned: Any) -> dict[str, Any]:
+        name = self.python_callable.__name__
+        if "endpoint" not in self._needed:
+            # An endpoint without arguments needs none.
+            arguments = {} if returned is None else returned
+            if not isinstance(arguments, Mapping):
+                raise TypeError(
+                    f"{name} must return the arguments of {self.endpoint}, and not {type(returned).__name__}"
+                )
+            return {"arguments": dict(arguments)}
+        if isinstance(returned, str):
+            return {"endpoint": returned, "arguments": {}}
+        if isinstance(returned, Sequence) and len(returned) == len(self.computed):
+            return dict(zip(self.computed, returned, strict=True))
+        if isinstance(returned, Mapping):
+            return self._several(returned)
+        raise TypeError(
+            f"{name} must return the name of an endpoint and its arguments, and not {type(returned).__name__}; or name "
+            "the endpoint in the decorator, and have it return the arguments"
+        )
+
+
+def request_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
+    """
+    Call an endpoint with the arguments that the function returns.
+
+    It returns the arguments by name; or, if the decorator names no ``endpoint``, that and the arguments.
+
+    :param python_callable: the function.
+    :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.datapipe.DatapipeOperator`.
+    """
+    return decorator(RequestDecoratedOperator, python_callable, kwargs)

@@ -1,0 +1,188 @@
+"""TaskFlow decorators: what a function returns becomes what is sent; what makes no sense is refused before that."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, task
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_provider_datapipe.get_provider_info import TASK_DECORATORS, get_provider_info
+
+NAMES = list(TASK_DECORATORS)
+#: What each decorator has to be told.
+TOLD: dict[str, dict[str, Any]] = {
+    "datapipe_query_value_check": {"pass_value": 1},
+    "datapipe_query_threshold_check": {"min_threshold": 0, "max_threshold": 9},
+}
+SQL = "SELECT '{{ ds }}' AS day FROM {{raw.shop.orders}}"
+CONTEXT: dict[str, Any] = {"ds": "2026-01-02", "params": {}}
+
+
+@pytest.fixture
+def dag() -> Iterator[DAG]:
+    with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as made:
+        yield made
+
+
+def of(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Make the task of a decorator."""
+    return getattr(task, name)(task_id="t", **TOLD.get(name, {}))(function)(*args, **kwargs).operator
+
+
+def computed(made: Any) -> Any:
+    """Have a task call its function, and give the task: all but what follows from it."""
+    context = {**CONTEXT, "task": made}
+    found = made._read(made._call(context))
+    for name, value in found.items():
+        setattr(made, name, value)
+    made._render_computed(context, found)
+    return made
+
+
+def test_airflow_knows_them() -> None:
+    info = get_provider_info()["task-decorators"]
+    assert [each["name"] for each in info] == NAMES
+    for each in info:
+        module, _, name = each["class-name"].rpartition(".")
+        assert callable(getattr(importlib.import_module(module), name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_dags_with_them_can_be_stored_and_read_back(name: str, dag: DAG) -> None:
+    made = of(name, lambda: "x")
+    assert made.custom_operator_name == f"@task.{name}"
+    assert not made.multiple_outputs
+    for field in made.template_fields:
+        assert hasattr(made, field)
+    stored = DagSerialization.to_dict(dag)
+    DagSerialization.validate_schema(stored)
+    read = DagSerialization.from_dict(json.loads(json.dumps(stored)))
+    assert read.get_task(made.task_id).operator_name == f"@task.{name}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_can_be_mapped_named_anew_and_given_arguments(name: str, dag: DAG) -> None:
+    def compute(table: str, day: str) -> str:
+        return f"{table} {day}"
+
+    decorated = getattr(task, name)(**TOLD.get(name, {}))(compute)
+    decorated.override(task_id="other", retries=3)("a", day="b")
+    assert (dag.get_task("other").retries, dag.get_task("other").op_args) == (3, ("a",))
+    decorated.override(task_id="mapped").partial(day="b").expand(table=["x", "y"])
+    mapped = dag.get_task("mapped")
+    one = mapped.unmap({"op_kwargs": {"table": "x", "day": "b"}})
+    assert one.python_callable(**one.op_kwargs) == "x b"
+    DagSerialization.validate_schema(DagSerialization.to_dict(dag))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_parentheses(name: str, dag: DAG) -> None:
+    if name in TOLD:
+        pytest.skip("it has to be told more")
+
+    @getattr(task, name)  # type: ignore[misc]  # known at run time alone
+    def compute() -> str:
+        return "x"
+
+    compute()
+    assert dag.task_ids == ["compute"]
+
+
+@pytest.mark.parametrize("name", [each for each in NAMES if "query" in each])
+def test_sql_is_rendered_as_in_a_dag_file_and_arguments_only_once(name: str, dag: DAG) -> None:
+    made = of(name, lambda table, ds, other: f"{SQL} WHERE x = '{table}' -- {ds}", "orders", other="{{ ds }}")
+    sql = computed(made).sql_template
+    assert sql == "SELECT '2026-01-02' AS day FROM {{raw.shop.orders}} WHERE x = 'orders' -- 2026-01-02"
+    # Airflow has rendered it before; what that gave may look like a template.
+    assert made.op_kwargs == {"other": "{{ ds }}"}
+
+
+def test_several_arguments_can_be_computed(dag: DAG) -> None:
+    @task.datapipe_query_value_check(tolerance=0.1)
+    def value() -> dict[str, Any]:
+        return {"sql_template": "SELECT 1", "pass_value": 1}
+
+    made = computed(value().operator)
+    assert (made.sql_template, made.pass_value, made.tolerance) == ("SELECT 1", 1, 0.1)
+
+    @task.datapipe_query_threshold_check(min_threshold=1)
+    def thresholds() -> dict[str, Any]:
+        return {"sql_template": "SELECT 1", "max_threshold": "SELECT '{{ ds }}'"}
+
+    made = computed(thresholds().operator)
+    assert (made.min_threshold, made.max_threshold) == (1, "SELECT '2026-01-02'")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "returned", "problem"),
+    [
+        ("datapipe_query", {}, None, "must return SQL, as text, and has returned nothing"),
+        ("datapipe_query", {}, " ", "must return SQL"),
+        ("datapipe_query_check", {}, ["SELECT 1"], "has returned list"),
+        ("datapipe_query_check", {}, {"sql_template": "SELECT 1"}, "has returned dict"),
+        ("datapipe_query_value_check", {}, "SELECT 1", "must return pass_value, too"),
+        ("datapipe_query_value_check", {}, {"pass_value": 1}, "must return sql_template, too"),
+        ("datapipe_query_value_check", {"pass_value": 1}, {"sql": 1}, "'sql', and may compute sql_template"),
+        ("datapipe", {}, None, "must return the name of an endpoint"),
+        ("datapipe", {}, {"arguments": {}}, "must return endpoint, too"),
+        ("datapipe", {}, ("a", {}, 1), "must return the name"),
+        ("datapipe", {"endpoint": "elt_syncs.get"}, "shop", "must return the arguments of elt_syncs.get"),
+        ("datapipe_webhook", {}, None, "must return an object or a list"),
+        ("datapipe_webhook", {}, "[]", "and not str"),
+    ],
+)
+@pytest.mark.usefixtures("dag")
+def test_what_makes_no_sense_is_said(name: str, arguments: dict[str, Any], returned: Any, problem: str) -> None:
+    made = getattr(task, name)(task_id="t", **arguments)(lambda: returned)().operator
+    with pytest.raises(TypeError, match=problem):
+        computed(made)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "returned", "expected"),
+    [
+        ({"endpoint": "elt_syncs.get"}, {"sync_id": "{{ ds }}"}, ("elt_syncs.get", {"sync_id": "{{ ds }}"})),
+        ({"endpoint": "connections.list"}, None, ("connections.list", {})),
+        ({}, ("elt_syncs.get", {"sync_id": "s"}), ("elt_syncs.get", {"sync_id": "s"})),
+        ({}, {"endpoint": "elt_syncs.get", "arguments": {"sync_id": "s"}}, ("elt_syncs.get", {"sync_id": "s"})),
+        ({}, "connections.list", ("connections.list", {})),
+    ],
+)
+@pytest.mark.usefixtures("dag")
+def test_an_endpoint_and_its_arguments(arguments: dict[str, Any], returned: Any, expected: Any) -> None:
+    made = computed(task.datapipe(task_id="t", **arguments)(lambda: returned)().operator)
+    # Data is sent as it is.
+    assert (made.endpoint, made.arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("returned", "expected"),
+    [([{"a": "{{ ds }}"}], [{"a": "{{ ds }}"}]), ({"a": 1}, {"a": 1}), (iter([{"a": 1}]), [{"a": 1}]), ([], [])],
+)
+@pytest.mark.usefixtures("dag")
+def test_records_are_sent_as_they_are(returned: Any, expected: Any) -> None:
+    assert computed(task.datapipe_webhook(task_id="t")(lambda: returned)().operator).records == expected
+
+
+@pytest.mark.usefixtures("dag")
+def test_a_coroutine_is_refused_when_the_dag_is_read() -> None:
+    async def later() -> str:
+        return "SELECT 1"
+
+    with pytest.raises(TypeError, match=r"later must be a plain function: @task\.datapipe_query calls it"):
+        task.datapipe_query(later)()
+
+
+@pytest.mark.usefixtures("dag")
+def test_several_outputs_are_on_request_and_not_by_annotation() -> None:
+    def compute() -> dict[str, Any]:
+        return {"endpoint": "connections.list"}
+
+    assert not task.datapipe(compute)().operator.multiple_outputs
+    assert task.datapipe(multiple_outputs=True)(compute)().operator.multiple_outputs

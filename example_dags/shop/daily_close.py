@@ -31,7 +31,7 @@ with DAG(
     # The interval of "@daily" is a moment, unless Airflow is configured otherwise.
     schedule=CronDataIntervalTimetable("0 0 * * *", timezone="UTC"),
     catchup=False,
-    default_args={"datapipe_conn_id": "shop", "deferrable": True, "retries": 2},
+    default_args={"datapipe_conn_id": "shop", "deferrable": True, "retries": 2, "retry_delay": timedelta(minutes=5)},
     tags=["datapipe", "example"],
     doc_md=__doc__,
 ) as dag:

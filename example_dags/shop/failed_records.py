@@ -9,6 +9,7 @@ sorts the reasons; the last says what is left for a person.
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
 import pendulum
@@ -33,7 +34,7 @@ with DAG(
     schedule=[refused],
     catchup=False,
     max_active_runs=1,
-    default_args={"datapipe_conn_id": "shop", "retries": 2},
+    default_args={"datapipe_conn_id": "shop", "retries": 2, "retry_delay": timedelta(minutes=5)},
     tags=["datapipe", "example"],
     doc_md=__doc__,
 ) as dag:

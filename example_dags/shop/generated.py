@@ -9,6 +9,7 @@ code, and read when this DAG is parsed; the service is not asked:
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pendulum
@@ -32,7 +33,7 @@ with DAG(
         select="+open_orders",
         transforms="publish",
         datapipe_conn_id="shop",
-        operator_args={"deferrable": True, "retries": 2},
+        operator_args={"deferrable": True, "retries": 2, "retry_delay": timedelta(minutes=5)},
     )
 
     @task

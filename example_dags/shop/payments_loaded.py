@@ -8,6 +8,7 @@ waiting.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pendulum
@@ -26,7 +27,7 @@ with DAG(
     schedule=[payments],
     catchup=False,
     max_active_runs=1,
-    default_args={"datapipe_conn_id": "shop", "deferrable": True, "retries": 2},
+    default_args={"datapipe_conn_id": "shop", "deferrable": True, "retries": 2, "retry_delay": timedelta(minutes=5)},
     tags=["datapipe", "example"],
     doc_md=__doc__,
 ) as dag:

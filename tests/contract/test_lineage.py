@@ -14,16 +14,21 @@ import httpx
 import jsonschema
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.sdk import Asset
 from openlineage.client.serde import Serde
 
 import airflow_provider_datapipe.lineage
+from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, query_previews, transforms
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+from airflow_provider_datapipe.lineage.assets import convert_asset_to_openlineage
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.query import DatapipeThresholdCheckOperator, QueryPreviewOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
 from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
+from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
 from tests.support.local_service import LocalService
 from tests.support.raw_server import RawServer
 from tests.support.tasks import Memory, context_of, copy_of, first_event, stored_and_made_again
@@ -48,6 +53,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
         "connections": [
             {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
             {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+            {
+                "id": "hooks",
+                "integration_id": "webhook",
+                "label": "Hooks",
+                "settings": {"authentication": {"method": "none"}, "tables": [{"name": "events"}]},
+            },
         ],
         "elt_syncs": [
             {
@@ -376,6 +387,126 @@ def test_a_connection_that_can_t_be_used_is_said_in_one_line(
     with caplog.at_level(logging.WARNING):
         assert EltStreamRunOperator(task_id="t", stream_id="x").get_openlineage_facets_on_start() is None
     assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
+
+
+def test_a_file_that_is_pushed_to_a_webhook(
+    service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    connection = {"conn_type": "datapipe_webhook", "host": f"{service.base_url}/webhooks/hooks"}
+    monkeypatch.setenv("AIRFLOW_CONN_HOOKS", json.dumps(connection))
+    namespace = f"datapipe://{service.base_url.removeprefix('http://')}"
+    file = tmp_path / "events.jsonl"
+    file.write_text('{"id": 1}\n{"id": 2}\n')
+    task = WebhookIngestOperator(task_id="t", webhook_conn_id="hooks", endpoint="events", source=str(file))
+    for lineage, count in ((task.get_openlineage_facets_on_start(), None), (None, 2)):
+        known = told(lineage or as_run(task).get_openlineage_facets_on_complete(None))
+        assert [(each["namespace"], each["name"]) for each in known["inputs"]] == [("file", str(file))]
+        assert [(each["namespace"], each["name"]) for each in known["outputs"]] == [
+            (namespace, "webhooks/hooks/events")
+        ]
+        assert rows(known["outputs"]) == {"webhooks/hooks/events": count}
+
+    with file.open("a") as more:
+        more.write('{"id": 3}\nno JSON\n')
+    broken = WebhookIngestOperator(
+        task_id="t", webhook_conn_id="hooks", endpoint="events", source=str(file), batch_size=1
+    )
+    known = told(as_run(broken).get_openlineage_facets_on_failure(None))
+    assert rows(known["outputs"]) == {"webhooks/hooks/events": 3}
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("memory://bucket/folder/records.jsonl", ("memory://bucket", "folder/records.jsonl")),
+        ("file:///data/records.jsonl", ("file", "/data/records.jsonl")),
+    ],
+)
+def test_files_go_by_the_names_of_openlineage(
+    source: str, name: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_HOOKS", json.dumps({"conn_type": "datapipe_webhook", "host": "https://h.example"}))
+    task = WebhookIngestOperator(task_id="t", webhook_conn_id="hooks", source=source)
+    (read,) = told(task.get_openlineage_facets_on_start())["inputs"]
+    assert (read["namespace"], read["name"]) == name
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a collector of hook lineage, as there is one where a plugin reads it."""
+    from airflow.providers.common.compat.lineage import hook
+
+    known = type(hook.get_hook_lineage_collector())
+    # What there is without a reader is a collector that keeps nothing.
+    collector = known.__mro__[1]()
+    monkeypatch.setattr(hook, "get_hook_lineage_collector", lambda: collector)
+    return collector
+
+
+def test_the_hook_tells_what_functions_run_with_it(service: LocalService, collector: Any) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
+    as_run(QueryPreviewOperator(task_id="t", sql_template="SELECT 1"))
+    # Operators tell more than that themselves.
+    assert not collector.has_collected
+
+    hook = DatapipeHook()
+    hook.send(elt_syncs.get("shop"))
+    assert not collector.has_collected
+    hook.send(elt_streams.request_run("shop.orders"))
+    hook.send(transforms.rematerialize("totals"))
+    query = hook.send(query_previews.create(sql_template="SELECT 1"))
+    hook.close()
+    found = collector.collected_assets
+    assert [each.asset.uri for each in found.outputs] == [
+        "datapipe://datapipe_default/elt_streams/shop.orders",
+        "datapipe://datapipe_default/transforms/totals",
+    ]
+    assert [(each.key, each.value) for each in found.extra] == [
+        ("sql_job", {"sql": "SELECT 1", "job_id": query.query_execution_id})
+    ]
+
+    datasets = [convert_asset_to_openlineage(each.asset, each.context) for each in found.outputs]
+    assert [each and each.name for each in datasets] == ["shop.orders", "core_daily.totals"]
+
+
+def test_without_a_reader_the_hook_tells_nothing(service: LocalService) -> None:
+    hook = DatapipeHook()
+    hook.send(query_previews.create(sql_template="SELECT 1"))
+    hook.close()
+    from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
+
+    assert not get_hook_lineage_collector().collected_assets.extra
+
+
+def test_what_can_t_be_told_does_not_fail_what_was_sent(
+    service: LocalService, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from airflow.providers.common.compat.lineage import hook as lineage_hook
+
+    def broken() -> Any:
+        raise RuntimeError("no collector")
+
+    monkeypatch.setattr(lineage_hook, "get_hook_lineage_collector", broken)
+    hook = DatapipeHook()
+    with caplog.at_level(logging.WARNING):
+        assert hook.send(query_previews.create(sql_template="SELECT 1")).query_execution_id
+    hook.close()
+    assert "is not told" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("datapipe://datapipe_default/reverse_etl_syncs/spent", "connections/out/people"),
+        ("datapipe://datapipe_default/elt_syncs/shop", None),
+        ("datapipe://datapipe_default/transforms/nothing", None),
+        ("datapipe://no_such_connection_/elt_streams/shop.orders", None),
+    ],
+)
+def test_assets_are_datasets(uri: str, name: str | None) -> None:
+    dataset = convert_asset_to_openlineage(Asset(uri), None)
+    assert (dataset and dataset.name) == name
 
 
 def test_an_orchestration_is_what_is_attached_to_it(service: LocalService) -> None:

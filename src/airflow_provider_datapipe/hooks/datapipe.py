@@ -29,6 +29,7 @@ from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import RetryPolicy
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_extra, settings_of
+from airflow_provider_datapipe.hooks.lineage import TOLD, tell
 from airflow_provider_datapipe.runs import names
 from airflow_provider_datapipe.runs.steps import Steps, drive
 
@@ -53,6 +54,8 @@ class DatapipeHook(BaseHook):
     def __init__(self, datapipe_conn_id: str = default_conn_name) -> None:
         super().__init__()
         self.datapipe_conn_id = datapipe_conn_id
+        #: Whether Airflow's collector of hook lineage is told what was run; operators tell more than that themselves.
+        self.tells_lineage = True
 
     @cached_property
     def _connection(self) -> Any:
@@ -92,7 +95,10 @@ class DatapipeHook(BaseHook):
         :param request: what an endpoint function returned.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
-        return self.get_conn().send(request)
+        answer = self.get_conn().send(request)
+        if self.tells_lineage and request.endpoint.name in TOLD:
+            tell(self, request, answer)
+        return answer
 
     def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
         """

@@ -107,3 +107,15 @@ def place_of_transform(folder_path: str, name: str, available: Iterable[Referenc
 def places_of(references: Iterable[Reference]) -> Mapping[str, str]:
     """Tell where references lead to, by their tags."""
     return {reference.tag: reference.dw_item_id for reference in references}
+
+
+def name_of_webhook(service: str, conn_id: str, endpoint: str | None) -> Name:
+    """
+    Name the table behind a webhook: by the connection of Airflow, as its address may be secret.
+
+    :param service: the namespace of the service.
+    :param conn_id: the connection.
+    :param endpoint: the rest of the table's address, if the connection has only the beginning.
+    """
+    parts = [conn_id, *(part for part in (endpoint or "").partition("?")[0].split("/") if part)]
+    return Name(service, "/".join(["webhooks", *(quote(part, safe="") for part in parts)]))

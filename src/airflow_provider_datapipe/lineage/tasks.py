@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.hooks.connection import settings_of
@@ -66,7 +67,7 @@ def lineage_of_task(task: TaskOfRuns) -> OperatorLineage[Any, Any] | None:
         connection: Any = hook.get_connection(task.conn_id)
         settings = settings_of(connection, hook.extra)
         naming = naming_of(settings, connection.extra_dejson)
-    except DatapipeError as error:
+    except (DatapipeError, AirflowNotFoundException) as error:
         log.warning("OpenLineage is told nothing of what this task reads and writes: %s", error)
         return None
     asker = Asker(settings)

@@ -243,7 +243,9 @@ class DatapipeRunOperator(BaseOperator):
     def _hook(self) -> DatapipeHook:
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 
-        return DatapipeHook(self.datapipe_conn_id)
+        hook = DatapipeHook(self.datapipe_conn_id)
+        hook.tells_lineage = False
+        return hook
 
     def _policy(self, context: Context, hook: DatapipeHook) -> WaitPolicy:
         from airflow_provider_datapipe.runs.wait import WaitPolicy

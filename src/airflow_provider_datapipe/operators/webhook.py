@@ -90,6 +90,7 @@ class WebhookIngestOperator(BaseOperator):
         self.batch_size = batch_size
         self.max_batch_bytes = max_batch_bytes
         self.if_changed = if_changed
+        self._delivery: Delivery | None = None
 
     def execute(self, context: Context) -> IngestResult:
         """
@@ -108,6 +109,7 @@ class WebhookIngestOperator(BaseOperator):
         delivery = Delivery(
             source, Limits(batch_size, self.max_batch_bytes), hook.sending(self.endpoint), records_of(context)
         )
+        self._delivery = delivery
         complete = False
         try:
             if resumed_from := delivery.resume():
@@ -137,6 +139,21 @@ class WebhookIngestOperator(BaseOperator):
                 f"{result['records']:,}",
             )
         return result
+
+    def get_openlineage_facets_on_start(self) -> Any:
+        """Tell OpenLineage where records come from, and where they go."""
+        from airflow_provider_datapipe.lineage.webhooks import lineage_of_delivery
+
+        accepted = None if self._delivery is None else self._delivery.result()
+        return lineage_of_delivery(self.webhook_conn_id, self.endpoint, self.source, self.source_conn_id, accepted)
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """Tell OpenLineage how many records went there, too."""
+        return self.get_openlineage_facets_on_start()
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:
+        """Tell OpenLineage how many records went there before."""
+        return self.get_openlineage_facets_on_start()
 
     def _push(self, context: Context, delivery: Delivery) -> None:
         keep_result(self, context, delivery.result())

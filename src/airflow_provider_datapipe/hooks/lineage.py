@@ -1,0 +1,53 @@
+"""What the hook tells Airflow's collector of hook lineage: what functions of one's own run with it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseHook
+
+    from airflow_provider_datapipe.api.request import Request
+
+log = logging.getLogger(__name__)
+
+_QUERY = "query_previews.create"
+_RUNS = (
+    "elt_streams.request_run",
+    "elt_streams.request_full_refresh",
+    "orchestrations.request_run",
+    "reverse_etl_syncs.request_run",
+    "transforms.publish",
+    "transforms.rematerialize",
+)
+#: The endpoints that are told of, by their names.
+TOLD = frozenset({_QUERY, *_RUNS})
+#: What Airflow's providers call the SQL that a hook has run.
+_SQL_JOB = "sql_job"
+
+
+def tell(hook: BaseHook, request: Request[Any], answer: Any) -> None:
+    """
+    Tell what a request has brought about; it has no effect where nobody reads it.
+
+    :param hook: who has sent it.
+    :param request: one of an endpoint of :data:`TOLD`.
+    :param answer: the service's answer.
+    """
+    try:
+        from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
+
+        collector = get_hook_lineage_collector()
+        if request.endpoint.name == _QUERY:
+            sql = getattr(request.body, "sql_template", None)
+            collector.add_extra(hook, _SQL_JOB, {"sql": sql, "job_id": answer.query_execution_id})
+        else:
+            # As :mod:`airflow_provider_datapipe.assets` names it; the id is quoted in the path.
+            collection, resource_id = request.path.strip("/").split("/")[:2]
+            conn_id = quote(getattr(hook, "datapipe_conn_id", ""), safe="")
+            collector.add_output_asset(hook, uri=f"datapipe://{conn_id}/{collection}/{resource_id}")
+    except Exception:
+        # What was sent has been carried out, whatever becomes of its lineage.
+        log.warning("The lineage of %s is not told.", request.label, exc_info=True)

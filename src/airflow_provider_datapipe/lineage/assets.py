@@ -1,0 +1,43 @@
+"""The datasets of OpenLineage that assets of the service stand for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from openlineage.client.event_v2 import Dataset
+
+from airflow_provider_datapipe.lineage.tasks import TaskOfRuns, lineage_of_task
+from airflow_provider_datapipe.runs.reference import Target
+from airflow_provider_datapipe.runs.steps import Steps
+
+if TYPE_CHECKING:
+    from airflow.sdk import Asset
+
+#: What is one dataset. A sync loads several tables, and an orchestration does what is attached to it.
+_KINDS = {"elt_streams": "elt_stream", "transforms": "transform", "reverse_etl_syncs": "reverse_etl"}
+
+
+def convert_asset_to_openlineage(asset: Asset, lineage_context: Any) -> Dataset | None:
+    """
+    Say which dataset an asset is; the listener of OpenLineage asks for assets that functions and outlets name.
+
+    :param asset: the asset; its URI names the connection.
+    :param lineage_context: the hook that told of it, if one did.
+    :returns: the dataset; None if it is not one, or the service does not say soon which one.
+    """
+    parts = urlsplit(asset.uri)
+    collection, _, resource_id = parts.path.strip("/").partition("/")
+    if collection not in _KINDS:
+        return None
+    target = Target(unquote(resource_id), unquote(resource_id))
+    found = lineage_of_task(TaskOfRuns(unquote(parts.netloc), _KINDS[collection], lambda: _given(target)))
+    if found is None or not found.outputs:
+        return None
+    written = found.outputs[0]
+    return Dataset(namespace=written.namespace, name=written.name, facets=written.facets)
+
+
+def _given(target: Target) -> Steps[list[Target]]:
+    yield from ()
+    return [target]

@@ -1,0 +1,60 @@
+"""What is told of records that are pushed to a webhook. Nobody is asked: the service says nothing of webhooks."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
+
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
+from airflow_provider_datapipe.lineage.facets import operator_lineage
+from airflow_provider_datapipe.lineage.model import Dataset, Lineage
+from airflow_provider_datapipe.lineage.names import SCHEME, Name, name_of_webhook
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+    from airflow_provider_datapipe.webhook.delivery import IngestResult
+
+log = logging.getLogger(__name__)
+
+
+def lineage_of_delivery(
+    conn_id: str, endpoint: str | None, source: str | None, source_conn_id: str | None, accepted: IngestResult | None
+) -> OperatorLineage[Any, Any] | None:
+    """
+    Say where records come from and where they go.
+
+    :param conn_id: the webhook connection.
+    :param endpoint: the rest of the table's address, where the connection has only the beginning.
+    :param source: the file that they are read from; None for records that the task was given.
+    :param source_conn_id: the connection of the file's storage.
+    :param accepted: what was accepted; None before that.
+    :returns: the lineage; None if the connection can't be used.
+    """
+    try:
+        # The address itself may be all that lets in.
+        netloc = httpx.URL(WebhookIngestHook(conn_id).settings.origin).netloc.decode("ascii")
+    except (DatapipeError, AirflowNotFoundException) as error:
+        log.warning("OpenLineage is told nothing of what this task reads and writes: %s", error)
+        return None
+    service = f"{SCHEME}://{netloc}"
+    rows = None if accepted is None else accepted["records"] if accepted["rows"] is None else accepted["rows"]
+    lineage = Lineage(
+        [Dataset(_name_of_file(source, source_conn_id))] if source else [],
+        [Dataset(name_of_webhook(service, conn_id, endpoint), rows=rows)],
+    )
+    return operator_lineage(lineage, service)
+
+
+def _name_of_file(source: str, conn_id: str | None) -> Name:
+    from airflow.sdk import ObjectStoragePath
+
+    path = ObjectStoragePath(source, conn_id=conn_id)
+    if path.protocol in ("", "file"):
+        return Name("file", str(Path(path.path).absolute()))
+    return Name(f"{path.protocol}://{path.bucket}", path.key)

@@ -6,20 +6,23 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.ready-docs
 
-.PHONY: help demo up test chaos thousand events lint docs bench constraints clean
+.PHONY: help demo up test test-lowest test-matrix chaos thousand events lint docs bench dist constraints clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         run the example pipeline on real Airflow components, and check the result"
 	@echo "make up           the same, left running until Ctrl-C"
 	@echo "make test         unit, contract and system tests"
+	@echo "make test-lowest  what differs between versions of Airflow, on the oldest and the oldest Python"
+	@echo "make test-matrix  all tests on each Airflow and Python that is supported, as far as they are here"
 	@echo "make chaos        kill everything at every step, over all kinds of run, and count the runs"
 	@echo "make thousand     a thousand deferred tasks in one triggerer, and what they cost"
 	@echo "make events       restart the triggerer while 500 runs end, and count the events"
 	@echo "make lint         ruff and mypy"
 	@echo "make docs         build the documentation into docs/_build"
 	@echo "make bench        benchmarks"
-	@echo "make constraints  pin what the environment has now in constraints.txt"
+	@echo "make dist         wheel and sdist, checked, into dist"
+	@echo "make constraints  pin what the environment has now in constraints.txt, and what goes with an older Airflow"
 	@echo "make clean        remove what these targets made"
 
 $(READY): pyproject.toml constraints.txt
@@ -49,6 +52,13 @@ test: $(READY)
 	@# Each of the two has Airflow's components for itself, which wait for most of the time.
 	$(BIN)/python -m pytest tests/system -n 2 --dist loadfile
 
+test-lowest: $(READY)
+	@exec $(BIN)/python -m tests.packaging.matrix --lowest
+
+# MATRIX: a part of it, such as MATRIX="--airflow 3.1 --suite unit".
+test-matrix: $(READY)
+	@exec $(BIN)/python -m tests.packaging.matrix $(MATRIX)
+
 chaos: $(READY)
 	@exec $(BIN)/python -m tests.system.chaos
 
@@ -72,6 +82,11 @@ BENCH_PYTHON ?= $(BIN)/python
 bench: $(READY)
 	@exec $(BIN)/python -m tests.benchmarks --python $(BENCH_PYTHON)
 
+dist: $(READY)
+	rm -rf dist
+	$(BIN)/uv build --quiet --out-dir dist
+	$(BIN)/python -m twine check --strict dist/*
+
 # Versions only: no addresses, no local paths, nothing editable. What the environment has stays as it is; what only an
 # extra needs that is not installed, such as openlineage, is the newest that goes with it.
 constraints: $(DOCS_READY)
@@ -80,7 +95,8 @@ constraints: $(DOCS_READY)
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml - > constraints.txt.new
 	rm constraints.txt.now
 	mv constraints.txt.new constraints.txt
+	$(BIN)/python -m tests.packaging.pins
 
 clean:
-	rm -rf $(VENV) build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-matrix build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

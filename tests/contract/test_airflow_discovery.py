@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.airflow_versions import since
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
@@ -40,6 +42,7 @@ def test_the_hook_is_listed_and_loads(home: Mapping[str, str]) -> None:
     assert ours["hook_name"] == "Datapipe"
 
 
+@since("3.2", "forms of connections without code")
 def test_the_form_is_listed(home: Mapping[str, str]) -> None:
     from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
 

@@ -7,12 +7,15 @@ import os
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.packaging.versions import airflows, pins_of_this_environment, pythons
+from tests.support.airflow_versions import older_than
 from tests.support.documents import ROOT, blocks
 
 PROJECT = "airflow-provider-datapipe"
@@ -39,6 +42,28 @@ for name in told:
         module, _, attribute = name.rpartition(".")
         getattr(importlib.import_module(module), attribute)
 print(json.dumps(told))
+"""
+
+
+#: Imports every module of a package, and says which can't be, and why.
+IMPORT_EACH = """
+import importlib, json, pkgutil, sys
+failed, count, left = {}, 0, [sys.argv[1]]
+while left:
+    name = left.pop()
+    count += 1
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        failed[name] = f"{type(error).__name__}: {error}"
+    else:
+        left += [f"{name}.{one.name}" for one in pkgutil.iter_modules(getattr(module, "__path__", []))]
+print(json.dumps([count, failed]))
+"""
+#: What a wheel says of itself.
+METADATA = """
+import importlib.metadata, json
+print(json.dumps(importlib.metadata.metadata("airflow-provider-datapipe").json))
 """
 
 
@@ -70,6 +95,13 @@ class Installed(NamedTuple):
         told: list[str] = json.loads(done.stdout.splitlines()[-1])
         return told
 
+    def each_module_of(self, package: str) -> tuple[int, dict[str, str]]:
+        """Import them; tell how many there are, and which can't be imported, and why."""
+        done = self.run("python", "-W", "ignore", "-c", IMPORT_EACH, package)
+        assert done.returncode == 0, done.stderr
+        count, failed = json.loads(done.stdout.splitlines()[-1])
+        return count, failed
+
 
 def uv(*arguments: str | Path) -> None:
     command = [sys.executable, "-m", "uv", *map(str, arguments)]
@@ -80,6 +112,7 @@ def uv(*arguments: str | Path) -> None:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Distribution:
     folder = tmp_path_factory.mktemp("dist")
+    # As make dist does. The wheel is made from the source distribution: what holds for one holds for both.
     uv("build", "--quiet", "--out-dir", folder, ROOT)
     (wheel,) = folder.glob("*.whl")
     (sdist,) = folder.glob("*.tar.gz")
@@ -103,7 +136,7 @@ def requirement(page: str, *, extra: str) -> str:
 
 def install(what: str, built: Distribution, environment: Path) -> Installed:
     """Install with the versions that were tested, as from an index that has our wheel."""
-    pins = ROOT / "constraints.txt"
+    pins = pins_of_this_environment()
     uv("pip", "install", "--quiet", "--python", environment, "-c", pins, f"{what} @ {built.wheel.as_uri()}")
     return Installed(environment / "bin")
 
@@ -125,6 +158,34 @@ def test_the_provider_alone(alone: Installed) -> None:
     assert refused.stderr == (
         "datapipe-local: duckdb is not installed: pip install 'airflow-provider-datapipe[local]'\n"
     )
+
+
+def test_every_module_of_the_provider_loads_without_extras(alone: Installed) -> None:
+    count, failed = alone.each_module_of("airflow_provider_datapipe")
+    assert count > 150
+    # Nobody loads it where OpenLineage is not installed.
+    lineage = {name for name in failed if name.startswith("airflow_provider_datapipe.lineage.")}
+    assert all("openlineage" in failed[name] for name in lineage), failed
+    too_new = {"airflow_provider_datapipe.retries"} if older_than("3.3") else set()
+    assert failed.keys() - lineage == too_new, failed
+
+
+def test_what_of_the_local_service_does_not_load_lacks_what_its_extra_brings(alone: Installed) -> None:
+    _, failed = alone.each_module_of("datapipe_local")
+    # Airflow itself brings the rest of the extra. pytest has the plugin loaded, and nobody else.
+    assert failed.pop("datapipe_local.testing.plugin") == "ModuleNotFoundError: No module named 'pytest'"
+    assert set(failed.values()) == {"ModuleNotFoundError: No module named 'duckdb'"}
+
+
+def test_pytest_is_not_disturbed_and_the_fixture_says_which_extra_it_needs(
+    built: Distribution, alone: Installed, tmp_path: Path
+) -> None:
+    uv("pip", "install", "--quiet", "--python", alone.programs / "python", "-c", pins_of_this_environment(), "pytest")
+    file = tmp_path / "test_extra.py"
+    file.write_text("def test_without(): pass\ndef test_with(datapipe_local): pass\n")
+    done = alone.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file))
+    assert "1 passed, 1 error" in done.stdout, done.stdout + done.stderr
+    assert "duckdb is not installed: pip install 'airflow-provider-datapipe[local]'" in done.stdout
 
 
 def test_with_the_local_service(built: Distribution, alone: Installed) -> None:
@@ -151,6 +212,26 @@ def test_the_index_can_show_it(built: Distribution) -> None:
     assert done.stdout.count("PASSED") == 2
 
 
+def test_what_the_wheel_says_of_itself(alone: Installed) -> None:
+    done = alone.run("python", "-c", METADATA)
+    said = json.loads(done.stdout)
+    assert (said["name"], said["license_expression"], said["license_file"]) == (PROJECT, "Apache-2.0", "LICENSE")
+    assert said["requires_python"] == f">={pythons()[0]}"
+    assert {f"Programming Language :: Python :: {version}" for version in pythons()} <= set(said["classifier"])
+    assert said["description"] == (ROOT / "README.md").read_text()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(said["provides_extra"]) == extras.keys()
+
+
+def test_its_commands_and_its_plugin_are_there(alone: Installed) -> None:
+    for program in ("datapipe", "datapipe-local"):
+        done = alone.run(program, "--help")
+        assert (done.returncode, done.stderr) == (0, ""), program
+        assert done.stdout.startswith(f"usage: {program} ")
+    done = alone.run("airflow", "providers", "list", "--output", "json")
+    assert PROJECT in {each["package_name"] for each in json.loads(done.stdout[done.stdout.index("[{") :])}
+
+
 def test_what_the_wheel_has(built: Distribution) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = set(wheel.namelist())
@@ -159,12 +240,31 @@ def test_what_the_wheel_has(built: Distribution) -> None:
     source = ROOT / "src"
     files = [path.relative_to(source) for path in source.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert {path.as_posix() for path in files} <= names
+    assert {"airflow_provider_datapipe/py.typed", "datapipe_local/py.typed"} <= names
+    # The page, which a browser asks for.
+    assert {Path(name).suffix for name in names if name.startswith("datapipe_local/")} >= {".html", ".js", ".css"}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
 def test_what_the_source_distribution_has(built: Distribution) -> None:
     with tarfile.open(built.sdist) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
-    needed = {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "constraints.txt", "pyproject.toml", "docs/local.md"}
-    assert needed <= names
+    needed = {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "pyproject.toml", "docs/local.md"}
+    assert needed | {file.name for file in airflows().values()} <= names
     assert [name for name in names if name.endswith(".pyc") or "_build/" in name] == []
+
+
+def test_what_make_builds(built: Distribution) -> None:
+    done = subprocess.run(
+        ["make", "--no-print-directory", "--dry-run", "dist"],  # noqa: S607
+        cwd=ROOT,
+        # This may be run by make, which would have its options taken over.
+        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-2:] == [
+        ".venv/bin/uv build --quiet --out-dir dist",
+        ".venv/bin/python -m twine check --strict dist/*",
+    ]

@@ -1,36 +1,62 @@
-"""What ``constraints.txt`` pins, so that a fresh clone gets what was tested, from whatever index it has."""
+"""What the files of pins pin, so that a fresh clone gets what was tested, from whatever index it has."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-ROOT = Path(__file__).parents[2]
-PINS = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
+from tests.packaging.versions import ROOT, airflows, minor, pythons
+
+FILES = [pytest.param(file, id=file.name) for file in airflows().values()]
+
+
+def pins(file: Path) -> dict[str, str]:
+    return dict(line.split("==") for line in file.read_text().splitlines())
+
+
+def project() -> dict[str, Any]:
+    read: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return read
 
 
 def requirements() -> list[Requirement]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    lists = [project["dependencies"], *project["optional-dependencies"].values()]
+    lists = [project()["dependencies"], *project()["optional-dependencies"].values()]
     found = [Requirement(text) for texts in lists for text in texts]
-    return [one for one in found if one.name != project["name"]]
+    return [one for one in found if one.name != project()["name"]]
 
 
-def test_it_has_versions_only() -> None:
-    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in PINS)
-    assert all(str(Version(version)) for version in PINS.values())
+@pytest.mark.parametrize("file", FILES)
+def test_it_has_versions_only(file: Path) -> None:
+    assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in pins(file))
+    assert all(str(Version(version)) for version in pins(file).values())
 
 
+@pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("requirement", requirements(), ids=str)
-def test_every_dependency_is_pinned_to_a_version_that_is_asked_for(requirement: Requirement) -> None:
-    assert PINS[canonicalize_name(requirement.name)] in requirement.specifier
+def test_every_dependency_is_pinned_to_a_version_that_is_asked_for(requirement: Requirement, file: Path) -> None:
+    assert pins(file)[canonicalize_name(requirement.name)] in requirement.specifier
 
 
-def test_what_installs_the_others_is_pinned() -> None:
-    assert "uv" in PINS
+@pytest.mark.parametrize("file", FILES)
+def test_what_installs_the_others_is_pinned(file: Path) -> None:
+    assert "uv" in pins(file)
+
+
+def test_each_file_is_called_by_its_airflow() -> None:
+    *older, newest = [file.name for file in airflows().values()]
+    assert newest == "constraints.txt"
+    assert older == [f"constraints-{airflow}.txt" for airflow in list(airflows())[:-1]]
+
+
+def test_the_oldest_that_are_tried_are_the_oldest_that_are_let_in() -> None:
+    (airflow,) = [one for one in requirements() if one.name == "apache-airflow"]
+    lowest = [minor(Version(bound.version)) for bound in airflow.specifier if bound.operator == ">="]
+    assert lowest == [next(iter(airflows()))]
+    assert project()["requires-python"] == f">={pythons()[0]}"

@@ -1,0 +1,52 @@
+"""What pytest has counted, from its JUnit file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple, Self
+from xml.etree import ElementTree as ET  # what pytest has written
+
+
+class Counts(NamedTuple):
+    """
+    How many tests ended how.
+
+    :param passed: They passed.
+    :param failed: They failed, or broke.
+    :param skipped: They were skipped.
+    :param reasons: Why, and how often.
+    :param names: Which failed.
+    """
+
+    passed: int
+    failed: int
+    skipped: int
+    reasons: Counter[str]
+    names: list[str]
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """
+        Read them.
+
+        :param file: The JUnit file.
+        """
+        cases = list(ET.parse(file).iter("testcase"))  # noqa: S314 - pytest's own
+        # A test that fails, and then breaks in its teardown, has two cases.
+        bad = {
+            f"{case.get('classname')}.{case.get('name')}"
+            for case in cases
+            if case.find("failure") is not None or case.find("error") is not None
+        }
+        skips = [skip for case in cases if (skip := case.find("skipped")) is not None]
+        passed = (
+            len(cases) - len(skips) - sum(1 for case in cases if f"{case.get('classname')}.{case.get('name')}" in bad)
+        )
+        return cls(passed, len(bad), len(skips), Counter(skip.get("message", "") for skip in skips), sorted(bad))
+
+    def __str__(self) -> str:
+        told = f"{self.passed} passed"
+        if self.failed:
+            told += f", {self.failed} failed"
+        return f"{told}, {self.skipped} skipped" if self.skipped else told

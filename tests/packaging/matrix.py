@@ -1,0 +1,221 @@
+"""
+The tests on every version of Airflow and Python that is supported: ``python -m tests.packaging.matrix``.
+
+Each pair has an environment of its own, in which pytest runs. A table of what came of it is printed, and why tests were
+skipped. Exit status: 0 all that ran has passed, 1 something has not, or an environment could not be made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.benchmarks.table import table
+from tests.packaging.counts import Counts
+from tests.packaging.environments import FOLDER, NoPythonError, NotThereError, environment
+from tests.packaging.versions import ROOT, airflow_in, airflows, pythons
+
+SUITES = {
+    "unit": ["tests/unit"],
+    "contract": ["tests/contract"],
+    "system": ["tests/system"],
+    # What is different with an older Airflow, in minutes: before each merge, on the oldest of all.
+    "lowest": [
+        "tests/unit/airflow",
+        "tests/unit/test_imports.py",
+        "tests/contract/test_airflow_discovery.py",
+        "tests/contract/test_links.py",
+        "tests/contract/test_operators.py",
+        "tests/contract/test_sensors.py",
+        "tests/system/test_bad_input.py",
+        "tests/system/test_sensors.py",
+    ],
+}
+#: They have Airflow's processes beside them.
+ALONE = frozenset({"system", "lowest"})
+NOT_RUN = "-"
+
+
+class Cell(NamedTuple):
+    """
+    One environment.
+
+    :param airflow: The minor version of Airflow.
+    :param python: The version of Python.
+    """
+
+    airflow: str
+    python: str
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"airflow-{self.airflow}-python-{self.python}"
+
+
+class Ran(NamedTuple):
+    """
+    What came of one suite.
+
+    :param cell: Where.
+    :param suite: Which.
+    :param status: pytest's exit status.
+    :param counts: What it counted; none where it wrote nothing.
+    :param seconds: How long it took.
+    """
+
+    cell: Cell
+    suite: str
+    status: int
+    counts: Counts | None
+    seconds: float
+
+    def __str__(self) -> str:
+        return str(self.counts) if self.counts else f"pytest ended with {self.status}"
+
+
+def suites_of(cell: Cell) -> list[str]:
+    """
+    Say what runs where, if nothing else is asked for.
+
+    Real components take long: they run with the oldest Python of each Airflow, and the newest of both.
+
+    :param cell: The environment.
+    """
+    newest = (list(airflows())[-1], pythons()[-1])
+    return ["unit", "contract", "system"] if cell.python == pythons()[0] or cell == newest else ["unit", "contract"]
+
+
+def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
+    """
+    Run a suite.
+
+    :param cell: The environment.
+    :param suite: The suite.
+    :param python: The environment's interpreter.
+    :param workers: How many processes of pytest; 0 for none beside it.
+    """
+    folder = FOLDER / "results" / cell.name
+    folder.mkdir(parents=True, exist_ok=True)
+    written = folder / f"{suite}.xml"
+    written.unlink(missing_ok=True)
+    spread = ["-n", str(workers), "--dist", "loadfile"] if workers and suite not in ALONE else []
+    begun = time.monotonic()
+    with (folder / f"{suite}.log").open("w") as log:
+        done = subprocess.run(  # noqa: S603 - our own words
+            [
+                str(python),
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                f"--junitxml={written}",
+                *spread,
+                *SUITES[suite],
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PATH": f"{python.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    counts = Counts.read(written) if written.exists() else None
+    return Ran(cell, suite, done.returncode, counts, time.monotonic() - begun)
+
+
+def report(cells: Sequence[Cell], ran: Sequence[Ran], missing: dict[Cell, str]) -> Iterator[str]:
+    """
+    Tell what came of it, as Markdown.
+
+    :param cells: What was asked for.
+    :param ran: What ran.
+    :param missing: What could not be made, and why.
+    """
+    suites = [suite for suite in SUITES if any(one.suite == suite for one in ran)]
+    told = {(one.cell, one.suite): str(one) for one in ran}
+    pinned = airflows()
+    yield table(
+        ["Airflow", "Python", *suites],
+        [
+            [
+                str(airflow_in(pinned[cell.airflow])),
+                cell.python,
+                *(told.get((cell, suite), "not there" if cell in missing else NOT_RUN) for suite in suites),
+            ]
+            for cell in cells
+        ],
+    )
+    for cell, why in missing.items():
+        yield f"{cell.name}: {why}\n"
+    for airflow in pinned:
+        reasons: Counter[str] = Counter()
+        for one in ran:
+            if one.counts and one.cell.airflow == airflow:
+                # The most that were skipped for it in one environment.
+                reasons |= one.counts.reasons
+        yield from (f"Airflow {airflow}: skipped {count}: {reason}\n" for reason, count in sorted(reasons.items()))
+    for one in ran:
+        yield from (
+            f"{one.cell.name}: {one.suite}: failed: {name}\n" for name in (one.counts.names if one.counts else [])
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """
+    Run it.
+
+    :param arguments: The command line.
+    """
+    supported = airflows()
+    parser = argparse.ArgumentParser(prog="python -m tests.packaging.matrix", description=__doc__)
+    parser.add_argument("--airflow", action="append", choices=list(supported), help="only this one; several times")
+    parser.add_argument("--python", action="append", choices=pythons(), help="only this one; several times")
+    parser.add_argument("--suite", action="append", choices=list(SUITES), help="only this one; several times")
+    parser.add_argument(
+        "--workers", type=int, default=3, help="processes of pytest, where Airflow's are not beside them"
+    )
+    parser.add_argument("--lowest", action="store_true", help="what differs, on the oldest of all")
+    asked = parser.parse_args(arguments)
+    if asked.lowest:
+        cells = [Cell(next(iter(supported)), pythons()[0])]
+        asked.suite = ["lowest"]
+    else:
+        cells = [
+            Cell(airflow, python)
+            for airflow in supported
+            if not asked.airflow or airflow in asked.airflow
+            for python in pythons()
+            if not asked.python or python in asked.python
+        ]
+
+    ran: list[Ran] = []
+    missing: dict[Cell, str] = {}
+    wrong = False
+    for cell in cells:
+        try:
+            python = environment(cell.airflow, supported[cell.airflow], cell.python)
+        except NotThereError as error:
+            missing[cell] = str(error)
+            # A machine may lack a Python, but then the oldest was not tried.
+            wrong |= asked.lowest or not isinstance(error, NoPythonError)
+            continue
+        for suite in asked.suite or suites_of(cell):
+            one = run(cell, suite, python, asked.workers)
+            ran.append(one)
+            wrong |= one.status != 0
+            print(f"{cell.name}: {suite}: {one}, {one.seconds:.0f} s", flush=True)
+    print()
+    print("\n".join(report(cells, ran, missing)))
+    return int(wrong or not ran)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -180,6 +180,7 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
+        "notifications": ["airflow_provider_datapipe.notifications.failure.DatapipeFailureNotifier"],
         # What watches over the URIs of :mod:`.assets`.
         "asset-uris": [
             {

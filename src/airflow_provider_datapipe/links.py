@@ -23,7 +23,7 @@ COLLECTIONS = {
     "transform": "transforms",
 }
 #: Where a task keeps the address: Airflow asks for it in the process in which the task ran.
-_ADDRESS = "_datapipe_link"
+ADDRESS = "_datapipe_link"
 
 
 class DatapipeLink(BaseOperatorLink):
@@ -38,7 +38,7 @@ class DatapipeLink(BaseOperatorLink):
         :param operator: the task, as it was run.
         :param ti_key: the task instance.
         """
-        address: str | None = getattr(operator, _ADDRESS, None)
+        address: str | None = getattr(operator, ADDRESS, None)
         # Airflow gives the task instance here, and stores what is returned in place of what was there.
         pull = getattr(ti_key, "xcom_pull", None)
         if address is None and pull is not None:
@@ -72,6 +72,6 @@ def show_link(task: Any, context: Context, address: str) -> None:
     :param context: Airflow's context.
     :param address: from :func:`address_of`.
     """
-    setattr(task, _ADDRESS, address)
+    setattr(task, ADDRESS, address)
     if address and "ti" in context:
         context["ti"].xcom_push(key=DatapipeLink().xcom_key, value=address)

@@ -1,0 +1,1 @@
+"""Telling people that a task has failed, and why."""

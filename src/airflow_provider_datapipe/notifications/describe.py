@@ -1,0 +1,245 @@
+"""What people want to know of a task that has failed. DAG files import this: nothing heavy at import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from airflow_provider_datapipe.links import ADDRESS, DatapipeLink
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.runs.batch import Batch
+
+#: How many characters of an error, of a record that failed and of all together are told.
+_LONGEST_ERROR = 1_500
+_LONGEST_RECORD = 300
+_LONGEST_TEXT = 6_000
+#: How many runs are told of: an ELT sync has one for each stream.
+_MOST_RUNS = 5
+
+
+@dataclass(frozen=True)
+class Failure:
+    """
+    What is known of a failure. All of it is short, on one line, and without the secrets that Airflow knows.
+
+    :param what: what failed: the task, or the run of a DAG.
+    :param error: why.
+    :param runs: what is known of each run on the service that did not succeed, a line each.
+    :param records: records that the destination refused, a line each.
+    :param link: the page of what ran on the service; empty where there is none.
+    :param log_url: the page of the task's log; empty where there is none.
+    :param happened: what became of it.
+    """
+
+    what: str
+    error: str
+    runs: tuple[str, ...] = ()
+    records: tuple[str, ...] = ()
+    link: str = ""
+    log_url: str = ""
+    happened: str = "failed"
+
+    @property
+    def title(self) -> str:
+        """What failed, on one line."""
+        return f"{self.what} {self.happened}."
+
+    @property
+    def text(self) -> str:
+        """All of it, as plain text."""
+        text = "\n".join(self._lines())
+        return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+
+    @property
+    def slack_text(self) -> str:
+        """The same for Slack and what is like it: nobody's error calls everybody, or becomes a link."""
+        return self.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+    def _lines(self) -> Iterator[str]:
+        yield self.title
+        yield self.error
+        yield from self.runs
+        if self.records:
+            yield "Records that failed:"
+            yield from (f"  {record}" for record in self.records)
+        if self.link:
+            yield f"On the service: {self.link}"
+        if self.log_url:
+            yield f"Log: {self.log_url}"
+
+    def __str__(self) -> str:
+        """Give the text."""
+        return self.text
+
+
+def failure_of(context: Any, *, show_records: int = 3) -> Failure:
+    """
+    Find out what is known of a failure, from what is at hand: the service is not asked for anything.
+
+    :param context: Airflow's context, as callbacks get it: of a task, or of the run of a DAG.
+    :param show_records: how many of the records that a destination refused are told; 0 for none.
+    """
+    if context.get("deadline") is not None:
+        return Failure(_what(context), "It was not over in time.", happened="missed its deadline")
+    error = _error_of(context)
+    if _is_of_dag_run(context):
+        # The task instance of such a context is the one that ended last, whatever became of it.
+        return Failure(_what(context), _safe(error, _LONGEST_ERROR))
+    task, instance = context.get("task"), context.get("ti")
+    batch: Batch | None = getattr(task, "_under_way", None)
+    records = [record for end in (batch.ended if batch else ()) for record in end.records]
+    if records and not show_records:
+        error = _without_quotes(error, batch)
+    return Failure(
+        what=_what(context),
+        error=_safe(error, _LONGEST_ERROR),
+        runs=tuple(_safe(line, _LONGEST_ERROR) for line in _runs(batch, instance)),
+        records=tuple(
+            _safe(f"{record['record_id']}: {record['error']}", _LONGEST_RECORD) for record in records[:show_records]
+        ),
+        link=getattr(task, ADDRESS, None) or _pulled(instance, DatapipeLink().xcom_key) or "",
+        log_url=_log_url_of(instance),
+    )
+
+
+@jinja2.pass_context
+def describe_failure(context: Any, *, show_records: int = 3) -> str:
+    """
+    Tell of a failure: in Python ``describe_failure(context)``, in a template of any notifier ``describe_failure()``.
+
+    For templates, give it to the DAG: ``user_defined_macros={"describe_failure": describe_failure}``. It raises
+    nothing.
+
+    :param context: Airflow's context, as callbacks get it; templates have it by themselves.
+    :param show_records: how many of the records that a destination refused are told; 0 for none.
+    """
+    return tell_of(context, show_records=show_records).text
+
+
+def tell_of(context: Any, *, show_records: int = 3) -> Failure:
+    """Give what is known of a failure, whatever is wrong with the context: less is better than nothing."""
+    try:
+        return failure_of(context, show_records=show_records)
+    except Exception as error:  # noqa: BLE001 - a notification that is not sent for a detail helps nobody
+        return Failure("A task", f"What it was could not be found out ({type(error).__name__}): see its log.")
+
+
+def _what(context: Any) -> str:
+    instance, dag, dag_run = context.get("ti"), context.get("dag"), context.get("dag_run")
+    # The context of a deadline has it as JSON.
+    of_run = dag_run if isinstance(dag_run, Mapping) else getattr(dag_run, "__dict__", {})
+    dag_id = getattr(instance, "dag_id", None) or getattr(dag, "dag_id", None) or of_run.get("dag_id") or "unknown"
+    run_id = getattr(instance, "run_id", None) or context.get("run_id") or of_run.get("dag_run_id")
+    run = f", run {run_id}" if run_id else ""
+    if instance is None or _is_of_dag_run(context):
+        return _safe(f"DAG {dag_id}{run}", _LONGEST_ERROR)
+    index = getattr(instance, "map_index", -1)
+    mapped = f"[{index}]" if isinstance(index, int) and index >= 0 else ""
+    number = getattr(instance, "try_number", None)
+    tried = f", try {number}" if isinstance(number, int) else ""
+    return _safe(f"Task {instance.task_id}{mapped} of DAG {dag_id}{run}{tried}", _LONGEST_ERROR)
+
+
+def _is_of_dag_run(context: Any) -> bool:
+    # The callbacks of a DAG get a reason, and the task instance that ended last.
+    return context.get("reason") is not None and context.get("exception") is None
+
+
+def _error_of(context: Any) -> str:
+    error = context.get("exception")
+    if isinstance(error, BaseException):
+        from airflow_provider_datapipe.api.errors import DatapipeError
+
+        return str(error) if isinstance(error, DatapipeError) else f"{type(error).__name__}: {error}"
+    if error:
+        return str(error)
+    if reason := context.get("reason"):
+        return f"Airflow says: {reason}."
+    return "Airflow ended it, and gives no reason: its process may have been killed. A run on the service goes on."
+
+
+def _runs(batch: Batch | None, instance: Any) -> Iterator[str]:
+    """Tell of the runs: of the task that has just run here, or as one that ran elsewhere has left it."""
+    told = list(_told_of_batch(batch) if batch is not None else _told_of_result(_pulled(instance, "return_value")))
+    yield from told[:_MOST_RUNS]
+    if len(told) > _MOST_RUNS:
+        yield f"... and {len(told) - _MOST_RUNS} more."
+
+
+def _told_of_batch(batch: Batch) -> Iterator[str]:
+    from airflow_provider_datapipe.runs.kinds import KINDS
+    from airflow_provider_datapipe.runs.verdict import result_of
+
+    for end in batch.ended:
+        yield from _told_of_result(result_of(end))
+    for reference in batch.waiting:
+        run = f"run {reference.run_id}" if reference.run_id else "the run that was asked for"
+        yield f"{KINDS[reference.kind].noun} {reference.name}: {run} was not over yet, and goes on."
+
+
+def _told_of_result(result: Any) -> Iterator[str]:
+    if not isinstance(result, Mapping):
+        return
+    if isinstance(streams := result.get("streams"), Mapping):
+        for stream in streams.values():
+            yield from _told_of_result(stream)
+        return
+    if result.get("outcome") in (None, "succeeded", "skipped") or "rows_synced" not in result:
+        return
+    from airflow_provider_datapipe.runs.kinds import KINDS
+
+    kind = KINDS.get(str(result.get("kind")))
+    run = f" run {result['run_id']}" if result.get("run_id") else " the run"
+    line = f"{kind.noun if kind else result.get('kind')} {result.get('name')}:{run} {result['outcome']}"
+    yield line + "".join(_counts(result)) + "."
+
+
+def _counts(result: Mapping[str, Any]) -> Iterator[str]:
+    synced, total, failed = (result.get(f"rows_{what}") for what in ("synced", "total", "failed"))
+    if isinstance(synced, int | float):
+        yield f", {synced:,} rows" if not isinstance(total, int | float) else f", {synced:,} of {total:,} rows"
+    if isinstance(failed, int | float) and failed:
+        yield f", {failed:,} failed"
+
+
+def _without_quotes(error: str, batch: Batch | None) -> str:
+    """Take the records out of an error that quotes some."""
+    from airflow_provider_datapipe.runs.verdict import result_of
+
+    for end in batch.ended if batch else ():
+        quoted = (result_of(end)["error"] or "").rstrip(".")
+        if end.records and end.detail and quoted:
+            error = error.replace(quoted, "its records are not shown here")
+    return error
+
+
+def _pulled(instance: Any, key: str) -> Any:
+    """Read what the task has left; None where that can't be read."""
+    pull = getattr(instance, "xcom_pull", None)
+    if pull is None:
+        return None
+    # Whatever Airflow raises, in whichever of its processes this is.
+    with suppress(Exception):
+        return pull(task_ids=instance.task_id, map_indexes=instance.map_index, key=key)
+    return None
+
+
+def _log_url_of(instance: Any) -> str:
+    with suppress(Exception):
+        return str(instance.log_url)
+    return ""
+
+
+def _safe(text: str, longest: int) -> str:
+    """Make a text safe to show: one line, short, without the secrets that Airflow knows."""
+    from airflow.providers.common.compat.sdk import redact
+
+    from airflow_provider_datapipe.api.errors import one_line
+
+    # Before it is cut: a part of a secret would not be known as one.
+    return one_line(str(redact(text)), longest=longest)

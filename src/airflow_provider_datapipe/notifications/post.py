@@ -1,0 +1,91 @@
+"""Posting JSON to an HTTP connection of Airflow, within a time, whatever is at the other end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+from airflow_provider_datapipe import __version__
+from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.api.settings import trust
+from airflow_provider_datapipe.hooks.connection import base_url
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+#: What Airflow's own hook takes out of the extra of an HTTP connection; all else there is headers.
+_NO_HEADERS = frozenset(
+    {
+        *("timeout", "allow_redirects", "max_redirects", "check_response", "trust_env", "stream"),
+        *("proxies", "proxy", "verify", "verify_ssl", "ssl_context", "cert"),
+    }
+)
+
+
+class NotPostedError(Exception):
+    """What was posted has not arrived; the message shows neither the address nor what is secret."""
+
+
+def post(connection: Connection, endpoint: str, body: Any, timeout: float) -> None:
+    """
+    Post JSON once, and wait until it has arrived, or the time is over.
+
+    :param connection: an HTTP connection: its address, its login and password, and headers in its extra.
+    :param endpoint: what follows the address; may be empty.
+    :param body: JSON.
+    :param timeout: seconds for all of it: looking up the name, connecting, sending, and reading the answer's head.
+    :raises NotPostedError: it has not arrived.
+    """
+    failures: list[str] = []
+    late = f"no answer within {timeout:g} s"
+
+    def attempt() -> None:
+        try:
+            _post(connection, endpoint, body, timeout)
+        except httpx.TimeoutException:
+            failures.append(late)
+        except (NotPostedError, ConfigurationError) as error:
+            failures.append(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is: its message may show the address, which may be a key
+            failures.append(f"{type(error).__name__}")
+
+    # Nothing else limits all that a request waits for, such as the name of a host.
+    thread = threading.Thread(target=attempt, name="datapipe-notification", daemon=True)
+    thread.start()
+    thread.join(timeout)
+    if thread.is_alive():
+        raise NotPostedError(late)
+    if failures:
+        raise NotPostedError(failures[0])
+
+
+def _post(connection: Connection, endpoint: str, body: Any, timeout: float) -> None:
+    address = base_url(connection)
+    if endpoint:
+        address = f"{address.rstrip('/')}/{endpoint.lstrip('/')}"
+    extra: Mapping[str, Any] = connection.extra_dejson
+    headers = {name: str(value) for name, value in extra.items() if name not in _NO_HEADERS}
+    request = httpx.Request(
+        "POST",
+        address,
+        headers={"user-agent": f"airflow-provider-datapipe/{__version__}"} | headers,
+        json=body,
+        extensions={"timeout": httpx.Timeout(timeout).as_dict()},
+    )
+    if connection.login:
+        next(httpx.BasicAuth(connection.login, connection.password or "").auth_flow(request))
+    # Not a client of httpx: that would log the whole address. Nor does this follow an answer that leads elsewhere.
+    with httpx.HTTPTransport(verify=trust(None), proxy=_proxy_to(request.url)) as transport:
+        answer = transport.handle_request(request)
+        answer.close()
+    if not answer.is_success:
+        raise NotPostedError(f"the answer was {answer.status_code}")
+
+
+def _proxy_to(url: httpx.URL) -> str | None:
+    """Give the proxy that the environment has for an address."""
+    return None if proxy_bypass(url.host) else getproxies().get(url.scheme)

@@ -1,0 +1,326 @@
+"""What people are told of a failure, and what becomes of it where nobody can be told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import mask_secret
+from airflow.sdk import DAG, BaseNotifier
+
+from airflow_provider_datapipe.links import ADDRESS
+from airflow_provider_datapipe.notifications.describe import describe_failure, failure_of, tell_of
+from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotifier
+from airflow_provider_datapipe.notifications.post import NotPostedError, post
+from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.errors import LostContactError, RunPartialError
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.verdict import error_of, result_of
+from airflow_provider_datapipe.runs.wait import End, EndReason
+from tests.support.raw_server import RawServer
+from tests.support.scripted_server import Reply, ScriptedServer
+
+LINK = "https://app.example.com/reverse_etl_syncs/crm"
+LOG = "https://airflow.example.com/dags/shop/runs/r/tasks/send"
+CRM = Reference("reverse_etl", "crm", "crm", run_id="run-7")
+RECORDS = [{"record_id": f"customer-{number}", "error": f"no e-mail <!channel> & {number}"} for number in range(5)]
+NO_CONTEXT: list[Any] = [
+    {},
+    {"ti": None, "task": None},
+    {"exception": ValueError("odd")},
+    {"dag": SimpleNamespace(dag_id="d"), "run_id": "r", "reason": "task_failure"},
+    {"ti": SimpleNamespace(task_id="t"), "task": SimpleNamespace(_under_way="no batch")},
+    {"ti": SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=-1, xcom_pull=lambda **_: 1 / 0)},
+]
+
+
+def instance(**more: Any) -> Any:
+    known = {"dag_id": "shop", "run_id": "r", "task_id": "send", "map_index": -1, "try_number": 2, "log_url": LOG}
+    return SimpleNamespace(**known | more)
+
+
+def partial_end() -> End:
+    result: Any = {**result_of(End(EndReason.RUN_OVER, CRM, Outcome.PARTIAL))}
+    result |= {"rows_synced": 1200, "rows_failed": 5, "rows_total": 1205}
+    quote = "for example " + "; ".join(f"record {one['record_id']}: {one['error']}" for one in RECORDS[:3])
+    return End(EndReason.RUN_OVER, CRM, Outcome.PARTIAL, result, quote, RECORDS)
+
+
+def of_partial_run(**more: Any) -> dict[str, Any]:
+    end = partial_end()
+    task = SimpleNamespace(_under_way=Batch("reverse_etl", ended=[end]), **{ADDRESS: LINK})
+    return {"ti": instance(), "task": task, "exception": error_of(end), **more}
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Any:
+    with ScriptedServer([Reply()]) as server:
+        connect(monkeypatch, f"{server.url}/services/T0/SECRETPART")
+        yield server
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, host: str, **more: Any) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_CHAT", json.dumps({"conn_type": "http", "host": host, **more}))
+
+
+def test_a_failed_task_tells_what_why_and_where() -> None:
+    failure = failure_of(of_partial_run())
+    assert failure.title == "Task send of DAG shop, run r, try 2 failed."
+    assert failure.error.startswith("reverse ETL sync crm: run run-7 completed, but 5 of 1,205 rows failed")
+    assert failure.runs == ("reverse ETL sync crm: run run-7 partial, 1,200 of 1,205 rows, 5 failed.",)
+    assert failure.records == tuple(f"{one['record_id']}: {one['error']}" for one in RECORDS[:3])
+    assert (failure.link, failure.log_url) == (LINK, LOG)
+    lines = failure.text.splitlines()
+    assert lines[0] == failure.title
+    assert lines[-2:] == [f"On the service: {LINK}", f"Log: {LOG}"]
+
+
+def test_records_are_nobodys_business() -> None:
+    text = failure_of(of_partial_run(), show_records=0).text
+    assert "customer-" not in text
+    assert "its records are not shown here" in text
+    assert "5 of 1,205 rows failed" in text
+
+
+def test_a_mapped_task_has_its_number() -> None:
+    assert failure_of({"ti": instance(map_index=3)}).title.startswith("Task send[3] of DAG shop")
+
+
+def test_a_run_that_goes_on_is_told() -> None:
+    batch = Batch("reverse_etl", waiting=[CRM])
+    context = {"ti": instance(), "task": SimpleNamespace(_under_way=batch), "exception": LostContactError("Lost.")}
+    assert failure_of(context).runs == ("reverse ETL sync crm: run run-7 was not over yet, and goes on.",)
+
+
+def test_a_task_that_ran_elsewhere_has_left_what_it_knew() -> None:
+    left = {"return_value": result_of(partial_end()), "_link_DatapipeLink": LINK}
+    pulled: list[tuple[Any, ...]] = []
+
+    def pull(*, task_ids: str, map_indexes: int, key: str) -> Any:
+        pulled.append((task_ids, map_indexes))
+        return left.get(key)
+
+    failure = failure_of({"ti": instance(xcom_pull=pull)})
+    assert failure.runs == ("reverse ETL sync crm: run run-7 partial, 1,200 of 1,205 rows, 5 failed.",)
+    assert "gives no reason" in failure.error
+    assert failure.link == LINK
+    assert set(pulled) == {("send", -1)}
+
+
+def test_of_many_runs_some_are_told() -> None:
+    ends = [
+        End(EndReason.RUN_OVER, Reference("elt_stream", str(number), f"s{number}", run_id="r"), Outcome.FAILED)
+        for number in range(9)
+    ]
+    failure = failure_of({"ti": instance(), "task": SimpleNamespace(_under_way=Batch("elt_stream", ended=ends))})
+    assert len(failure.runs) == 6
+    assert failure.runs[-1] == "... and 4 more."
+
+
+def test_the_run_of_a_dag_has_a_reason() -> None:
+    failure = failure_of(
+        {"ti": instance(), "dag": SimpleNamespace(dag_id="shop"), "run_id": "r", "reason": "timed_out"}
+    )
+    assert failure.title == "DAG shop, run r failed."
+    assert failure.error == "Airflow says: timed_out."
+    assert failure.runs == ()
+
+
+def test_a_deadline_that_was_missed_is_no_failure() -> None:
+    known = {"dag_run": {"dag_id": "shop", "dag_run_id": "r"}, "deadline": {"id": 1}}
+    assert failure_of(known).title == "DAG shop, run r missed its deadline."
+
+
+def test_it_is_short_on_few_lines_and_shows_no_secret() -> None:
+    mask_secret("hunter2-hunter2")
+    error = RunPartialError("line\n" * 3000)
+    secret = ValueError("password hunter2-hunter2 refused")
+    assert len(failure_of({"ti": instance(), "exception": error}).text) < 2000
+    assert "hunter2" not in failure_of({"ti": instance(), "exception": secret}).text
+    assert len(failure_of({"ti": instance(), "exception": error}).text.splitlines()) == 3
+
+
+@pytest.mark.parametrize("context", NO_CONTEXT)
+def test_something_is_told_whatever_is_missing(context: Any) -> None:
+    assert "failed." in tell_of(context).text
+    DatapipeFailureNotifier(notifier=lambda known: None)(context)
+
+
+def test_other_notifiers_can_tell_it_in_their_templates() -> None:
+    dag = DAG("d", schedule=None, user_defined_macros={"describe_failure": describe_failure})
+    template = dag.get_template_env().from_string("{{ describe_failure(show_records=1) }}")
+    assert template.render(of_partial_run()) == describe_failure(of_partial_run(), show_records=1)
+    assert "customer-1:" not in describe_failure(of_partial_run(), show_records=1).split("Records that failed:")[1]
+
+
+def test_it_is_posted_as_slack_takes_it(
+    gateway: ScriptedServer, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        DatapipeFailureNotifier(http_conn_id="chat")(of_partial_run())
+    # What lets in is the address, which HTTP libraries like to log.
+    assert "SECRETPART" not in caplog.text + "".join(capsys.readouterr())
+    (seen,) = gateway.seen
+    assert (seen.method, seen.path) == ("POST", "/services/T0/SECRETPART")
+    text = json.loads(seen.body)["text"]
+    assert text == failure_of(of_partial_run()).slack_text
+    # Nobody's error calls everybody.
+    assert "<!channel>" not in text
+    assert "&lt;!channel&gt; &amp; 0" in text
+
+
+def test_login_and_headers_are_those_of_the_connection(
+    gateway: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extra = {"X-Team": "data", "timeout": 5, "verify": False}
+    connect(monkeypatch, gateway.url, login="ada", password="pw", extra=extra)
+    DatapipeFailureNotifier(http_conn_id="chat", endpoint="/alerts")(of_partial_run())
+    (seen,) = gateway.seen
+    assert seen.path == "/alerts"
+    headers = {name.lower(): value for name, value in seen.headers.items()}
+    assert headers["x-team"] == "data"
+    assert headers["authorization"].startswith("Basic ")
+    assert "timeout" not in headers
+
+
+def test_another_body_is_a_template_and_what_errors_say_is_none(gateway: ScriptedServer) -> None:
+    body = {"title": "{{ failure.title }}", "why": ["{{ failure.error }}", 1], "dag": "{{ ti.dag_id }}"}
+    context = {"ti": instance(), "exception": ValueError("{{ 7 * 6 }}")}
+    notifier = DatapipeFailureNotifier(http_conn_id="chat", body=body)
+    for _ in range(2):
+        notifier(context)
+    assert [json.loads(seen.body) for seen in gateway.seen] == [
+        {"title": failure_of(context).title, "why": ["ValueError: {{ 7 * 6 }}", 1], "dag": "shop"}
+    ] * 2
+    # One notifier is that of many tasks.
+    assert notifier.body is body
+
+
+def test_it_is_handed_on_to_another_notifier() -> None:
+    class Other(BaseNotifier):
+        template_fields = ("message",)
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.message = "{{ failure.title }} {{ failure.error }}"
+
+        def notify(self, context: Any) -> None:
+            told.append(self.message)
+
+    told: list[str] = []
+    context = {"ti": instance(), "exception": ValueError("{{ 7 * 6 }}")}
+    DatapipeFailureNotifier(notifier=Other())(context)
+    assert told == ["Task send of DAG shop, run r, try 2 failed. ValueError: {{ 7 * 6 }}"]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_other_notifier_is_told_even_if_nobody_answers(monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
+    connect(monkeypatch, "http://127.0.0.1:1")
+    told: list[Any] = []
+    tell(DatapipeFailureNotifier(http_conn_id="chat", notifier=told.append), of_partial_run(), is_async)
+    assert [known["failure"].title for known in told] == [failure_of(of_partial_run()).title]
+
+
+def tell(notifier: DatapipeFailureNotifier, context: Any, is_async: bool) -> None:
+    async def wait() -> None:
+        notifier.context = context
+        await notifier
+
+    if is_async:
+        asyncio.run(wait())
+    else:
+        notifier(context)
+
+
+def test_an_event_loop_can_wait_for_it(gateway: ScriptedServer) -> None:
+    class Other(BaseNotifier):
+        async def async_notify(self, context: Any) -> None:
+            told.append(context["failure"].title)
+
+    told: list[str] = []
+    tell(DatapipeFailureNotifier(http_conn_id="chat", notifier=Other()), of_partial_run(), is_async=True)
+    assert len(gateway.seen) == 1
+    assert told == [failure_of(of_partial_run()).title]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("host", "says"),
+    [
+        ("http://127.0.0.1:1/SECRETPART", "ConnectError"),
+        ("ftp://example.com/SECRETPART", "UnsupportedProtocol"),
+        ("", "There is no base address"),
+        (None, "AirflowNotFoundException"),
+        ("refusing", "the answer was 403"),
+        ("leading", "the answer was 307"),
+        ("silent", "no answer within 0.5 s"),
+    ],
+)
+def test_what_can_not_be_sent_is_said_without_secrets(
+    host: str | None, says: str, is_async: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = {
+        "refusing": Reply(403, b"SECRETPART"),
+        "leading": Reply(307, headers={"location": "/SECRETPART"}),
+        "silent": Reply(delay=60),
+    }
+    with ScriptedServer([script.get(host or "", Reply())]) as server:
+        if host is not None:
+            connect(monkeypatch, f"{server.url}/SECRETPART" if host in script else host, password="pw")
+        tell(DatapipeFailureNotifier(http_conn_id="chat", timeout=0.5), of_partial_run(), is_async)
+    said = capsys.readouterr()
+    assert says in said.out
+    assert "SECRETPART" not in said.out + said.err
+
+
+def dripping(connection: socket.socket, stopping: threading.Event) -> None:
+    """Send an answer that never ends, and is never silent for long."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while not stopping.wait(0.05):
+        connection.sendall(b"x-more: 1\r\n")
+
+
+def test_an_answer_without_an_end_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with RawServer(dripping) as server:
+        connect(monkeypatch, server.url)
+        DatapipeFailureNotifier(http_conn_id="chat", timeout=0.5)(of_partial_run())
+    assert "no answer within 0.5 s" in capsys.readouterr().out
+
+
+def test_a_template_that_does_not_work_is_said(gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]) -> None:
+    DatapipeFailureNotifier(http_conn_id="chat", body="{{ 1 / 0 }}")(of_partial_run())
+    assert "ZeroDivisionError" in capsys.readouterr().out
+    assert gateway.seen == []
+
+
+def test_a_callback_that_fails_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    def other(known: Any) -> None:
+        raise ValueError("pw")
+
+    DatapipeFailureNotifier(notifier=other)(of_partial_run())
+    said = capsys.readouterr().out
+    assert "was not sent: ValueError" in said
+    assert "pw" not in said
+
+
+def test_posting_tells_its_caller() -> None:
+    connection: Any = SimpleNamespace(host="http://127.0.0.1:1", port=None, schema=None, login=None, extra_dejson={})
+    with pytest.raises(NotPostedError):
+        post(connection, "", {}, 5)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"http_conn_id": "c", "timeout": 0}, {"http_conn_id": "c", "show_records": -1}]
+)
+def test_arguments_that_mean_nothing_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"give http_conn_id|timeout|show_records"):
+        DatapipeFailureNotifier(**arguments)

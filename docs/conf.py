@@ -11,7 +11,11 @@ from sphinx.application import Sphinx
 from airflow_provider_datapipe import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+import check_html
 import generate_endpoints
+import generate_reference
+import pictures
+import references
 
 project = "airflow-provider-datapipe"
 author = "the airflow-provider-datapipe authors"
@@ -19,14 +23,24 @@ project_copyright = "2026, the airflow-provider-datapipe authors"
 release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "furo"
+html_title = f"{project} {release}"
+html_static_path = ["static"]
+html_css_files = ["pages.css"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+# Every reference has to lead somewhere; `references` says what may lead to what is documented elsewhere.
+nitpicky = True
 exclude_patterns = ["_build"]
 
 
 def setup(app: Sphinx) -> None:
     """Write what is written from the code, before anything is read."""
     app.connect("builder-inited", generate_endpoints.write)
-    # Pictures in Mermaid are shown as they are written; GitHub draws them.
+    app.connect("builder-inited", generate_reference.write)
+    app.connect("missing-reference", references.resolve)
+    # Before Sphinx collects the pictures of a page.
+    app.connect("doctree-read", pictures.put_in, priority=400)
+    app.connect("build-finished", check_html.check)
+    # They are text until then.
     app.add_lexer("mermaid", TextLexer)

@@ -28,7 +28,7 @@ class DatapipeOperator(DatapipeChangeOperator):
     :param all_pages: whether all pages of a list are read: True, or the text of it. (templated)
     :param limit: the most items of a list to read, over its pages; None for one page. (templated)
 
-    .. seealso:: :doc:`endpoints` for names and arguments.
+    .. seealso:: :doc:`/endpoints` for names and arguments.
     """
 
     template_fields: Sequence[str] = (

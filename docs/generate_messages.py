@@ -1,0 +1,125 @@
+"""Writes the classes of errors, each with the messages that the code has for it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import airflow_provider_datapipe
+
+PACKAGE = "airflow_provider_datapipe"
+#: What is caught before anybody sees it: what it means is told by another error.
+INTERNAL = {
+    "Blocked": "another run is waited for",
+    "EnoughError": "lineage asks no more",
+    "NotPostedError": "a notifier logs it, and goes on",
+    "TooLarge": "becomes a ProtocolError",
+    "Unreadable": "becomes a ProtocolError",
+    "UnconfirmedError": "becomes an IngestError",
+}
+#: What a message is filled in with.
+GAP = "…"
+
+
+@cache
+def errors() -> dict[str, type[Exception]]:
+    """Give the classes of errors that users meet, those that others are made from first."""
+    found = {}
+    for name in _modules():
+        for value in vars(importlib.import_module(name)).values():
+            is_error = inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == name
+            if is_error and value.__name__ not in INTERNAL and not value.__name__.startswith("_"):
+                found[value.__name__] = value
+    return dict(sorted(found.items(), key=lambda item: (len(item[1].__mro__), item[1].__module__, item[0])))
+
+
+@cache
+def messages() -> Mapping[str, list[str]]:
+    """Give the messages that stand in the code, by the name of the class that is raised with them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for module in _modules():
+        source = importlib.util.find_spec(module)
+        assert source is not None  # noqa: S101 - it was imported
+        assert source.origin is not None  # noqa: S101 - it is a file
+        tree = ast.parse(Path(source.origin).read_text(encoding="utf-8"))
+        constants = dict(_constants(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+                if (name in errors() or name == "ValueError") and node.args:
+                    text = _text(node.args[0], constants)
+                    if text.strip(f"{GAP} .:,;") and text not in found[name]:
+                        found[name].append(text)
+    return found
+
+
+def page() -> str:
+    """Give the text of the page."""
+    parts = [
+        "Exceptions",
+        "==========",
+        "",
+        "What tasks and commands raise, and what each class says; :doc:`../errors` has the cause and the cure of each.",
+        f"In the messages, ``{GAP}`` is filled in. What the service itself answers is quoted as it is.",
+        "",
+        f".. automodule:: {PACKAGE}.api.errors",
+        "   :no-members:",
+        "",
+    ]
+    for name, kind in errors().items():
+        parts += [f".. autoexception:: {kind.__module__}.{name}", "   :show-inheritance:", ""]
+        # A message stands in its class, and in nothing else of it.
+        parts += [f"   | ``{text}``" for text in map(_literal, messages().get(name, []))]
+        parts.append("")
+    parts += [
+        "ValueError",
+        "----------",
+        "",
+        "An argument that makes no sense, when the DAG is read or when its templates are rendered. Nothing was sent.",
+        "",
+        *(f"| ``{text}``" for text in map(_literal, messages()["ValueError"])),
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _modules() -> Iterator[str]:
+    for found in pkgutil.walk_packages(airflow_provider_datapipe.__path__, f"{PACKAGE}."):
+        # A program runs when it is imported.
+        if not found.name.endswith("__main__"):
+            yield found.name
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    yield target.id, node.value.value
+
+
+def _text(node: ast.expr, constants: Mapping[str, str]) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=values):
+            return "".join(_text(value, constants) for value in values)
+        case ast.FormattedValue(value=value):
+            return _text(value, constants)
+        case ast.Name(id=name) if name in constants:
+            return constants[name]
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _text(left, constants) + _text(right, constants)
+    return GAP
+
+
+def _literal(text: str) -> str:
+    # A literal is one line, and has no backquotes of its own.
+    return " ".join(text.split()).replace("`", "'")

@@ -1,0 +1,161 @@
+"""What the docs list is all that there is: errors, exit statuses, outcomes, failures and their tests, pictures."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from airflow_provider_datapipe.cli import command
+from airflow_provider_datapipe.runs import outcome
+from datapipe_local import status
+from tests.support.documents import ROOT, pages
+
+DOCS = ROOT / "docs"
+
+
+@pytest.fixture(scope="module")
+def generators() -> Iterator[None]:
+    """Make what builds the docs importable."""
+    sys.path.insert(0, str(DOCS))
+    yield
+    sys.path.remove(str(DOCS))
+
+
+def generator(name: str) -> ModuleType:
+    return importlib.import_module(name)
+
+
+def first_cells(page: str) -> list[str]:
+    return re.findall(r"^\| (.*?) \|", page, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("generators")
+def test_every_class_of_errors_has_its_cause_and_its_cure() -> None:
+    there = generator("generate_messages").errors()
+    told = re.findall(r"^\| `(\w+)` \| (.+?) \| (.*?) ?\|$", pages()["docs/errors.md"], re.MULTILINE)
+    names = [name for name, *_ in told]
+    assert len(names) == len(set(names))
+    from_airflow = {"AirflowTaskTimeout", "AirflowSensorTimeout", "AirflowSkipException", "AirflowFailException"}
+    assert set(names) - from_airflow == there.keys()
+    # Only what is never raised itself needs no cure.
+    without_cure = {name for name, _, cure in told if not cure}
+    assert without_cure == {name for name, cause, _ in told if cause.startswith("The base of")}
+
+
+@pytest.mark.usefixtures("generators")
+def test_what_users_never_meet_is_there_and_no_error_of_a_run() -> None:
+    messages = generator("generate_messages")
+    source = "\n".join(file.read_text() for file in (ROOT / "src/airflow_provider_datapipe").rglob("*.py"))
+    assert [name for name in messages.INTERNAL if f"class {name}(" not in source] == []
+    assert [name for name in messages.INTERNAL if name.startswith("Run")] == []
+
+
+@pytest.mark.usefixtures("generators")
+def test_messages_are_found_in_the_code() -> None:
+    messages = generator("generate_messages").messages()
+    assert "There is no API key: set it as the connection's password." in messages["ConfigurationError"]
+    (canceled,) = messages["RunCanceledError"]
+    assert canceled == "…: … was canceled in the service…."
+
+
+def test_every_exit_status_is_told() -> None:
+    table = pages()["docs/errors.md"].partition("## Exit statuses")[2].partition("\n## ")[0]
+    provider, local = table.split("| `datapipe-local` |")
+    told = [set(map(int, re.findall(r"\| (\d+) \|", part))) for part in (provider, f"|{local}")]
+    interrupted = 130
+    assert told[0] == {command.DONE, command.REFUSED, command.MISSPELT, command.DIFFERS, interrupted}
+    refused, misspelt = 1, 2
+    of_status = {status.RUNNING, status.NOT_RUNNING, status.NOT_ANSWERING}
+    assert told[1] == {refused, misspelt, *of_status, interrupted}
+
+
+def test_every_status_is_told_with_its_outcome() -> None:
+    table = pages()["docs/runs.md"].partition("## What an end means")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.*?) \| `(\w+)` \|", table, re.MULTILINE)
+    alone = [(words, meaning) for words, meaning in rows if "and rows failed" not in words]
+    told = {word: meaning for words, meaning in alone for word in re.findall(r"`([A-Z_]+)`", words)}
+    # A slice is followed, by the kind of run that has slices.
+    assert told == {**outcome._KNOWN, "CHUNK_COMPLETED": "running"}
+    assert {meaning for _, meaning in rows} == {*outcome.Outcome} - {"skipped"}
+
+
+CITED = re.findall(r"`(tests/\S+?\.py)::(\w+)`", pages()["docs/failures.md"])
+
+
+@pytest.mark.parametrize(("path", "name"), sorted(set(CITED)), ids=lambda part: Path(part).name)
+def test_what_shows_a_failure_is_there(path: str, name: str) -> None:
+    text = (ROOT / path).read_text()
+    assert re.search(rf"^(async )?def {name}\(|^{name} = ", text, re.MULTILINE)
+
+
+def test_every_failure_is_shown_by_a_test() -> None:
+    rows = [line for line in pages()["docs/failures.md"].splitlines() if line.startswith("| ") and "---" not in line]
+    without = [row for row in rows if "`tests/" not in row and not row.endswith("| Shown by |")]
+    assert len(rows) > 30
+    assert without == []
+
+
+@pytest.mark.usefixtures("generators")
+def test_every_picture_is_drawn_and_loads_nothing() -> None:
+    pictures = generator("pictures")
+    drawn = set(pictures.FOLDER.glob("*.svg"))
+    assert {file.name for file in pictures.sources()} == {file.name for file in drawn}
+    for file in drawn:
+        text = file.read_text()
+        assert re.findall(r'(?:href|src)="[^#"]|@import|url\((?!#)|<script', text) == []
+
+
+@pytest.mark.usefixtures("generators")
+def test_a_name_in_a_docstring_has_to_mean_something() -> None:
+    references = generator("references")
+    module = "airflow_provider_datapipe.operators.elt"
+    for name, means, may_stay in (
+        ("Context", "airflow.sdk.Context", True),
+        ("timedelta", "datetime.timedelta", True),
+        ("SyncResult", "airflow_provider_datapipe.runs.sync.SyncResult", True),
+        # Ours, and to be documented.
+        ("DatapipeRunOperator", "airflow_provider_datapipe.operators.base.DatapipeRunOperator", False),
+    ):
+        assert references.full_name(name, module) == means
+        assert references.is_there(means)
+        assert references.may_stay_text(means) == may_stay
+    assert not references.is_there(references.full_name("Nobody", module))
+    assert not references.is_there("airflow_provider_datapipe.runs.nothing")
+    # What need not be documented is there.
+    assert [name for name in references.NOT_DOCUMENTED if not references.is_there(name)] == []
+
+
+@pytest.mark.usefixtures("generators")
+def test_the_reference_has_what_dags_import() -> None:
+    reference = generator("generate_reference")
+    text = "".join(map(reference.text, reference.PAGES.values()))
+    assert [name for name in reference.INTERNAL if not reference.is_module(name)] == []
+    for name in (
+        "operators.elt.EltSyncRunOperator",
+        "sensors.run.EltStreamRunSensor",
+        "triggers.events.EltStreamRunEventTrigger",
+        "hooks.datapipe.DatapipeHook",
+        "task_groups.DatapipeTaskGroup",
+        "links.DatapipeLink",
+        "retries.DatapipeRetryPolicy",
+        "runs.reference.RunResult",
+    ):
+        assert f":: airflow_provider_datapipe.{name}\n" in text
+    assert "hooks.connection." not in text
+
+
+@pytest.mark.usefixtures("generators")
+def test_the_reference_has_every_option_of_every_command() -> None:
+    text = generator("generate_cli").page()
+    for option in ("--delete-orphans", "--check", "--memory-limit SIZE", "--table-format {parquet,csv}"):
+        assert f"``{option}``" in text
+    for name in ("datapipe plan", "datapipe schema", "datapipe-local serve", "datapipe-local export"):
+        assert f"\n{name}\n~" in text
+    assert "%(" not in text
+    assert "0 nothing to do, 3 something to do" in text

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_datapipe.api.endpoints import elt_syncs
+from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError, ServerError
+from airflow_provider_datapipe.api.settings import Settings
+from airflow_provider_datapipe.lineage.asking import Asker, EnoughError
+from tests.support.scripted_server import Reply, ScriptedServer
+
+REFUSED = Reply(404, body=b'{"message": "gone"}')
+
+
+def asked(asker: Asker, times: int) -> list[type[DatapipeError]]:
+    found = []
+    for _ in range(times):
+        with pytest.raises(DatapipeError) as caught:
+            asker.send(elt_syncs.get("x"))
+        found.append(caught.type)
+    asker.close()
+    return found
+
+
+def test_no_more_is_asked_than_is_bearable() -> None:
+    with ScriptedServer([REFUSED] * 16) as server:
+        asker = Asker(Settings(server.url, "key"), patience=60)
+        assert asked(asker, 18) == [NotFoundError] * 16 + [EnoughError] * 2
+        assert len(server.seen) == 16
+    assert isinstance(asker.problem, NotFoundError)
+
+
+def test_what_is_not_there_is_no_failure_of_the_service_and_what_fails_is_asked_once() -> None:
+    with ScriptedServer([REFUSED, Reply(503, body=b"{}"), REFUSED]) as server:
+        assert asked(Asker(Settings(server.url, "key"), patience=60), 3) == [NotFoundError, ServerError, EnoughError]
+        assert len(server.seen) == 2
+
+
+def test_patience_ends() -> None:
+    with ScriptedServer([REFUSED]) as server:
+        assert asked(Asker(Settings(server.url, "key"), patience=-1), 2) == [EnoughError] * 2
+        assert server.seen == []
+
+
+def test_a_short_time_out_of_the_connection_stays() -> None:
+    assert Asker(Settings("https://h.example", "key", timeout=0.1))._client.settings.timeout == 0.1
+    assert Asker(Settings("https://h.example", "key"))._client.settings.timeout == 2

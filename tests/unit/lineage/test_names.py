@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_datapipe.api.models.transforms import Reference
+from airflow_provider_datapipe.lineage.names import (
+    Naming,
+    name_of_webhook,
+    place_of_stream,
+    place_of_transform,
+    places_of,
+)
+
+
+def reference(tag: str, place: str, kind: str = "model_view") -> Reference:
+    return Reference.model_validate({"weld_tag": tag, "type": kind, "dw_item_id": place})
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "table"),
+    [
+        (None, ("datapipe://h.example:81", "shop.orders")),
+        ("", ("datapipe://h.example:81", "shop.orders")),
+        ("snowflake://org-acct/ANALYTICS", ("snowflake://org-acct", "ANALYTICS.shop.orders")),
+        ("datapipe://h.example/a/b/", ("datapipe://h.example", "a.b.shop.orders")),
+        ("bigquery://", ("bigquery", "shop.orders")),
+        ("duckdb://host", ("duckdb://host", "shop.orders")),
+    ],
+)
+def test_tables_go_by_the_name_of_the_warehouse(warehouse: str | None, table: tuple[str, str]) -> None:
+    naming = Naming.of("h.example:81", warehouse)
+    assert naming.table("shop.orders") == table
+    # Only the service knows these.
+    assert naming.external("c/1", "a b") == ("datapipe://h.example:81", "connections/c%2F1/a%20b")
+
+
+@pytest.mark.parametrize("warehouse", ["snowflake", "://x", "/a/b"])
+def test_what_is_no_namespace_is_refused(warehouse: str) -> None:
+    with pytest.raises(ValueError, match="lineage_warehouse"):
+        Naming.of("h.example", warehouse)
+
+
+def test_a_transform_is_found_by_its_tag_whatever_its_place() -> None:
+    available = [
+        reference("raw.core.orders", "core.orders", "raw_view"),
+        reference("model.core.other", "x.other"),
+        reference("model.core.daily.orders", "core_daily.orders_v2", "materialized_table"),
+        reference("core.plain", "core.plain"),
+    ]
+    assert place_of_transform("core/daily", "orders", available) == "core_daily.orders_v2"
+    assert place_of_transform("/core/", "plain", available) == "core.plain"
+    # A stream's table is not it, though it goes by the same words.
+    assert place_of_transform("core", "orders", available) is None
+    assert place_of_transform("", "orders", available) is None
+    assert places_of(available[:1]) == {"raw.core.orders": "core.orders"}
+
+
+def test_places_of_streams() -> None:
+    assert place_of_stream("shop", "orders") == "shop.orders"
+    assert place_of_stream(None, "orders") == "orders"
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "name"),
+    [
+        (None, "webhooks/hooks"),
+        ("orders", "webhooks/hooks/orders"),
+        ("/a b/orders?key=secret", "webhooks/hooks/a%20b/orders"),
+    ],
+)
+def test_a_webhook_goes_by_its_connection(endpoint: str | None, name: str) -> None:
+    assert name_of_webhook("datapipe://h", "hooks", endpoint) == ("datapipe://h", name)

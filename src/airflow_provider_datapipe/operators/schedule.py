@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from airflow.providers.standard.operators.empty import EmptyOperator
+
 from airflow_provider_datapipe.operators.base import exactly_one, records_of
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
@@ -352,7 +354,7 @@ def owned_schedule(
     *,
     if_changed: Literal["fail", "keep", "restore"] = "fail",
     wait_for_run: int | str = 600,
-    on_failure_fail_dagrun: bool = True,
+    fail_dag_run: bool = True,
     datapipe_conn_id: str | None = None,
     task_arguments: dict[str, Any] | None = None,
     **what: Any,
@@ -368,8 +370,8 @@ def owned_schedule(
         there, or ``restore`` what was there before.
     :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
         sync.
-    :param on_failure_fail_dagrun: whether the DAG run fails when what was there could not be put back. Airflow's own
-        default for teardowns is that it does not.
+    :param fail_dag_run: whether the DAG run fails when what was there could not be put back. A teardown alone does not
+        bring that about, or hides what failed before it: an empty task behind it does, ``<name>_is_back``.
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`; None for that of ``default_args``.
     :param task_arguments: more arguments of all three tasks, such as ``retries``.
     :param what: what to own, as :class:`ScheduleNoteOperator` takes it: one of ``elt_sync_id``,
@@ -384,6 +386,9 @@ def owned_schedule(
     take_off = ScheduleTakeOffOperator(task_id=f"{name}_take_off", **changing)
     put_back = SchedulePutBackOperator(task_id=f"{name}_put_back", if_changed=if_changed, **changing)
     # Two setups: the teardown runs if the first, which changes nothing, has succeeded, whatever came of the second.
-    put_back.as_teardown(setups=[note, take_off], on_failure_fail_dagrun=on_failure_fail_dagrun)
+    put_back.as_teardown(setups=[note, take_off])
+    if fail_dag_run:
+        # With on_failure_fail_dagrun Airflow would look at the teardown alone, and no more at the work before it.
+        put_back >> EmptyOperator(task_id=f"{name}_is_back")
     with put_back:
         yield OwnedSchedule(note, take_off, put_back)

@@ -30,9 +30,14 @@ def dag() -> Iterator[DAG]:
         yield made
 
 
+def task_of(output: Any) -> Any:
+    """Give the task of what a decorated function gives."""
+    return output.operator
+
+
 def of(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Make the task of a decorator."""
-    return getattr(task, name)(task_id="t", **TOLD.get(name, {}))(function)(*args, **kwargs).operator
+    return task_of(getattr(task, name)(task_id="t", **TOLD.get(name, {}))(function)(*args, **kwargs))
 
 
 def computed(made: Any) -> Any:
@@ -73,9 +78,10 @@ def test_they_can_be_mapped_named_anew_and_given_arguments(name: str, dag: DAG) 
 
     decorated = getattr(task, name)(**TOLD.get(name, {}))(compute)
     decorated.override(task_id="other", retries=3)("a", day="b")
-    assert (dag.get_task("other").retries, dag.get_task("other").op_args) == (3, ("a",))
+    other: Any = dag.get_task("other")
+    assert (other.retries, other.op_args) == (3, ("a",))
     decorated.override(task_id="mapped").partial(day="b").expand(table=["x", "y"])
-    mapped = dag.get_task("mapped")
+    mapped: Any = dag.get_task("mapped")
     one = mapped.unmap({"op_kwargs": {"table": "x", "day": "b"}})
     assert one.python_callable(**one.op_kwargs) == "x b"
     DagSerialization.validate_schema(DagSerialization.to_dict(dag))
@@ -86,11 +92,10 @@ def test_without_parentheses(name: str, dag: DAG) -> None:
     if name in TOLD:
         pytest.skip("it has to be told more")
 
-    @getattr(task, name)  # type: ignore[misc]  # known at run time alone
     def compute() -> str:
         return "x"
 
-    compute()
+    getattr(task, name)(compute)()
     assert dag.task_ids == ["compute"]
 
 
@@ -108,14 +113,14 @@ def test_several_arguments_can_be_computed(dag: DAG) -> None:
     def value() -> dict[str, Any]:
         return {"sql_template": "SELECT 1", "pass_value": 1}
 
-    made = computed(value().operator)
+    made = computed(task_of(value()))
     assert (made.sql_template, made.pass_value, made.tolerance) == ("SELECT 1", 1, 0.1)
 
     @task.datapipe_query_threshold_check(min_threshold=1)
     def thresholds() -> dict[str, Any]:
         return {"sql_template": "SELECT 1", "max_threshold": "SELECT '{{ ds }}'"}
 
-    made = computed(thresholds().operator)
+    made = computed(task_of(thresholds()))
     assert (made.min_threshold, made.max_threshold) == (1, "SELECT '2026-01-02'")
 
 
@@ -139,7 +144,7 @@ def test_several_arguments_can_be_computed(dag: DAG) -> None:
 )
 @pytest.mark.usefixtures("dag")
 def test_what_makes_no_sense_is_said(name: str, arguments: dict[str, Any], returned: Any, problem: str) -> None:
-    made = getattr(task, name)(task_id="t", **arguments)(lambda: returned)().operator
+    made = task_of(getattr(task, name)(task_id="t", **arguments)(lambda: returned)())
     with pytest.raises(TypeError, match=problem):
         computed(made)
 
@@ -156,7 +161,7 @@ def test_what_makes_no_sense_is_said(name: str, arguments: dict[str, Any], retur
 )
 @pytest.mark.usefixtures("dag")
 def test_an_endpoint_and_its_arguments(arguments: dict[str, Any], returned: Any, expected: Any) -> None:
-    made = computed(task.datapipe(task_id="t", **arguments)(lambda: returned)().operator)
+    made = computed(task_of(task.datapipe(task_id="t", **arguments)(lambda: returned)()))
     # Data is sent as it is.
     assert (made.endpoint, made.arguments) == expected
 
@@ -167,7 +172,7 @@ def test_an_endpoint_and_its_arguments(arguments: dict[str, Any], returned: Any,
 )
 @pytest.mark.usefixtures("dag")
 def test_records_are_sent_as_they_are(returned: Any, expected: Any) -> None:
-    assert computed(task.datapipe_webhook(task_id="t")(lambda: returned)().operator).records == expected
+    assert computed(task_of(task.datapipe_webhook(task_id="t")(lambda: returned)())).records == expected
 
 
 @pytest.mark.usefixtures("dag")
@@ -184,5 +189,5 @@ def test_several_outputs_are_on_request_and_not_by_annotation() -> None:
     def compute() -> dict[str, Any]:
         return {"endpoint": "connections.list"}
 
-    assert not task.datapipe(compute)().operator.multiple_outputs
-    assert task.datapipe(multiple_outputs=True)(compute)().operator.multiple_outputs
+    assert not task_of(task.datapipe(compute)()).multiple_outputs
+    assert task_of(task.datapipe(multiple_outputs=True)(compute)()).multiple_outputs

@@ -166,7 +166,7 @@ class Service:
         return self._answer()
 
     def _answer(self) -> Any:
-        models = {
+        models: dict[str, Any] = {
             "elt_sync": EltSync,
             "transform": Transform,
             "reverse_etl_sync": ReverseEtlSyncWithSettings,
@@ -529,7 +529,7 @@ def test_of_two_that_take_it_in_the_same_moment_one_loses() -> None:
 
 
 def test_what_was_taken_off_and_nobody_knows_is_said() -> None:
-    service, owner = new(("elt_sync", {}, False))
+    _, owner = new(("elt_sync", {}, False))
     owner.note()
     owner.take_off()
     owner.begun = owner.kept = None
@@ -538,7 +538,7 @@ def test_what_was_taken_off_and_nobody_knows_is_said() -> None:
 
 
 def test_the_note_of_the_task_itself_counts_while_it_is_off() -> None:
-    service, owner = new(("elt_sync", {}, False))
+    _, owner = new(("elt_sync", {}, False))
     noted = owner.note()
     owner.take_off()
     owner.begun = None

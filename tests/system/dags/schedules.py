@@ -1,0 +1,74 @@
+"""DAGs that own the schedules of things: one for each end that it can come to, with things that are named after it."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, get_current_context, task
+
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.schedule import owned_schedule
+from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator
+
+ARGUMENTS: dict[str, Any] = {
+    "start_date": pendulum.datetime(2026, 1, 1),
+    "schedule": None,
+    "catchup": False,
+    "max_active_runs": 4,
+    "default_args": {
+        "datapipe_conn_id": "datapipe_schedules",
+        "poll_interval": 0.5,
+        "execution_timeout": timedelta(minutes=5),
+        "retry_delay": timedelta(seconds=1),
+    },
+}
+#: What is owned, and how often each of the three tasks is tried again.
+ENDS: dict[str, tuple[str, int]] = {
+    "failing": ("elt_sync_id", 0),
+    "note_killed": ("elt_sync_id", 1),
+    "killed_before": ("elt_sync_id", 0),
+    "killed_after": ("elt_sync_id", 0),
+    "killed_and_again": ("elt_sync_id", 1),
+    "inactive_killed": ("reverse_etl_sync_id", 0),
+    "back_killed": ("reverse_etl_sync_id", 1),
+    "cleared": ("elt_sync_id", 0),
+    "changed": ("elt_sync_id", 0),
+    "two": ("elt_sync_id", 0),
+}
+
+
+@task
+def work() -> None:
+    """Go on until the test lets it end; fail if that is said."""
+    conf = get_current_context()["dag_run"].conf or {}
+    while "gate" in conf and not Path(conf["gate"]).exists():
+        time.sleep(0.2)
+    if conf.get("fail"):
+        raise ValueError("the work has failed, as it was told to")
+
+
+with (
+    DAG(dag_id="schedules_all", **ARGUMENTS),
+    owned_schedule("sync", elt_sync_id="all"),
+    owned_schedule("model", transform_name="all", folder_path="schedules"),
+    owned_schedule("export", reverse_etl_sync_id="all"),
+    owned_schedule("nightly", orchestration_name="all"),
+):
+    (
+        EltStreamRunOperator(task_id="load", stream_id="all")
+        >> TransformRematerializeOperator(task_id="build", transform_id="all")
+        >> ReverseEtlRunOperator(task_id="send", reverse_etl_sync_id="all")
+        >> OrchestrationRunOperator(task_id="run", orchestration_id="all")
+    )
+
+for end, (what, retries) in ENDS.items():
+    with DAG(dag_id=f"schedules_{end}", **ARGUMENTS):
+        owned: dict[str, Any] = {what: end}
+        with owned_schedule("it", task_arguments={"retries": retries}, **owned):
+            work()

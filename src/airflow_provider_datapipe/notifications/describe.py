@@ -202,9 +202,9 @@ def _told_of_result(result: Any) -> Iterator[str]:
 def _counts(result: Mapping[str, Any]) -> Iterator[str]:
     synced, total, failed = (result.get(f"rows_{what}") for what in ("synced", "total", "failed"))
     if isinstance(synced, int | float):
-        yield f", {synced:,} rows" if not isinstance(total, int | float) else f", {synced:,} of {total:,} rows"
+        yield f", {round(synced):,}{f' of {round(total):,}' if isinstance(total, int | float) else ''} rows"
     if isinstance(failed, int | float) and failed:
-        yield f", {failed:,} failed"
+        yield f", {round(failed):,} failed"
 
 
 def _without_quotes(error: str, batch: Batch | None) -> str:

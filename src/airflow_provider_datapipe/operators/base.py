@@ -82,7 +82,7 @@ class DatapipeRunOperator(BaseOperator):
     Starts runs on the service and waits for their end: in a worker slot, or deferred to the triggerer.
 
     A run is started once: a task that was killed, or lost the answer, finds the run that it started when it is tried
-    again (with Airflow 3.3 or later by what it noted before; see "A run is started once" in the documentation).
+    again (with Airflow 3.3 or later by what it noted before; see "Exactly once" in the documentation).
     The service has no way to cancel a run: it goes on when the task is stopped.
 
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
@@ -378,7 +378,7 @@ class DatapipeRunOperator(BaseOperator):
                 trigger=DatapipeRunTrigger(self.datapipe_conn_id, batch.as_dict(), policy.as_dict(), self.kill_policy),
                 method_name="execute_complete",
             )
-        hook.run(run_batch(batch, records, start_policy, policy, alone=self._alone))
+        hook.run(run_batch(batch, records, start_policy, policy, alone=self._alone, tell=self.log.info))
 
     def _disable_late(self, hook: DatapipeHook, batch: Batch) -> None:
         """Do for runs that were waited for in vain what is done when a person stops the task."""
@@ -391,9 +391,13 @@ class DatapipeRunOperator(BaseOperator):
             self.log.warning(line)
 
     def _log_started(self, batch: Batch, known: int) -> None:
+        from airflow_provider_datapipe.runs.progress import usual_duration
+
         for reference in batch.waiting[known:]:
             how = " that was going already" if reference.attached else ""
-            self.log.info("Waiting for the run of %s %s%s.", reference.kind, reference.name, how)
+            usual = usual_duration(reference.durations)
+            known_of_it = f"; {usual}" if usual else ""
+            self.log.info("Waiting for the run of %s %s%s%s.", reference.kind, reference.name, how, known_of_it)
 
     def _log_end(self, end: End) -> None:
         from airflow_provider_datapipe.runs.outcome import Outcome

@@ -12,6 +12,7 @@ from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.looks import Looks
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.progress import Progress, Tell
 from airflow_provider_datapipe.runs.records import Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.start import Blocked, RunSkipped, StartPolicy, start
@@ -172,10 +173,12 @@ class BatchWait:
     :param now: seconds since the epoch.
     """
 
-    __slots__ = ("_batch", "_targets")
+    __slots__ = ("_batch", "_targets", "size")
 
     def __init__(self, batch: Batch, policy: WaitPolicy, now: float) -> None:
         self._batch = batch
+        #: How many runs there are in all.
+        self.size = len(batch.queued) + len(batch.waiting) + len(batch.hindered) + len(batch.ended)
         #: What is started when a run has ended that is in its way; None for the batch's own runs.
         self._targets: dict[Watch, Target | None] = {Watch(reference, policy, now): None for reference in batch.waiting}
         self._targets |= {Watch(each.by, policy, now): each.target for each in batch.hindered}
@@ -184,6 +187,16 @@ class BatchWait:
     def watches(self) -> list[Watch]:
         """The runs that are waited for."""
         return list(self._targets)
+
+    @property
+    def ended(self) -> int:
+        """How many runs have ended."""
+        return len(self._batch.ended)
+
+    @property
+    def queued(self) -> int:
+        """How many runs are started later."""
+        return len(self._batch.queued)
 
     @property
     def is_over(self) -> bool:
@@ -223,15 +236,19 @@ class BatchWait:
         batch.hindered = [Hindered(watch.reference, target) for watch, target in self._targets.items() if target]
 
 
-def wait_for_some(batch: Batch, policy: WaitPolicy, clock: Callable[[], float] = time.time) -> Steps[None]:
+def wait_for_some(
+    batch: Batch, policy: WaitPolicy, clock: Callable[[], float] = time.time, tell: Tell | None = None
+) -> Steps[None]:
     """
     Wait until something more can be started, or, with nothing queued, until every run has ended.
 
     :param batch: is changed in place.
     :param policy: how patient to be.
     :param clock: gives seconds since the epoch.
+    :param tell: is told now and then how far it is.
     """
     wait = BatchWait(batch, policy, clock())
+    progress = Progress(wait, clock(), 0.0)
     looks = Looks()
     for watch in wait.watches:
         looks.add(watch)
@@ -251,6 +268,8 @@ def wait_for_some(batch: Batch, policy: WaitPolicy, clock: Callable[[], float] =
             for gone in wait.take(watch, end):
                 looks.discard(gone)
         wait.settle()
+        if tell is not None and clock() >= progress.due and not wait.is_over:
+            tell(progress.line(clock()))
 
 
 def run_batch(
@@ -261,6 +280,7 @@ def run_batch(
     *,
     alone: bool,
     clock: Callable[[], float] = time.time,
+    tell: Tell | None = None,
 ) -> Steps[None]:
     """
     Start and wait until everything has ended.
@@ -271,10 +291,11 @@ def run_batch(
     :param wait_policy: how patient to be.
     :param alone: see :func:`start_queued`.
     :param clock: gives seconds since the epoch.
+    :param tell: is told now and then how far it is.
     """
     while not batch.is_over:
         yield from start_queued(batch, records, start_policy, alone=alone, clock=clock)
-        yield from wait_for_some(batch, wait_policy, clock)
+        yield from wait_for_some(batch, wait_policy, clock, tell)
 
 
 def settle_records(batch: Batch, records: Records, failed: list[End], *, succeeded: bool) -> None:

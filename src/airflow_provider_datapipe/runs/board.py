@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import random
 import time
 from collections import deque
 from contextlib import AbstractAsyncContextManager
@@ -21,6 +22,7 @@ from airflow_provider_datapipe.runs.batch import Batch, BatchWait
 from airflow_provider_datapipe.runs.clients import Clients, Reader, until_welcome
 from airflow_provider_datapipe.runs.looks import Ends, Look, Looks
 from airflow_provider_datapipe.runs.per_loop import PerLoop, shared
+from airflow_provider_datapipe.runs.progress import Progress, Tell
 from airflow_provider_datapipe.runs.wait import WaitPolicy, Watch
 
 log = logging.getLogger(__name__)
@@ -55,12 +57,13 @@ class Board:
         #: The defect that has ended its waits: nobody is to join it any more.
         self.broken: Exception | None = None
 
-    async def wait(self, batch: Batch, policy: WaitPolicy) -> None:
+    async def wait(self, batch: Batch, policy: WaitPolicy, tell: Tell | None = None) -> None:
         """
         Wait as :func:`~airflow_provider_datapipe.runs.batch.wait_for_some` does.
 
         :param batch: is changed in place.
         :param policy: how patient to be.
+        :param tell: is told now and then how far it is, in the context of whoever waits.
         :raises Exception: whatever reading the connection raises.
         """
         await self._clients.open()
@@ -70,6 +73,7 @@ class Board:
         wait = BatchWait(batch, policy, time.time())
         watches = wait.watches
         over = asyncio.get_running_loop().create_future()
+        teller = None if tell is None else _Teller(wait, tell)
         try:
             for watch in watches:
                 self._waits[watch] = (wait, over)
@@ -81,6 +85,8 @@ class Board:
             if not wait.is_over:
                 await over
         finally:
+            if teller is not None:
+                teller.stop()
             self._let_go(watches)
             wait.settle()
 
@@ -206,6 +212,32 @@ class Board:
                 over.set_exception(error)
 
 
+class _Teller:
+    """
+    Tells how far a wait is. Nobody wakes up for it: a timer has what is known, and what logs need of the context.
+
+    :param wait: the wait.
+    :param tell: takes a line.
+    """
+
+    __slots__ = ("_alarm", "_progress", "_tell")
+
+    def __init__(self, wait: BatchWait, tell: Tell) -> None:
+        self._tell = tell
+        now = time.time()
+        self._progress = Progress(wait, now, random.random())  # noqa: S311 - no secret
+        self._alarm = asyncio.get_running_loop().call_later(self._progress.due - now, self._speak)
+
+    def stop(self) -> None:
+        """Say nothing more."""
+        self._alarm.cancel()
+
+    def _speak(self) -> None:
+        now = time.time()
+        self._tell(self._progress.line(now))
+        self._alarm = asyncio.get_running_loop().call_later(self._progress.due - now, self._speak)
+
+
 _BOARDS: PerLoop[Board] = WeakKeyDictionary()
 
 
@@ -219,7 +251,7 @@ def joined(conn_id: str, read: Reader) -> AbstractAsyncContextManager[Board]:
     return shared(_BOARDS, conn_id, lambda: Board(read))
 
 
-async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy) -> None:
+async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPolicy, tell: Tell | None = None) -> None:
     """
     Wait on the board of a connection and the running event loop.
 
@@ -227,7 +259,8 @@ async def wait_on_board(conn_id: str, read: Reader, batch: Batch, policy: WaitPo
     :param read: reads it.
     :param batch: is changed in place.
     :param policy: how patient to be.
+    :param tell: is told now and then how far it is.
     :raises Exception: whatever reading the connection raises.
     """
     async with joined(conn_id, read) as board:
-        await board.wait(batch, policy)
+        await board.wait(batch, policy, tell)

@@ -165,6 +165,20 @@ class Watch:
         """Where the run stood at the last look."""
         return self._last.outcome if self._last else Outcome.SCHEDULED
 
+    @property
+    def result(self) -> RunResult | None:
+        """What the last look showed of the run."""
+        return self._last.result if self._last else None
+
+    @property
+    def began(self) -> float:
+        """When the run began, or, as long as that is not known, the wait for it."""
+        return self._began
+
+    def silence(self, now: float) -> float:
+        """Give the seconds for which looks have failed, or were due and not made."""
+        return now - self._contact if self._failures or now > self.due + _HELD_UP else 0.0
+
     def seen(self, observation: Observation, now: float, was_due: float | None = None) -> End | None:
         """
         Take an answer; give the end, or None when there is more to wait for.

@@ -131,6 +131,10 @@ class DatapipeRunTrigger(BaseTrigger):
         late = [end.reference for end in looked_at.ended if end.reason is EndReason.TIMEOUT]
         return Batch(batch.kind, waiting=[*late, *looked_at.waiting])
 
+    def _tell(self, line: str) -> None:
+        """Say how far it is in the log of the task."""
+        self.log.info(line)
+
     async def _wait(self) -> dict[str, Any]:
         await load(*_NEEDED)
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
@@ -141,7 +145,7 @@ class DatapipeRunTrigger(BaseTrigger):
         batch = Batch.from_dict(self.batch)
         read = DatapipeHook(self.datapipe_conn_id).aget_settings
         try:
-            await wait_on_board(self.datapipe_conn_id, read, batch, WaitPolicy(**self.policy))
+            await wait_on_board(self.datapipe_conn_id, read, batch, WaitPolicy(**self.policy), self._tell)
         except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the run has not failed
             return {"status": "error", "message": f"connection {self.datapipe_conn_id}: {error}"}
         return {"status": "success", "batch": batch.as_dict(), "policy": self.policy}

@@ -1,0 +1,178 @@
+"""What a wait says of itself, how often, and that this costs no request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.errors import TransportError
+from airflow_provider_datapipe.api.settings import Settings
+from airflow_provider_datapipe.runs import progress as progress_module
+from airflow_provider_datapipe.runs.batch import Batch, BatchWait, wait_for_some
+from airflow_provider_datapipe.runs.board import Board
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.progress import Progress, span, usual_duration
+from airflow_provider_datapipe.runs.reference import Reference, Target
+from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
+from tests.support.scripted_server import Reply, ScriptedServer
+from tests.unit.runs.model_service import ModelService, stream_run
+
+START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+PATIENT = WaitPolicy(poll_interval=10)
+
+
+def waiting(*, durations: list[float] | None = None, names: tuple[str, ...] = ("orders",)) -> Batch:
+    references = [
+        Reference("elt_stream", name, name, run_id=f"run-{name}", durations=durations or []) for name in names
+    ]
+    return Batch("elt_stream", waiting=references)
+
+
+def after_a_look(batch: Batch, at: float, **known: Any) -> tuple[BatchWait, Progress]:
+    wait = BatchWait(batch, PATIENT, at)
+    for watch in wait.watches:
+        answer = stream_run("RUNNING", str(watch.reference.run_id), **known)
+        watch.seen(KINDS["elt_stream"].read(watch.reference, answer), at)
+    return wait, Progress(wait, at, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(-1, "0 s"), (59.6, "60 s"), (119, "119 s"), (600, "10 min"), (7200, "2 h 0 min"), (9000, "2 h 30 min")],
+)
+def test_durations_are_written_as_people_say_them(seconds: float, said: str) -> None:
+    assert span(seconds) == said
+
+
+def test_a_run_tells_how_long_how_far_and_until_when() -> None:
+    _, progress = after_a_look(waiting(durations=[500, 600, 9000]), START + 60, rows_synced=1200)
+    assert progress.line(START + 65) == (
+        "ELT stream orders, run run-orders: running for 65 s, 1,200 rows so far, expected to end about 00:10 UTC, as "
+        "earlier runs took about 10 min."
+    )
+
+
+def test_a_run_that_takes_longer_than_the_earlier_ones_is_said_to() -> None:
+    _, progress = after_a_look(waiting(durations=[30]), START + 60)
+    assert progress.line(START + 65) == (
+        "ELT stream orders, run run-orders: running for 65 s, longer than earlier runs, which took about 30 s."
+    )
+
+
+def test_a_run_of_which_nothing_is_known_tells_what_there_is() -> None:
+    wait = BatchWait(waiting(), PATIENT, START)
+    assert Progress(wait, START, 0.0).line(START + 61) == "ELT stream orders, run run-orders: has not begun, for 61 s."
+
+
+def test_rows_are_told_of_how_many() -> None:
+    batch = Batch("reverse_etl", waiting=[Reference("reverse_etl", "crm", "crm", run_id="r")])
+    wait = BatchWait(batch, PATIENT, START)
+    known = {"id": "r", "reverse_etl_sync_id": "crm", "status": "RUNNING", "started_at": "2026-01-01T00:00:00Z"}
+    run = {**known, "synced_rows": 5, "failed_rows": 0, "total_rows": 10, "error": None}
+    answer = KINDS["reverse_etl"].look(batch.waiting[0]).endpoint.answer.model_validate(run)
+    (watch,) = wait.watches
+    watch.seen(KINDS["reverse_etl"].read(watch.reference, answer), START)
+    assert "5 of 10 rows so far" in Progress(wait, START, 0.0).line(START + 60)
+
+
+def test_of_many_runs_some_are_told_and_all_are_counted() -> None:
+    names = tuple(f"s{number}" for number in range(7))
+    batch = waiting(names=names)
+    batch.queued = [Target("late", "late")]
+    batch.ended = [
+        End(
+            EndReason.RUN_OVER,
+            batch.waiting[0],
+            KINDS["elt_stream"].read(batch.waiting[0], stream_run("COMPLETED")).outcome,
+        )
+    ]
+    _, progress = after_a_look(batch, START + 60)
+    line = progress.line(START + 60)
+    assert line.startswith("1 of 9 runs have ended, 1 more are to be started; waiting for 7: s0 running for 60 s; s1 ")
+    assert line.endswith("s4 running for 60 s; and 2 more.")
+
+
+def test_a_service_that_is_silent_is_told() -> None:
+    wait, progress = after_a_look(waiting(), START)
+    (watch,) = wait.watches
+    watch.failed(TransportError("no answer", sent=True), START + 10)
+    assert "no answer" not in progress.line(START + 100)
+    assert "no answer of the service for 3 min" in progress.line(START + 180)
+
+
+def test_earlier_runs_are_told_at_the_start() -> None:
+    assert usual_duration([]) is None
+    assert usual_duration([100, 200, 900]) == "earlier runs took about 3 min"
+
+
+def test_lines_become_rare() -> None:
+    wait = BatchWait(waiting(), PATIENT, START)
+    for jitter, most in ((0.0, 12), (1.0, 9)):
+        progress, lines = Progress(wait, START, jitter), []
+        while progress.due < START + 3600:
+            lines.append(progress.due - START)
+            progress.line(progress.due)
+        assert lines[0] >= 60
+        assert all(later - earlier >= 60 for earlier, later in pairwise(lines))
+        assert len(lines) <= most
+
+
+def test_a_blocking_wait_tells_and_asks_for_nothing_more() -> None:
+    def look(_: Any) -> Any:
+        rows = (service.now - 1_000_000) * 10
+        done = rows > 6_000
+        return stream_run(
+            "COMPLETED" if done else "RUNNING",
+            rows_synced=rows,
+            **({"finished_at": "2026-01-01T01:00:00Z"} if done else {}),
+        )
+
+    asked: list[int] = []
+    told: list[str] = []
+    for tell in (None, told.append):
+        service = ModelService(elt_stream_runs__get=[look])
+        drive(wait_for_some(waiting(), PATIENT, service.clock, tell), service.send, service.sleep)
+        asked.append(len(service.asked))
+    assert asked[0] == asked[1]
+    assert len(told) == 6
+    assert ", 500 rows so far" in told[0]
+
+
+RUN = {"id": "run-orders", "elt_sync_id": "y", "elt_stream_id": "orders", "started_at": "2026-01-01T00:00:00.000Z"}
+TASK = contextvars.ContextVar("TASK", default="none")
+
+
+def test_a_wait_in_the_triggerer_tells_in_the_context_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "_SHORTEST_GAP", 0.01)
+    told: list[tuple[str, str]] = []
+
+    async def settings() -> Settings:
+        return Settings(server.url, "key")
+
+    async def wait(board: Board, name: str) -> None:
+        TASK.set(name)
+        await board.wait(waiting(), WaitPolicy(poll_interval=0.3), lambda line: told.append((TASK.get(), line)))
+
+    async def both() -> None:
+        board = Board(settings)
+        try:
+            await asyncio.gather(wait(board, "one"), wait(board, "two"))
+            before = len(told)
+            # Timers that are left would go on.
+            await asyncio.sleep(0.1)
+            assert len(told) == before
+        finally:
+            await board.close()
+
+    script = [*[Reply(body=RUN | {"status": "RUNNING", "rows_synced": 3})] * 3]
+    done = Reply(body=RUN | {"status": "COMPLETED", "finished_at": "2026-01-01T00:00:09.000Z"})
+    with ScriptedServer([*script, done]) as server:
+        asyncio.run(both())
+        assert len(server.seen) == 4
+    assert {name for name, _ in told} == {"one", "two"}
+    assert any("3 rows so far" in line for _, line in told)

@@ -87,6 +87,10 @@ RUN_BY = {
     ("docs/sensors.md", "python"): (
         "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one"
     ),
+    ("docs/schedules.md", "python"): (
+        "tests/contract/test_schedules.py::test_the_dag_of_the_page_owns_runs_and_puts_back"
+    ),
+    ("docs/decorators.md", "python"): "tests/system/test_decorators.py::test_the_dag_of_the_documentation_runs",
     ("docs/webhook.md", "python"): "tests/contract/test_webhook.py::test_the_examples_of_the_documentation_run",
     ("docs/task_groups.md", "sh"): (
         "tests/system/test_generated_group.py::test_the_picture_of_the_page_is_what_the_command_draws"

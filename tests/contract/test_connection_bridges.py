@@ -20,6 +20,7 @@ from airflow_provider_datapipe.runs.bridges import BridgeError, BridgeExpiredErr
 from airflow_provider_datapipe.sensors.state import ConnectionBridgeSensor
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from tests.contract.datapipe_local.api import Api
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, context_of, first_event, run
 
@@ -110,6 +111,7 @@ def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_pat
     assert run(sensor(again))["connection_id"] not in (result["connection_id"], None)
 
 
+@since("3.3", "start_from_trigger")
 def test_a_sensor_that_starts_in_the_triggerer(service: LocalService, tmp_path: Path) -> None:
     made = run(bridge(show_authorize_url=True))
     template = "{{ ti.xcom_pull('bridge', map_indexes=-1) }}"

@@ -45,10 +45,12 @@ from airflow_provider_datapipe.sensors.state import (
     ReverseEtlFreshnessSensor,
     ReverseEtlLastRunSensor,
 )
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
-MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred", "from_trigger"])
+FROM_TRIGGER = pytest.param("from_trigger", marks=since("3.3", "start_from_trigger"))
+MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred", FROM_TRIGGER])
 PATHS = {
     "stream": ("elt_streams/sync.a", "elt_stream_runs", "elt_stream_id"),
     "orchestration": ("orchestrations/nightly", "orchestration_runs", "orchestration_id"),
@@ -430,7 +432,7 @@ def test_time_that_is_over(flags: dict[str, Any], expected: Any, mode: str) -> N
         sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), timeout=0.3, **flags)
 
 
-@pytest.mark.parametrize("mode", ["deferred", "from_trigger"])
+@pytest.mark.parametrize("mode", ["deferred", FROM_TRIGGER])
 def test_execution_timeout_is_told_from_timeout(mode: str) -> None:
     with pytest.raises(AirflowTaskTimeout):
         sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), execution_timeout=timedelta(seconds=0.3))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pendulum
+from airflow import __version__
 from airflow.sdk import DAG
+from packaging.version import Version
 
 from airflow_provider_datapipe.sensors.run import (
     EltStreamRunSensor,
@@ -22,6 +24,8 @@ MODES: dict[str, dict[str, Any]] = {
     "deferred": {"deferrable": True, "poke_interval": 1},
     "triggered": {"start_from_trigger": True, "poke_interval": 1},
 }
+if Version(__version__) < Version("3.3.dev0"):
+    del MODES["triggered"]
 
 with DAG(
     dag_id="waiting",

@@ -29,6 +29,10 @@ html_css_files = ["pages.css"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
+# What is inherited is told where it is from.
+autodoc_typehints_description_target = "documented"
+# Quotes, and no dashes: "--option" is one.
+smartquotes_action = "qe"
 # Every reference has to lead somewhere; `references` says what may lead to what is documented elsewhere.
 nitpicky = True
 exclude_patterns = ["_build"]

@@ -44,18 +44,18 @@ def _of(parser: argparse.ArgumentParser, line: str, title: str | None = None) ->
             yield f"     - {_meaning(parser, action)}"
         yield ""
     if parser.epilog:
-        yield from (parser.epilog, "")
+        yield from (f"{parser.epilog[0].upper()}{parser.epilog[1:]}.", "")
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
     """Write how a command is called, in lines of a width that does not depend on the terminal."""
-    width = 100
+    width = 88
     parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=width)
     return parser.format_usage().removeprefix("usage: ")
 
 
 def _is_told(action: argparse.Action) -> bool:
-    return action.help != argparse.SUPPRESS and not isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
+    return action.dest != "help" and not isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
 
 
 def _spelling(action: argparse.Action) -> str:

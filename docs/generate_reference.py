@@ -79,6 +79,9 @@ PAGES = {
     ),
 }
 
+#: Modules of what the others of their package share.
+SHARED = ("base", "change")
+
 #: What of these modules is for the package itself, though its name does not say so.
 INTERNAL = frozenset(
     {
@@ -137,7 +140,8 @@ def modules(names: tuple[str, ...]) -> Iterator[ModuleType]:
             continue
         module = import_module(f"{PACKAGE}.{name}")
         yield module
-        for found in pkgutil.iter_modules(getattr(module, "__path__", ())):
+        # What all of them share comes last.
+        for found in sorted(pkgutil.iter_modules(getattr(module, "__path__", ())), key=lambda one: one.name in SHARED):
             if not found.name.startswith("_"):
                 yield from modules((f"{name}.{found.name}",))
 

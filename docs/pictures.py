@@ -54,7 +54,7 @@ def file_of(source: str) -> Path:
 def sources() -> dict[Path, str]:
     """Give the text of all pictures, by the file that each is drawn to."""
     texts = [found for page in sorted(HERE.glob("*.md")) for found in _BLOCK.findall(page.read_text(encoding="utf-8"))]
-    return {file_of(text): text for text in texts}
+    return {file_of(text): text for text in texts if text.strip()}
 
 
 def put_in(app: Sphinx, tree: nodes.document) -> None:

@@ -158,4 +158,4 @@ def test_the_reference_has_every_option_of_every_command() -> None:
     for name in ("datapipe plan", "datapipe schema", "datapipe-local serve", "datapipe-local export"):
         assert f"\n{name}\n~" in text
     assert "%(" not in text
-    assert "0 nothing to do, 3 something to do" in text
+    assert "Exit status: 0 nothing to do, 3 something to do" in text

@@ -6,7 +6,7 @@ Everything that can go wrong between a caller and the service, as one tree.
     DatapipeError
     ├── ConfigurationError          the connection can't be used as it is
     ├── InvalidInputError           an argument breaks a rule of the interface; nothing was sent
-    ├── TransportError              no answer; ``sent`` tells whether the request may have arrived
+    ├── TransportError              no answer; sent tells whether the request may have arrived
     │   └── RequestTimeoutError
     ├── ProtocolError               the answer is not what the interface says
     └── ApiError                    the service refused: by the status of its answer
@@ -14,9 +14,9 @@ Everything that can go wrong between a caller and the service, as one tree.
         ├── AuthenticationError     401
         ├── PermissionDeniedError   403
         ├── NotFoundError           404
-        ├── ConflictError           409, with ``active_run_id`` where the service gives it
-        ├── RateLimitError          429, with ``retry_after``
-        └── ServerError             5xx, with ``retry_after``
+        ├── ConflictError           409, with active_run_id where the service gives it
+        ├── RateLimitError          429, with retry_after
+        └── ServerError             5xx, with retry_after
 
 A message is one short line: what was asked, of which host, what came back, and what to do. It never holds the API key.
 """

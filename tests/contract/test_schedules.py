@@ -207,6 +207,25 @@ def test_a_stopped_teardown_activates_what_it_has_deactivated(service: LocalServ
     assert shown(service)["reverse_etl_syncs/crm_contacts"]["sync_interval"] == "0 5 * * *"
 
 
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_what_is_deactivated_is_activated_if_this_dag_may_have_done_it(
+    *, has_begun: bool, service: LocalService
+) -> None:
+    now = Run("one")
+    with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
+        pass
+    now.do(owned.note)
+    if has_begun:
+        # Killed before it could say that it is done.
+        now.do(owned.take_off)
+        del now.memories["crm_take_off"].pushed["datapipe_schedule_taken"]
+    path = f"{service.base_url}/reverse_etl_syncs/crm_contacts/deactivate"
+    httpx.post(path, headers=service.headers).raise_for_status()
+    now.do(owned.put_back)
+    there = shown(service)["reverse_etl_syncs/crm_contacts"]
+    assert (there["enabled"], there["sync_interval"]) == (has_begun, "0 5 * * *")
+
+
 @pytest.mark.parametrize(
     ("given", "problem"),
     [

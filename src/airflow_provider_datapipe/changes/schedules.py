@@ -205,11 +205,11 @@ def take_off(noted: Noted, means: Means) -> Steps[Change]:
     return _result(noted, "taken_off", changed=bool(todo), there=there)
 
 
-def put_back(noted: Noted, means: Means, *, was_taken: bool, if_changed: Any) -> Steps[tuple[Change, list[str]]]:
+def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -> Steps[tuple[Change, list[str]]]:
     """
     Put back what was noted, and nothing else.
 
-    :param was_taken: whether taking it off came to its end: then what is deactivated was deactivated by somebody else.
+    :param left_whole: whether taking it off came to its end, or never began: then somebody else has deactivated what is.
     :param if_changed: what happens where somebody has changed the schedule since: ``fail``, ``keep`` all that is there,
         or ``restore`` what was noted.
     :returns: the change, and what there is to say besides.
@@ -242,7 +242,7 @@ def put_back(noted: Noted, means: Means, *, was_taken: bool, if_changed: Any) ->
     }
     for field, passing in kind.passing.items():
         if field in noted["held"] and there[field] == passing != noted["original"][field]:
-            if noted["held"][field] == passing or not was_taken or means.earlier.was_active(noted["id"]):
+            if noted["held"][field] == passing or not left_whole or means.earlier.was_active(noted["id"]):
                 wanted[field] = noted["original"][field]
             else:
                 said.append(

@@ -293,7 +293,7 @@ class SchedulePutBackOperator(_NotedOperator):
     def __init__(self, *, noted: Any, if_changed: Literal["fail", "keep", "restore"] = "fail", **kwargs: Any) -> None:
         super().__init__(noted=noted, **kwargs)
         self.if_changed = if_changed
-        self._was_taken = False
+        self._left_whole = False
 
     def execute(self, context: Context) -> Any:
         """
@@ -305,8 +305,10 @@ class SchedulePutBackOperator(_NotedOperator):
         """
         from airflow_provider_datapipe.changes.schedules import read_note
 
-        taken = [_pulled(context, each, _TAKEN) for each in _near(self, "upstream", ScheduleTakeOffOperator)]
-        self._was_taken = any(taken)
+        takers = _near(self, "upstream", ScheduleTakeOffOperator)
+        is_taken, has_begun = (any(_pulled(context, each, key) for each in takers) for key in (_TAKEN, _BEGUN))
+        # What never began has deactivated nothing either.
+        self._left_whole = is_taken or (bool(takers) and not has_begun)
         result = super().execute(context)
         context["ti"].xcom_push(key=_OVER, value=read_note(self.noted)["round"])
         return result
@@ -315,7 +317,7 @@ class SchedulePutBackOperator(_NotedOperator):
         from airflow_provider_datapipe.changes import schedules
 
         result, said = yield from schedules.put_back(
-            schedules.read_note(self.noted), self._means, was_taken=self._was_taken, if_changed=self.if_changed
+            schedules.read_note(self.noted), self._means, left_whole=self._left_whole, if_changed=self.if_changed
         )
         for line in said:
             self.log.warning(line)

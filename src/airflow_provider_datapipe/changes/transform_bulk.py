@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, TypedDict
 
 from airflow_provider_datapipe.api.endpoints import transforms
@@ -13,6 +13,7 @@ from airflow_provider_datapipe.api.errors import (
     InvalidInputError,
     InvalidRequestError,
     NotFoundError,
+    PermissionDeniedError,
     ServerError,
     TransportError,
 )
@@ -45,7 +46,7 @@ from airflow_provider_datapipe.changes.transforms import (
 from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.records import Records
 from airflow_provider_datapipe.runs.reference import Reference, Target
-from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
+from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_together
 from airflow_provider_datapipe.runs.verdict import error_of
 from airflow_provider_datapipe.runs.wait import EndReason
 
@@ -56,6 +57,8 @@ _SECOND_LOOK = 3
 #: How many failures an error tells of.
 _TOLD = 5
 _BAD = ("failed", "skipped")
+#: What the service refuses of one transform, and need not of another.
+_ABOUT_ONE = (InvalidInputError, InvalidRequestError, NotFoundError, PermissionDeniedError, ConflictError)
 
 
 class ItemResult(TypedDict):
@@ -99,6 +102,7 @@ def begin(
     records: Records,
     folder_path: str = "",
     delete_orphans: bool = False,
+    so_far: dict[str, ItemResult] | None = None,
 ) -> Steps[Batch]:
     """
     Have the service hold many definitions: create what is new, change what differs, leave the rest.
@@ -108,9 +112,11 @@ def begin(
     :param records: what earlier tries of the task have left.
     :param folder_path: the folder of the service that all of them are in or below; empty for all folders.
     :param delete_orphans: whether what else is in that folder or below it is deleted, once all is as it is to be.
+    :param so_far: gets what became of each, as it goes; for whoever has to tell of it when an error ends this.
     :returns: the publications of those that read none of the others, and notes for :func:`go_on`.
     :raises CyclicTransformsError: they read one another in a circle; nothing was changed.
     :raises NameLookupError: there is no such orchestration; nothing was changed.
+    :raises DatapipeError: the service could not be reached, or does not accept the key.
     """
     references = yield from ask(transforms.available_references())
     raw = {each.tag for each in references.data if each.type == ReferenceType.RAW_VIEW}
@@ -119,17 +125,26 @@ def begin(
     there = yield from all_by_path()
     known = yield from orchestrations_of(desired)
     ids = {each.path: known.id_of(each.orchestration) for each in desired}
-    items: dict[str, ItemResult] = {}
-    due: dict[str, str] = {}
+    items: dict[str, ItemResult] = {} if so_far is None else so_far
     missing = [each for each in desired if each.path not in there]
     for first in range(0, len(missing), MOST_AT_ONCE):
         items |= yield from _create(missing[first : first + MOST_AT_ONCE])
+    due: dict[str, str] = dict.fromkeys(items, Due.PUBLICATION)
+    present: list[_Present] = []
     for each in desired:
-        if each.path in items:
-            due[each.path] = Due.PUBLICATION
-        else:
-            builds = publish and each.publish
-            items[each.path], due[each.path] = yield from _bring_up(each, there[each.path], records, publish=builds)
+        if each.path in there:
+            items[each.path], now = yield from _change(each, there[each.path], builds=publish and each.publish)
+            due[each.path] = Due.NOTHING
+            present += [] if now is None else [now]
+    # Of each its newest version has to be asked for: many at a time.
+    answers = yield from ask_together([_due_of(each) for each in present])
+    for each_present, answer in zip(present, answers, strict=True):
+        path = each_present.target.name
+        if isinstance(answer, DatapipeError):
+            items[path] = _item(each_present.target.resource_id, "failed", str(answer))
+            continue
+        due[path] = answer
+        forget(records, each_present.target, is_settled=each_present.is_changed or answer is Due.NOTHING)
     batch = Batch(KIND)
     building = {each.path for each in desired if publish and each.publish and due[each.path] is not Due.NOTHING}
     levels_to_build = [[path for path in level if path in building] for level in order]
@@ -163,6 +178,7 @@ def go_on(batch: Batch) -> Steps[None]:
             item["result"], item["error"] = "failed", str(error)
         else:
             item["published"] = item["published"] or not end.reference.attached
+            batch.note["due"][end.reference.name] = Due.NOTHING
     in_vain = any(end.reason in (EndReason.TIMEOUT, EndReason.LOST_CONTACT) for end in batch.ended)
     if in_vain:
         for path in _flat(batch.note["levels"]):
@@ -190,6 +206,35 @@ def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
     told = [f"{path}: {error}" for path, error in bad.items()][:_TOLD]
     more = f" | and {len(bad) - _TOLD} more" if len(bad) > _TOLD else ""
     return result, BulkDeployError(f"{len(bad)} of {len(items)} transforms were not deployed: {' | '.join(told)}{more}")
+
+
+def is_anything_changed(items: Mapping[str, ItemResult]) -> bool:
+    """Tell whether the service holds another definition than before."""
+    return any(item["result"] in ("created", "updated") for item in items.values())
+
+
+def cut_short(
+    items: dict[str, ItemResult], desired: Sequence[DesiredTransform], batch: Batch | None, *, publish: bool
+) -> None:
+    """
+    Tell of each transform what became of it, where an error has ended the deployment.
+
+    :param items: what is known of each; is changed in place.
+    :param desired: what was to be there.
+    :param batch: what :func:`begin` gave; None if the error ended that.
+    :param publish: whether those were to be built, too, that want to be.
+    """
+    note: dict[str, Any] = {} if batch is None else batch.note
+    for each in desired:
+        item = items.setdefault(each.path, _item(None, "unchanged"))
+        is_due = publish and each.publish and note.get("due", {}).get(each.path) != Due.NOTHING
+        if item["result"] not in _BAD and (item["id"] is None or is_due or each.path in note.get("settings", {})):
+            _skip(item, "the deployment ended before")
+    for orphan in note.get("orphans", []):
+        _skip(
+            items.setdefault(orphan["key"], _item(orphan["id"], "unchanged")),
+            "not deleted, the deployment ended before",
+        )
 
 
 def _settings(
@@ -224,23 +269,50 @@ def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) 
     raise error
 
 
-def _bring_up(
-    each: DesiredTransform, found: list[Transform], records: Records, *, publish: bool
-) -> Steps[tuple[ItemResult, Due]]:
-    """Change what differs, and tell what the transform needs then."""
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """
+    A transform that was there already.
+
+    :param there: what the service holds now.
+    :param target: its id, and its folder and name.
+    :param is_changed: whether something of it was changed.
+    :param is_rebuilt: whether that makes another publication necessary.
+    :param builds: whether it is to be built.
+    """
+
+    there: Transform
+    target: Target
+    is_changed: bool
+    is_rebuilt: bool
+    builds: bool
+
+
+def _change(
+    each: DesiredTransform, found: Sequence[Transform], *, builds: bool
+) -> Steps[tuple[ItemResult, _Present | None]]:
+    """Change what differs, and tell what the transform is then; nothing of one that failed."""
     if len(found) > 1:
         ids = ", ".join(sorted(one.id for one in found))
-        return _item(None, "failed", f"there is more than one of it: {ids}. Delete all but one."), Due.NOTHING
+        return _item(None, "failed", f"there is more than one of it: {ids}. Delete all but one."), None
     (there,) = found
     differing = differences(each, there)
     try:
         if differing:
             there = yield from ask(repeatable(transforms.update(there.id, **differing)))
-        due = (yield from due_of(there, is_changed=bool(BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
-    except (InvalidInputError, InvalidRequestError, NotFoundError) as error:
-        return _item(there.id, "failed", str(error)), Due.NOTHING
-    forget(records, Target(there.id, each.path), is_settled=bool(differing) or due is Due.NOTHING)
-    return _item(there.id, "updated" if differing else "unchanged"), due
+    except _ABOUT_ONE as error:
+        return _item(there.id, "failed", str(error)), None
+    is_rebuilt = bool(BUILT_FROM & differing.keys())
+    now = _Present(there, Target(there.id, each.path), bool(differing), is_rebuilt, builds)
+    return _item(there.id, "updated" if differing else "unchanged"), now
+
+
+def _due_of(now: _Present) -> Steps[Due | DatapipeError]:
+    """Tell what a transform needs, or why that can't be told."""
+    try:
+        return (yield from due_of(now.there, is_changed=now.is_rebuilt)) if now.builds else Due.NOTHING
+    except _ABOUT_ONE as error:
+        return error
 
 
 def _queue_next(batch: Batch) -> Steps[None]:
@@ -273,8 +345,9 @@ def _queue_next(batch: Batch) -> Steps[None]:
 def _set(batch: Batch) -> Steps[None]:
     """Give what was built its schedule and its orchestration: only what is published has them."""
     items: dict[str, ItemResult] = batch.note["items"]
-    for path, given in batch.note.pop("settings", {}).items():
-        item, settings = items[path], Settings(**given)
+    given = batch.note.get("settings", {})
+    for path in list(given):
+        item, settings = items[path], Settings(**given[path])
         if item["result"] in _BAD or item["id"] is None:
             continue
         try:
@@ -287,18 +360,21 @@ def _set(batch: Batch) -> Steps[None]:
             if settings.schedule is not None:
                 cron = None if settings.schedule == NO_SCHEDULE else settings.schedule
                 yield from ask(repeatable(transforms.update(item["id"], cron_expression=cron)))
-        except (InvalidInputError, InvalidRequestError, NotFoundError) as error:
+        except _ABOUT_ONE as error:
             item["result"], item["error"] = "failed", f"its schedule or orchestration was not set: {error}"
         else:
             item["result"] = "updated" if item["result"] == "unchanged" else item["result"]
+        del given[path]
 
 
 def _delete(batch: Batch) -> Steps[None]:
     """Delete orphans, unless something is not as it is to be: then it may still read them."""
     items: dict[str, ItemResult] = batch.note["items"]
     in_vain = any(item["result"] in _BAD for item in items.values())
-    for orphan in batch.note.pop("orphans", []):
-        item = items[orphan["key"]] = _item(orphan["id"], "deleted")
+    orphans = batch.note.get("orphans", [])
+    while orphans:
+        orphan = orphans[0]
+        item = _item(orphan["id"], "deleted")
         if in_vain:
             _skip(item, "not deleted, as something else is not as it is to be")
         elif orphan["read_by"]:
@@ -308,8 +384,10 @@ def _delete(batch: Batch) -> Steps[None]:
                 yield from ask(transforms.delete(orphan["id"]))
             except NotFoundError:
                 pass
-            except (InvalidRequestError, ConflictError) as error:
+            except _ABOUT_ONE as error:
                 item["result"], item["error"] = "failed", str(error)
+        items[orphan["key"]] = item
+        del orphans[0]
 
 
 def _item(transform_id: str | None, result: str, error: str | None = None) -> ItemResult:

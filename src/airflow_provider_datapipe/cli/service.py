@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_datapipe.cli.command import CommandError, Option
 
@@ -58,7 +58,7 @@ class Service:
         """Carry out steps."""
         from airflow_provider_datapipe.runs.steps import drive
 
-        return drive(steps, self.send, time.sleep)
+        return drive(steps, self.send, time.sleep, self.run_together)
 
     def send(self, request: Request[T]) -> T:
         """Send a request, and give its answer."""
@@ -67,24 +67,11 @@ class Service:
 
     def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
         """Carry out several, as many at a time as the settings allow, and give what became of each."""
-        import asyncio
+        from airflow_provider_datapipe.runs.together import FEW, run_together
 
-        from airflow_provider_datapipe.api.async_client import AsyncClient
-        from airflow_provider_datapipe.runs.steps import adrive
-
-        async def carry_out() -> list[T]:
-            # What waits for a connection would count as time without an answer.
-            free = asyncio.Semaphore(self._client.settings.max_connections)
-
-            async def send(request: Request[Any]) -> Any:
-                async with free:
-                    self._progress.asked(request.endpoint.name)
-                    return await client.send(request)
-
-            async with AsyncClient(self._client.settings) as client:
-                return await asyncio.gather(*(adrive(steps, send, asyncio.sleep) for steps in several))
-
-        return asyncio.run(carry_out()) if several else []
+        if len(several) <= FEW:
+            return [self.run(steps) for steps in several]
+        return run_together(self._client.settings, several, lambda request: self._progress.asked(request.endpoint.name))
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -111,7 +111,19 @@ class DatapipeHook(BaseHook):
 
     def run(self, steps: Steps[T]) -> T:
         """Carry out steps of :mod:`airflow_provider_datapipe.runs`, blocking."""
-        return drive(steps, self.send, time.sleep)
+        return drive(steps, self.send, time.sleep, self.run_together)
+
+    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
+        """
+        Carry out several series of steps, as many at a time as the connection's ``max_connections``.
+
+        :return: what each of them gives, in their order.
+        """
+        from airflow_provider_datapipe.runs.together import FEW, run_together
+
+        if len(several) <= FEW:
+            return [self.run(steps) for steps in several]
+        return run_together(self.get_conn().settings, several)
 
     def find_stream(self, sync_id: str, name: str) -> EltStream:
         """

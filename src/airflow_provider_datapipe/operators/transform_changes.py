@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.changes.transform_bulk import BulkResult
+    from airflow_provider_datapipe.changes.transform_bulk import BulkResult, ItemResult
     from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
     from airflow_provider_datapipe.changes.transforms import DeployResult
     from airflow_provider_datapipe.runs.batch import Batch
+    from airflow_provider_datapipe.runs.records import Records
     from airflow_provider_datapipe.runs.steps import Steps
 
 
@@ -130,6 +131,13 @@ class TransformDeployOperator(DatapipeSqlOperator):
         result, error = result_of_deployment(batch)
         self.log.info("transform %s %s: %s.", result["name"], result["resource_id"], result["action"])
         return result, error
+
+
+def _records_before(context: Context) -> Records:
+    """Give what earlier tries have left: to ask Airflow of each of many transforms takes long, so not in vain."""
+    from airflow_provider_datapipe.runs.records import NoRecords
+
+    return NoRecords() if getattr(context["ti"], "try_number", None) == 1 else records_of(context)
 
 
 class DatapipeTransformFolderOperator(DatapipeSqlOperator):
@@ -258,13 +266,30 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         :raises DatapipeError: the service refused, could not be reached, or some transforms could not be deployed.
         :raises ValueError: an argument is not what it has to be, once its template was rendered.
         """
+        from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.changes.values import choice
 
         choice("on_partial_failure", self.on_partial_failure, ("fail", "succeed"))
-        self._records = records_of(context)
+        self._records = _records_before(context)
         self._desired = self._read(context)
-        result: BulkResult = super().execute(context)
+        self._items: dict[str, ItemResult] = {}
+        try:
+            result: BulkResult = super().execute(context)
+        except DatapipeError:
+            if self._under_way is None:
+                self._keep_what_was_done(context)
+            raise
         return result
+
+    def _keep_what_was_done(self, context: Context) -> None:
+        """Keep the results so far as the task's, where an error ended it between changes."""
+        from airflow_provider_datapipe.changes.transform_bulk import cut_short, is_anything_changed, result_of_bulk
+        from airflow_provider_datapipe.changes.values import flag
+        from airflow_provider_datapipe.runs.batch import Batch
+
+        if is_anything_changed(self._items):
+            cut_short(self._items, self._desired, None, publish=flag("publish", self.publish))
+            keep_result(self, context, result_of_bulk(Batch(self.kind, note={"items": self._items}))[0])
 
     @property
     def _alone(self) -> bool:
@@ -281,6 +306,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
             records=self._records,
             folder_path=folder_of(self.folder_path) or "",
             delete_orphans=flag("delete_orphans", self.delete_orphans),
+            so_far=self._items,
         )
 
     def _go_on(self, batch: Batch) -> Steps[None]:
@@ -325,7 +351,7 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
         """
         from airflow_provider_datapipe.changes.values import flag
         from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError, plan_text
-        from airflow_provider_datapipe.pipelines.transforms.planning import OneByOne, plan_transforms
+        from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
         from airflow_provider_datapipe.runs.targets import folder_of
 
         is_to_be_empty = flag("fail_on_changes", self.fail_on_changes)
@@ -333,7 +359,7 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
         hook = self._hook()
         try:
             plan = plan_transforms(
-                OneByOne(hook.run),
+                hook,
                 desired,
                 folder_path=folder_of(self.folder_path) or "",
                 delete_orphans=flag("delete_orphans", self.delete_orphans),

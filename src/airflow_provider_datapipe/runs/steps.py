@@ -2,12 +2,14 @@
 Work on the service as a series of steps, apart from I/O.
 
 A generator yields a :class:`~airflow_provider_datapipe.api.request.Request` and is sent its answer, or a
-:class:`Pause`. A blocking task and a trigger drive the same generator, so that they cannot behave differently.
+:class:`Pause`, or others that are to be carried out :class:`Together`, and is sent what these give. A blocking task and
+a trigger drive the same generator, so that they cannot behave differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+import asyncio
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
@@ -26,7 +28,18 @@ class Pause:
     seconds: float
 
 
-Steps: TypeAlias = Generator[Request[Any] | Pause, Any, T]
+@dataclass(frozen=True, slots=True)
+class Together:
+    """
+    Several series of steps are to be carried out, in any order, or at once.
+
+    :param several: the steps. They may run in another thread, so they ask the service and touch nothing else.
+    """
+
+    several: Sequence[Steps[Any]]
+
+
+Steps: TypeAlias = Generator[Request[Any] | Pause | Together, Any, T]
 
 
 def ask(request: Request[T]) -> Steps[T]:
@@ -51,13 +64,29 @@ def ask_all(request: Request[Page[T]], *, limit: int | None = None) -> Steps[lis
     return items[:limit]
 
 
-def drive(steps: Steps[T], send: Callable[[Request[Any]], Any], sleep: Callable[[float], None]) -> T:
+def ask_together(several: Sequence[Steps[T]]) -> Steps[list[T]]:
+    """
+    Carry out several series of steps, and give what each of them gives, in their order.
+
+    :param several: the steps: see :class:`Together`.
+    """
+    answers: list[T] = yield Together(several)
+    return answers
+
+
+def drive(
+    steps: Steps[T],
+    send: Callable[[Request[Any]], Any],
+    sleep: Callable[[float], None],
+    together: Callable[[Sequence[Steps[Any]]], list[Any]] | None = None,
+) -> T:
     """
     Carry out steps, blocking.
 
     :param steps: what to do.
     :param send: sends a request.
     :param sleep: waits some seconds.
+    :param together: carries out several series of steps; None for one after another.
     """
     answer: Any = None
     failure: DatapipeError | None = None
@@ -72,7 +101,12 @@ def drive(steps: Steps[T], send: Callable[[Request[Any]], Any], sleep: Callable[
             sleep(step.seconds)
             continue
         try:
-            answer = send(step)
+            if not isinstance(step, Together):
+                answer = send(step)
+            elif together is not None:
+                answer = together(step.several)
+            else:
+                answer = [drive(each, send, sleep) for each in step.several]
         except DatapipeError as error:
             failure = error
 
@@ -100,6 +134,9 @@ async def adrive(
             await sleep(step.seconds)
             continue
         try:
-            answer = await send(step)
+            if isinstance(step, Together):
+                answer = await asyncio.gather(*(adrive(each, send, sleep) for each in step.several))
+            else:
+                answer = await send(step)
         except DatapipeError as error:
             failure = error

@@ -18,7 +18,7 @@ from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs import news
 from airflow_provider_datapipe.runs.feeds import FEEDS, FailedRecordsFeed, Feed, Interest, SyncFeed, TransformFeed
 from airflow_provider_datapipe.runs.news import Cursor, Seen, take
-from airflow_provider_datapipe.runs.steps import Pause, Steps
+from airflow_provider_datapipe.runs.steps import Pause, Steps, Together
 
 EPOCH = pendulum.datetime(2026, 1, 1)
 PAGE = 4
@@ -160,7 +160,7 @@ def look(service: Service, feed: Feed, *interests: Interest) -> list[tuple[list[
             step = steps.send(answer) if failure is None else steps.throw(failure)
         except StopIteration as stop:
             return [(told, json.loads(json.dumps(cursor))) for told, cursor in stop.value]
-        assert not isinstance(step, Pause)
+        assert not isinstance(step, Pause | Together)
         answer = failure = None
         try:
             answer = service.answer(step)
@@ -404,7 +404,7 @@ def test_watchers_of_one_list_are_each_told_their_own() -> None:
 def one_look(feed: Feed, answer: Any, interest: Interest) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     steps = feed.look([interest])
     request = next(steps)
-    assert not isinstance(request, Pause)
+    assert not isinstance(request, Pause | Together)
     with pytest.raises(StopIteration) as stop:
         steps.send(request.endpoint.answer.model_validate(answer))
     (told,) = stop.value.value

@@ -368,6 +368,7 @@ class Waiting(RuleBasedStateMachine):
                 self.request = step
                 self.steps = steps
                 return
+            assert isinstance(step, Pause)
             self._check_pause(step)
             if self.restart_after:
                 (part, moved), self.restart_after = self.restart_after, None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, Transform, TransformStatus
@@ -37,9 +37,6 @@ from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.collect import Runner
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +73,6 @@ def held() -> Steps[Held]:
     available = (yield from ask(transforms.available_references())).data
     raw = frozenset(each.tag for each in available if each.type == ReferenceType.RAW_VIEW)
     return Held(there, Orchestrations(known), {each.tag: each.dw_item_id for each in available}, raw)
-
-
-class OneByOne:
-    """
-    A :class:`~airflow_provider_datapipe.pipelines.collect.Runner` that does one thing after another.
-
-    :param run: carries out steps.
-    """
-
-    def __init__(self, run: Callable[[Steps[Any]], Any]) -> None:
-        self._run = run
-
-    def run(self, steps: Steps[T]) -> T:
-        """Carry out steps."""
-        result: T = self._run(steps)
-        return result
-
-    def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
-        """Carry out several, and give what became of each."""
-        return [self.run(steps) for steps in several]
 
 
 def what_is_due(service: Runner, wanted: Mapping[str, bool], there: Mapping[str, Transform]) -> dict[str, Due]:

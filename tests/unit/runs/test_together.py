@@ -1,0 +1,162 @@
+"""Many series of steps at once, over a real server on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.api.endpoints import orchestrations
+from airflow_provider_datapipe.api.errors import NotFoundError
+from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+from airflow_provider_datapipe.api.settings import Settings
+from airflow_provider_datapipe.runs.steps import Steps, adrive, ask, ask_together, drive
+from airflow_provider_datapipe.runs.together import run_together
+
+AT_A_TIME = 4
+LIMIT = 30
+
+
+class Service:
+    """
+    Answers when as many requests are there as may be at a time, and knows how many there were at the most.
+
+    :ivar held: asks that no answer is given, if it is set.
+    """
+
+    def __init__(self) -> None:
+        self.most = self.now = 0
+        self.held = threading.Event()
+        self.arrived = threading.Semaphore(0)
+        self.released = threading.Event()
+        lock, all_there = threading.Lock(), threading.Barrier(AT_A_TIME, timeout=LIMIT)
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                with lock:
+                    service.now += 1
+                    service.most = max(service.most, service.now)
+                service.arrived.release()
+                name = self.path.rpartition("/")[2]
+                if service.held.is_set():
+                    service.released.wait(LIMIT)
+                elif name != "gone":
+                    all_there.wait()
+                with lock:
+                    service.now -= 1
+                body = json.dumps({"id": name, "name": name}).encode()
+                self.send_response(404 if name == "gone" else 200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """Say nothing."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.settings = Settings(f"http://127.0.0.1:{self.server.server_port}", "key", max_connections=AT_A_TIME)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    made = Service()
+    thread = threading.Thread(target=made.server.serve_forever)
+    thread.start()
+    yield made
+    made.released.set()
+    made.server.shutdown()
+    thread.join()
+    made.server.server_close()
+
+
+def name_of(orchestration_id: str) -> Steps[str]:
+    return (yield from ask(orchestrations.get(orchestration_id))).name
+
+
+def test_as_many_are_under_way_as_may_be_and_answers_keep_their_order(service: Service) -> None:
+    asked: list[str] = []
+    names = [f"o{number}" for number in range(5 * AT_A_TIME)]
+    given = run_together(
+        service.settings, [name_of(name) for name in names], lambda request: asked.append(request.endpoint.name)
+    )
+    assert given == names
+    # The server answers none before all of these are there.
+    assert service.most == AT_A_TIME
+    assert asked == ["orchestrations.get"] * len(names)
+    assert not [each for each in threading.enumerate() if each.name == "datapipe-together"]
+
+
+def test_an_error_ends_the_others(service: Service) -> None:
+    with pytest.raises(NotFoundError):
+        run_together(service.settings, [name_of(name) for name in ("gone", *["o"] * (2 * AT_A_TIME - 1))])
+    assert not [each for each in threading.enumerate() if each.name == "datapipe-together"]
+
+
+class Stopped(BaseException):
+    """What a signal raises."""
+
+
+def test_what_a_signal_raises_ends_all_of_them(service: Service) -> None:
+    def stop(_: int, __: FrameType | None) -> None:
+        raise Stopped
+
+    service.held.set()
+    before = signal.signal(signal.SIGUSR1, stop)
+
+    def send() -> None:
+        service.arrived.acquire(timeout=LIMIT)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        with pytest.raises(Stopped):
+            run_together(service.settings, [name_of("o")])
+    finally:
+        sender.join()
+        signal.signal(signal.SIGUSR1, before)
+    assert not [each for each in threading.enumerate() if each.name == "datapipe-together"]
+
+
+def both() -> Steps[list[str]]:
+    return (yield from ask_together([name_of("a"), name_of("b")]))
+
+
+def named(request: Any) -> Orchestration:
+    name = request.path.rpartition("/")[2]
+    return Orchestration(id=name, name=name.upper())
+
+
+def test_steps_that_are_asked_for_together_are_carried_out_by_whoever_can() -> None:
+    one_by_one = drive(both(), named, lambda _: None)
+    several: list[Any] = []
+
+    def together(given: Any) -> list[str]:
+        several.append(given)
+        return ["by", "others"]
+
+    assert one_by_one == ["A", "B"]
+    assert drive(both(), named, lambda _: None, together) == ["by", "others"]
+    assert len(several[0]) == 2
+
+
+async def test_on_an_event_loop_they_are_carried_out_at_once() -> None:
+    all_there = asyncio.Barrier(2)
+
+    async def answer(request: Any) -> Any:
+        await asyncio.wait_for(all_there.wait(), LIMIT)
+        return named(request)
+
+    assert await adrive(both(), answer, asyncio.sleep) == ["A", "B"]

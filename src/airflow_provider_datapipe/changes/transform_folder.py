@@ -103,16 +103,30 @@ def read_folder(folder: Path) -> dict[str, str]:
 
     Files and folders whose names begin with a dot are left out.
 
-    :raises ValueError: it is no folder, or there is none in it.
+    :raises ValueError: it is no folder, or there is none in it, or a link leads out of it: what is read here is shown
+        and sent, so that whoever may write in this folder, and nowhere else, must not choose what that is.
     """
     if not folder.is_dir():
         raise ValueError(f"folder: {str(folder)!r} is no folder")
+    _refuse_links(folder)
     files = sorted(
         file for file in folder.rglob(f"*{SUFFIX}") if file.is_file() and not _is_hidden(file.relative_to(folder))
     )
     if not files:
         raise ValueError(f"folder: there is no {SUFFIX} file in {str(folder)!r}")
     return {file.relative_to(folder).as_posix(): _text_of(file) for file in files}
+
+
+def _refuse_links(folder: Path) -> None:
+    """Refuse links to folders, which are not gone into, and those of files that lead elsewhere."""
+    root = folder.resolve()
+    for path in sorted(folder.rglob("*")):
+        if not path.is_symlink() or _is_hidden(path.relative_to(folder)):
+            continue
+        if path.is_dir():
+            raise ValueError(f"folder: {str(path)!r} is a link to a folder: put the files there themselves")
+        if path.name.endswith(SUFFIX) and path.is_file() and not path.resolve().is_relative_to(root):
+            raise ValueError(f"folder: {str(path)!r} is a link that leads out of the folder: put the file there itself")
 
 
 def _text_of(file: Path) -> str:
@@ -208,7 +222,7 @@ def with_names(sql: str, names: Mapping[str, str]) -> str:
     """
     pieces, position = [], 0
     for part in _parts(sql):
-        if part.tag in names:
+        if part.tag is not None and part.tag in names:
             pieces += [sql[position : part.start], names[part.tag]]
             position = part.end
     return "".join([*pieces, sql[position:]])

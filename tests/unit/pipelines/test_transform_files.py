@@ -16,10 +16,10 @@ from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import AvailableReferences, TransformVersion
 from airflow_provider_datapipe.pipelines.plan import Action, Done, Report, Result, report_text
 from airflow_provider_datapipe.pipelines.transforms.direct_names import named_directly
-from airflow_provider_datapipe.pipelines.transforms.files import parse_files, path_for, wanted
-from airflow_provider_datapipe.pipelines.transforms.front_matter import parse, render
+from airflow_provider_datapipe.pipelines.transforms.files import parse_files, path_for, read_files, wanted
+from airflow_provider_datapipe.pipelines.transforms.front_matter import TransformFileError, parse, render
 from airflow_provider_datapipe.pipelines.transforms.planning import plan_transforms
-from airflow_provider_datapipe.pipelines.transforms.pulling import pull_transforms, write
+from airflow_provider_datapipe.pipelines.transforms.pulling import Pulled, pull_transforms, write
 from airflow_provider_datapipe.runs.steps import Steps, drive
 from tests.unit.runs.model_service import ModelService, page, transform
 
@@ -152,6 +152,50 @@ def test_a_link_to_a_file_stays_one(tmp_path: Path) -> None:
     write(tmp_path, pulled)
     assert (tmp_path / "a.sql").is_symlink()
     assert (tmp_path / "real").read_text() == pulled.texts["a.sql"]
+
+
+def test_links_that_lead_out_of_the_folder_are_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    (folder / "..data").mkdir(parents=True)
+    (folder / "..data/a.sql").write_text("SELECT 1")
+    # As Kubernetes shows files: they lead to others in the folder.
+    (folder / "a.sql").symlink_to("..data/a.sql")
+    assert [file.path for file in read_files(folder)] == ["a.sql"]
+    (tmp_path / "key").write_text("a secret")
+    (folder / "b.sql").symlink_to("../key")
+    with pytest.raises(TransformFileError, match=r"models/b.sql' is a link that leads out of the folder"):
+        read_files(folder)
+    (folder / "b.sql").unlink()
+    (tmp_path / "others").mkdir()
+    (folder / "c").symlink_to(tmp_path / "others")
+    with pytest.raises(TransformFileError, match=r"models/c' is a link to a folder"):
+        read_files(folder)
+
+
+@pytest.mark.parametrize("link", ["a.sql", "sales"])
+def test_nothing_is_written_where_a_link_leads_out_of_the_folder(tmp_path: Path, link: str) -> None:
+    text = "SELECT 1\n"
+    report = Report(())
+    pulled = Pulled({"0.sql": text, "a.sql": text, "sales/b.sql": text}, frozenset(["0.sql", "a.sql"]), (), report)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "key").write_text("precious")
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / link).symlink_to(outside / "key" if link == "a.sql" else outside)
+    with pytest.raises(TransformFileError, match="a link stands in its way: nothing was written"):
+        write(folder, pulled, force=True)
+    assert [each.name for each in folder.iterdir()] == [link]
+    assert [each.name for each in outside.iterdir()] == ["key"]
+    assert (outside / "key").read_text() == "precious"
+
+
+def test_front_matter_that_grows_by_its_aliases_is_refused() -> None:
+    lines = ["-- a0: &a0 [x]", *(f"-- a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 15))]
+    with pytest.raises(
+        TransformFileError, match=r"^a.sql, line \d+: there are more than 10,000 values, with what aliases"
+    ):
+        parse("\n".join(["-- ---", *lines, "-- ---", "SELECT 1"]), "a.sql")
 
 
 def test_without_the_parser_nothing_is_said_of_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ NO_ORCHESTRATION = "none"
 _COMMENT = "--"
 #: How many values can stand within one another.
 _DEEPEST = 20
+#: What aliases stand for counts each time: a few lines can mean more than any memory holds.
+_MOST_VALUES = 10_000
 
 
 class TransformFileError(PipelineError, ValueError):
@@ -256,6 +258,8 @@ class _Document:
         if len(place) > _DEEPEST:
             # An alias can stand within what it stands for.
             raise self._error(line, "it is nested too deep")
+        if len(self._lines) > _MOST_VALUES:
+            raise self._error(line, f"there are more than {_MOST_VALUES:,} values, with what aliases repeat")
         self._lines.setdefault(place, line)
         if isinstance(node, yaml.SequenceNode):
             return [self._value(each, (*place, index)) for index, each in enumerate(node.value)]

@@ -130,6 +130,7 @@ def write(folder: Path, pulled: Pulled, *, force: bool = False, delete: bool = F
     :param force: whether files that differ are overwritten.
     :param delete: whether files are deleted whose transforms the service does not hold.
     :raises OverwriteError: files differ, and are not to be overwritten; nothing was written.
+    :raises TransformFileError: a link leads elsewhere, and nothing was written; or a file can't be.
     """
     if pulled.overwritten and not force:
         named = ", ".join(pulled.overwritten[:_TOLD])
@@ -138,6 +139,8 @@ def write(folder: Path, pulled: Pulled, *, force: bool = False, delete: bool = F
             f"{len(pulled.overwritten)} files say something else than the service: {named}{more}. Nothing was "
             "written. What was edited in them would be lost: commit it, then give --force, and look at what changed."
         )
+    for where in pulled.texts:
+        _refuse_way_out(folder, where)
     for where, text in pulled.texts.items():
         _write(folder / where, text)
     if delete:
@@ -208,6 +211,14 @@ def _text(file: SqlFile | None, where: str, there: Transform, now: Held, folder_
 def _is_same(key: str, value: Any, before: Mapping[str, Any]) -> bool:
     """Tell whether a file says already what it should, but for white space, as plans compare."""
     return key in before and str(before[key]).strip() == str(value).strip()
+
+
+def _refuse_way_out(folder: Path, where: str) -> None:
+    """Refuse to write where a link leads out of the folder, or to where the file would be another transform's."""
+    root = folder.resolve()
+    place = root / where
+    if place.parent.resolve() != place.parent or not place.resolve().is_relative_to(root):
+        raise TransformFileError(f"{folder / where}: a link stands in its way: nothing was written.")
 
 
 def _write(path_: Path, text: str) -> None:

@@ -91,6 +91,10 @@ RUN_BY = {
         "tests/contract/test_schedules.py::test_the_dag_of_the_page_owns_runs_and_puts_back"
     ),
     ("docs/decorators.md", "python"): "tests/system/test_decorators.py::test_the_dag_of_the_documentation_runs",
+    ("docs/assets.md", "python"): "tests/unit/airflow/test_assets_docs.py::test_the_dags_of_the_page_hang_together",
+    ("docs/notifications.md", "python"): (
+        "tests/unit/airflow/test_assets_docs.py::test_the_dag_of_the_page_tells_the_chat"
+    ),
     ("docs/webhook.md", "python"): "tests/contract/test_webhook.py::test_the_examples_of_the_documentation_run",
     ("docs/task_groups.md", "sh"): (
         "tests/system/test_generated_group.py::test_the_picture_of_the_page_is_what_the_command_draws"

@@ -271,6 +271,23 @@ def test_reverse_etl(*, deferrable: bool) -> None:
     assert rows(lineage["outputs"])["connections/out/people"] is not None
 
 
+def test_reverse_etl_of_a_table_of_a_source(service: LocalService) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    mapping = {"source_property_id": "name", "destination_property_id": "name", "primary_key": True}
+    body = {
+        "destination_connection_id": "out",
+        "source_id": "raw.shop.people",
+        "object_type_id": "names",
+        "sync_interval": "0 5 * * *",
+        "operation": {"mode": "upsert", "mappings": [mapping]},
+    }
+    answer = httpx.post(f"{service.base_url}/reverse_etl_syncs", json=body, headers=service.headers)
+    sync_id = answer.raise_for_status().json()["id"]
+    lineage = told(ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id=sync_id).get_openlineage_facets_on_start())
+    assert names(lineage["inputs"]) == ["shop.people"]
+    assert made_from(lineage["outputs"][0]) == {"name": ["shop.people:name"]}
+
+
 @MODES
 def test_queries(*, deferrable: bool) -> None:
     as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))

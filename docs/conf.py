@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 from pygments.lexers.special import TextLexer
+from pygments.lexers.templates import SqlJinjaLexer
 from sphinx.application import Sphinx
 
 from airflow_provider_datapipe import __version__
 
 sys.path.insert(0, str(Path(__file__).parent))
+import breaks
 import check_html
 import generate_endpoints
 import generate_reference
@@ -31,8 +33,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 # What is inherited is told where it is from.
 autodoc_typehints_description_target = "documented"
-# Quotes, and no dashes: "--option" is one.
-smartquotes_action = "qe"
 # Every reference has to lead somewhere; `references` says what may lead to what is documented elsewhere.
 nitpicky = True
 exclude_patterns = ["_build"]
@@ -45,6 +45,9 @@ def setup(app: Sphinx) -> None:
     app.connect("missing-reference", references.resolve)
     # Before Sphinx collects the pictures of a page.
     app.connect("doctree-read", pictures.put_in, priority=400)
+    app.connect("doctree-resolved", breaks.put_in)
     app.connect("build-finished", check_html.check)
     # They are text until then.
     app.add_lexer("mermaid", TextLexer)
+    # References stand in double braces.
+    app.add_lexer("sql", SqlJinjaLexer)

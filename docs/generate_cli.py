@@ -70,4 +70,6 @@ def _choices(action: argparse.Action) -> str:
 def _meaning(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
     text = parser._get_formatter()._expand_help(action) if action.help else ""  # noqa: SLF001 - fills in %(default)s
     text = " ".join(text.split()).replace("*", r"\*").replace("|", r"\|").replace("`", "``").replace("````", "``")
+    # Else they become a dash.
+    text = text.replace("--", r"\-\-")
     return f"{text} (required)" if action.required else text

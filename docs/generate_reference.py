@@ -37,7 +37,7 @@ PAGES = {
     "operators": Page(
         "Operators",
         ("operators",),
-        "All arguments that are not said to be otherwise are templates. What runs return is among the :doc:`results`.",
+        "Arguments that are templates say so. What tasks return is among the :doc:`results`.",
     ),
     "sensors": Page("Sensors", ("sensors",), "They start nothing: :doc:`../sensors` tells which to take."),
     "triggers": Page(

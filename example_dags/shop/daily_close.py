@@ -21,7 +21,6 @@ import pendulum
 from airflow.sdk import DAG, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
 from airflow_provider_datapipe.operators.transform_changes import TransformDeployOperator
 from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
 
@@ -52,9 +51,9 @@ with DAG(
         materialization="table",
     )
 
-    @task
-    def complete(data_interval_start: Any = None, data_interval_end: Any = None) -> str:
-        """Write the query that says whether the day has all of its orders, and no others."""
+    @task.datapipe_query_check(retry_on_failure=False)
+    def is_complete(data_interval_start: Any = None, data_interval_end: Any = None) -> str:
+        """Ask whether the day has all of its orders, and no others."""
         closed = f"{{{{model.closed.orders_{data_interval_start:YYYYMMDD}}}}}"
         # Dates only: nothing in it comes from outside.
         return f"""
@@ -64,8 +63,4 @@ with DAG(
               AND ordered_on < DATE '{data_interval_end:YYYY-MM-DD}'
         """  # noqa: S608
 
-    check = DatapipeCheckOperator(
-        task_id="check", sql_template="{{ ti.xcom_pull('complete') }}", retry_on_failure=False
-    )
-
-    loaded >> close >> complete() >> check
+    loaded >> close >> is_complete()

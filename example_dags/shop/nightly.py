@@ -12,27 +12,36 @@ from datetime import timedelta
 import pendulum
 from airflow.sdk import DAG
 
+from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotifier
 from airflow_provider_datapipe.operators.elt import EltSyncRunOperator
 from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.schedule import owned_schedule
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
 
-with DAG(
-    dag_id="shop_nightly",
-    start_date=pendulum.datetime(2026, 1, 1),
-    schedule="0 3 * * *",
-    catchup=False,
-    max_active_runs=1,
-    default_args={
-        "datapipe_conn_id": "shop",
-        # While the service works, the tasks wait in the triggerer and take no worker slot.
-        "deferrable": True,
-        "retries": 2,
-        "retry_delay": timedelta(minutes=5),
-    },
-    tags=["datapipe", "example"],
-    doc_md=__doc__,
-) as dag:
+with (
+    DAG(
+        dag_id="shop_nightly",
+        start_date=pendulum.datetime(2026, 1, 1),
+        schedule="0 3 * * *",
+        catchup=False,
+        max_active_runs=1,
+        default_args={
+            "datapipe_conn_id": "shop",
+            # While the service works, the tasks wait in the triggerer and take no worker slot.
+            "deferrable": True,
+            "retries": 2,
+            "retry_delay": timedelta(minutes=5),
+            # An HTTP connection to a chat: what has failed, why, and which records.
+            "on_failure_callback": DatapipeFailureNotifier(http_conn_id="shop_chat"),
+        },
+        tags=["datapipe", "example"],
+        doc_md=__doc__,
+    ) as dag,
+    # The service sends contacts by a schedule of its own, too: it is taken off it while this runs, and put back as it
+    # was whatever becomes of the tasks.
+    owned_schedule("contacts", reverse_etl_sync_id="contacts"),
+):
     load = EltSyncRunOperator(task_id="load", sync_id="shop")
 
     # The newest SQL that the service has; `TransformRematerializeOperator` would build again what is published.

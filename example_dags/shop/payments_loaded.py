@@ -14,11 +14,12 @@ from typing import Any
 import pendulum
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
+from airflow_provider_datapipe.assets import run_of
 from airflow_provider_datapipe.operators.query import QueryPreviewOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
 
-loaded = EltStreamRunEventTrigger(sync_id="payments", datapipe_conn_id="shop", poll_interval=10)
+loaded = EltStreamRunEventTrigger("payments.payments", "payments", datapipe_conn_id="shop", poll_interval=10)
 payments = Asset("shop_payments", watchers=[AssetWatcher(name="payments_loaded", trigger=loaded)])
 
 with DAG(
@@ -35,8 +36,8 @@ with DAG(
     @task
     def rows_loaded(triggering_asset_events: Any = None) -> dict[str, int]:
         """Return how many rows each run has loaded. Several may have ended since this DAG last started."""
-        payloads = [event.extra["payload"] for event in triggering_asset_events[payments]]
-        return {payload["run_id"]: payload["rows_synced"] for payload in payloads}
+        runs = [run_of(event) for event in triggering_asset_events[payments]]
+        return {run["run_id"]: run["rows_synced"] for run in runs}
 
     build = TransformPublishOperator(task_id="build", transform_name="open_orders", folder_path="marts")
     owed = QueryPreviewOperator(

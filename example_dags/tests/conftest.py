@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,28 @@ def airflow_database() -> Iterator[None]:
     yield
     gc.freeze()
     shutil.rmtree(os.environ["AIRFLOW_HOME"])
+
+
+@pytest.fixture
+def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Give the messages that people get: what is posted to the connection ``shop_chat``."""
+    told: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        connection = {"conn_type": "http", "host": f"http://127.0.0.1:{server.server_port}"}
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP_CHAT", json.dumps(connection))
+        yield told
+        server.shutdown()
+        thread.join()
 
 
 @dataclass(frozen=True)
@@ -65,6 +90,11 @@ class Shop:
         text = path.read_text()
         assert old in text
         path.write_text(text.replace(old, new))
+
+    def sends_contacts_at(self) -> tuple[str, bool]:
+        """Say by which schedule the service itself sends contacts, and whether it does."""
+        sync = self.service.api.get("/reverse_etl_syncs/contacts").json()
+        return sync["sync_interval"], sync["enabled"]
 
     def ask_crm(self, sql: str) -> list[Any]:
         """Ask the CRM, or change it; give the first column."""

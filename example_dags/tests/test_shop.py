@@ -33,14 +33,19 @@ def test_nightly_sends_what_the_crm_takes(shop: Shop) -> None:
     assert shop.ask_crm("SELECT revenue FROM contacts WHERE name = 'Ada'") == [105.0]
     (sent,) = shop.service.journal.assert_runs("contacts")
     assert sent["status"] == "COMPLETED"
+    assert shop.sends_contacts_at() == ("0 4 * * *", True)
 
 
-def test_nightly_sends_nothing_that_fails_a_check(shop: Shop) -> None:
+def test_nightly_sends_nothing_that_fails_a_check_and_says_so(shop: Shop, chat: list[str]) -> None:
     shop.replace("orders.csv", "104,1,2026-03-02,80.00", "104,99,2026-03-02,80.00")
     assert run(nightly.dag).state == "failed"
     assert shop.service.rows("SELECT sum(revenue)::double AS sum FROM marts.customer_value") == [{"sum": 199.74}]
     shop.service.journal.assert_runs("contacts", 0)
     assert shop.ask_crm("SELECT name FROM contacts") == []
+    # All the same the service goes on as it did before.
+    assert shop.sends_contacts_at() == ("0 4 * * *", True)
+    (told,) = chat
+    assert "no_order_is_lost" in told
 
 
 def test_open_orders_are_those_without_a_payment(shop: Shop) -> None:

@@ -43,7 +43,8 @@ def look(event, arguments):
         done.append([event, str(arguments[0])])
     if event == "open":
         path = Path(str(arguments[0]))
-        if path.is_relative_to(file.parent) or set(str(arguments[1])) & set("wax+"):
+        written = set(str(arguments[1])) & set("wax+") and str(path) != "/dev/null"
+        if path.is_relative_to(file.parent) or written:
             done.append([event, path.name])
 
 parsing = True

@@ -16,7 +16,7 @@ import httpx
 import jsonschema
 import pytest
 
-from airflow_provider_datapipe.pipelines.snapshot import parse
+from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot, node_id, parse
 from tests.support.local_service import LocalService
 
 SECRET = "a-secret-of-the-settings"
@@ -349,7 +349,11 @@ def test_what_goes_wrong_is_said_in_a_line(
 
 
 def test_what_is_misspelt_has_a_status_of_its_own(service: LocalService) -> None:
-    for arguments in (["snapshots"], ["graph", "--selected", "x"], []):
+    deploy = ["deploy", "--base-url", service.base_url, "--transforms", "models"]
+    wrong = (["--timeout", "nan"], ["--timeout", "-1"], ["--poll-interval", "0"], ["--poll-interval", "inf"])
+    apply = ["apply", "--base-url", service.base_url, "--workspace", "w.yaml"]
+    more = [*([*deploy, *each] for each in wrong), *([*apply, "--wait-for-run", each] for each in ("-4", "1.5"))]
+    for arguments in (["snapshots"], ["graph", "--selected", "x"], [], *more):
         assert run(service, *arguments).returncode == 2
 
 
@@ -401,6 +405,76 @@ def test_who_has_read_enough_of_it_ends_it_quietly(service: LocalService, file: 
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
+
+
+def odd_snapshot(folder: Path) -> Path:
+    """Write a snapshot whose names not every terminal can show."""
+    nodes = [
+        Node(node_id("stream", name), "stream", name, name, sync="sync:s") for name in ("é", "😀", "\ud800", "\x1b[2J")
+    ]
+    file = folder / "odd.json"
+    text = Snapshot([*nodes, Node("sync:s", "sync", "s", "s")]).as_text()
+    file.write_bytes(text.replace("\ud800", "\\ud800").encode())
+    return file
+
+
+def test_what_the_output_can_not_show_is_escaped(service: LocalService, tmp_path: Path) -> None:
+    file = odd_snapshot(tmp_path)
+    shown = run(service, "graph", "--snapshot", file, PYTHONIOENCODING="ascii")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert [line.split()[1] for line in shown.stdout.splitlines()] == [
+        "\\x1b[2J",
+        "\\u00e9",
+        "\\ud800",
+        "\\ud83d\\ude00",
+    ]
+    assert run(service, "graph", "--snapshot", file).stdout.splitlines()[3] == "stream  😀"
+
+
+def test_json_is_json_whatever_the_output_can_show(service: LocalService, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 'é😀' AS x")
+    options = ["--base-url", service.base_url, "--quiet", "--transforms", str(tmp_path), "--format", "json"]
+    for encoding in ("ascii", "latin-1", "utf-8"):
+        done = subprocess.run(  # noqa: S603 - our own program
+            [*COMMAND, "plan", *options],
+            env={**environment(service), "PYTHONIOENCODING": encoding},
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (3, b"")
+        (item,) = (each for each in json.loads(done.stdout.decode(encoding))["items"] if each["name"] == "a")
+        assert item["diff"][-1] == "+SELECT 'é😀' AS x"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is full")
+def test_an_output_that_takes_nothing_is_told_of(service: LocalService) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(  # noqa: S603 - our own program
+            [*COMMAND, "schema"], env=environment(service), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "datapipe schema: the output can't be written: No space left on device.\n",
+    )
+
+
+@pytest.mark.parametrize(("closed", "other"), [(1, "stderr"), (2, "stdout")])
+def test_an_output_that_is_closed_is_not_written_to(
+    service: LocalService, tmp_path: Path, closed: int, other: str
+) -> None:
+    file = odd_snapshot(tmp_path)
+    for arguments, status in ((["--snapshot", str(file)], 0), (["--snapshot", "gone.json"], 1)):
+        done = subprocess.run(  # noqa: S603 - our own program
+            ["/bin/sh", "-c", f'exec "$@" {closed}>&-', "sh", *COMMAND, "graph", *arguments],
+            env=environment(service),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status
+        assert "Traceback" not in getattr(done, other)
+        assert ("There is no snapshot" in done.stderr) == (closed == 1 and status == 1)
+        assert ("There is no snapshot" in done.stdout) is False
 
 
 def test_it_needs_no_airflow_to_talk_to_a_service(service: LocalService, file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -484,3 +485,32 @@ def test_the_command_that_is_killed_can_be_run_again(
         assert state(client) == expected
         assert sorted(each.name for each in tmp_path.iterdir()) == ["shop.yaml"]
     assert killed
+
+
+def test_two_at_once_on_one_machine_take_turns(local: LocalService, client: httpx.Client, tmp_path: Path) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(FILE)
+    command = [*COMMAND, "apply", "--base-url", local.base_url, "--workspace", str(file), "--format", "json"]
+    environment = {**os.environ, "DATAPIPE_API_KEY": local.api_key, "TOKEN": SECRET}
+    with file.open() as held:
+        # Both are there before one of them may begin.
+        fcntl.flock(held, fcntl.LOCK_EX)
+        both = [
+            subprocess.Popen(  # noqa: S603 - our own
+                command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            for _ in range(2)
+        ]
+        for each in both:
+            assert each.stderr is not None
+            assert "is being applied by somebody else on this machine" in each.stderr.readline()
+    counts = []
+    for each in both:
+        out, _ = each.communicate()
+        assert each.returncode == 0, out
+        counts.append(json.loads(out)["counts"])
+    assert sorted(each["created"] for each in counts) == [0, 6]
+    # What a service does not show is sent each time.
+    assert sorted(each["updated"] for each in counts) == [0, 4]
+    sendings = client.get("/reverse_etl_syncs").json()["data"]
+    assert sorted(each["object_type_id"] for each in sendings) == ["gone", "orders", "things"]

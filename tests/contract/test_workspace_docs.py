@@ -136,6 +136,6 @@ def test_a_task_that_fails_has_its_report_all_the_same(environment: dict[str, st
     apply.environment = {"SHOP_TOKEN": SECRET}
     file.write_text(file.read_text().replace("- orders", "- nothing"))
     memory = Memory()
-    with pytest.raises(NotAppliedError, match=r"1 things failed. elt_stream raw_shop.nothing: .*the source offers no"):
+    with pytest.raises(NotAppliedError, match=r"1 thing failed. elt_stream raw_shop.nothing: .*the source offers no"):
         run(apply, memory)
     assert memory.pushed["return_value"]["counts"]["created"] == 4

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from airflow_provider_datapipe.cli.command import Command, Option
+from airflow_provider_datapipe.cli.command import Command, Option, whole_seconds
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
 from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
@@ -18,19 +19,25 @@ def run(options: argparse.Namespace) -> int:
     :param options: what the command was given.
     :return: 0, or 1 if anything failed.
     """
-    from airflow_provider_datapipe.pipelines.workspace.applying import FileRecords, apply
+    from airflow_provider_datapipe.pipelines.workspace.applying import FileRecords, alone, apply
     from airflow_provider_datapipe.pipelines.workspace.document import read
 
     path = Path(options.workspace)
-    document = read(path)
-    with service_of(options) as service:
-        report = apply(
-            service,
-            document,
-            FileRecords(path.with_name(f".{path.name}.apply")),
-            delete_orphans=options.delete_orphans,
-            wait_for_run=options.wait_for_run,
-        )
+
+    def told(line: str) -> None:
+        if not options.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    with alone(path, told):
+        document = read(path)
+        with service_of(options) as service:
+            report = apply(
+                service,
+                document,
+                FileRecords(path.with_name(f".{path.name}.apply")),
+                delete_orphans=options.delete_orphans,
+                wait_for_run=options.wait_for_run,
+            )
     return show_report(report, options)
 
 
@@ -44,7 +51,7 @@ COMMAND = Command(
         Option.of(
             "--wait-for-run",
             metavar="SECONDS",
-            type=int,
+            type=whole_seconds,
             default=600,
             help="how long to wait for a run that stands in the way of a change of a reverse ETL sync (default: 600)",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,43 @@ class Command:
     options: tuple[Option, ...]
     run: Callable[[argparse.Namespace], int]
     epilog: str | None = None
+
+
+def seconds(text: str) -> float:
+    """
+    Read a number of seconds.
+
+    :raises argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    return value
+
+
+def some_seconds(text: str) -> float:
+    """
+    Read a number of seconds that is not 0.
+
+    :raises argparse.ArgumentTypeError: it is none.
+    """
+    if not (value := seconds(text)):
+        raise argparse.ArgumentTypeError("give more than 0 seconds")
+    return value
+
+
+def whole_seconds(text: str) -> int:
+    """
+    Read a whole number of seconds.
+
+    :raises argparse.ArgumentTypeError: it is none.
+    """
+    if not (value := seconds(text)).is_integer():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of seconds")
+    return int(value)
 
 
 class CommandError(Exception):

@@ -6,7 +6,7 @@ import argparse
 import time
 from pathlib import Path
 
-from airflow_provider_datapipe.cli.command import Command, Option
+from airflow_provider_datapipe.cli.command import Command, Option, seconds, some_seconds
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
 from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS, FOLDER_PATH
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
@@ -46,9 +46,14 @@ COMMAND = Command(
         FOLDER_PATH,
         DELETE_ORPHANS,
         Option.of("--no-publish", action="store_true", help="publish nothing: leave drafts, and what was published"),
-        Option.of("--timeout", metavar="SECONDS", type=float, help="how long to wait for builds (default: their end)"),
         Option.of(
-            "--poll-interval", metavar="SECONDS", type=float, help="how often to look at builds (default: as is usual)"
+            "--timeout", metavar="SECONDS", type=seconds, help="how long to wait for builds (default: their end)"
+        ),
+        Option.of(
+            "--poll-interval",
+            metavar="SECONDS",
+            type=some_seconds,
+            help="how often to look at builds (default: as is usual)",
         ),
         FORMAT,
     ),

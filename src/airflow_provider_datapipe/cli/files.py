@@ -29,6 +29,9 @@ def write(path: Path, text: str) -> None:
                 raise
     except OSError as error:
         raise CommandError(f"{path} can't be written: {error.strerror or error}.") from None
+    except UnicodeEncodeError as error:
+        wrong = ascii(error.object[error.start : error.end])
+        raise CommandError(f"{path} can't be written: no text in UTF-8 has {wrong} in it.") from None
 
 
 def _umask() -> int:

@@ -17,6 +17,7 @@ def run(options: argparse.Namespace) -> int:
     :return: 0.
     """
     from airflow_provider_datapipe.pipelines.graph import Graph
+    from airflow_provider_datapipe.pipelines.plan import printable
     from airflow_provider_datapipe.pipelines.selection import select
     from airflow_provider_datapipe.pipelines.snapshot import RUNNABLE, read
 
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     widest = max(len(node.kind) for node in nodes)
     for node in nodes:
         read_from = ", ".join(sorted(graph.nodes[key].title for key in parents[node.id]))
-        print(f"{node.kind:<{widest}}  {node.title}" + (f"  <- {read_from}" if read_from else ""))
+        print(printable(f"{node.kind:<{widest}}  {node.title}" + (f"  <- {read_from}" if read_from else "")))
     return DONE
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import io
+import json
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_datapipe.cli.command import DIFFERS, DONE, REFUSED, Option
@@ -12,6 +16,8 @@ from airflow_provider_datapipe.cli.command import DIFFERS, DONE, REFUSED, Option
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.plan import Plan, Report
 
+#: The name under which Python knows how to write what an encoding does not have.
+_ESCAPED = "datapipe_escaped"
 #: For every command that shows a plan or a report.
 FORMAT = Option.of(
     "--format", choices=["text", "json"], default="text", help="how the result is written (default: text)"
@@ -54,6 +60,34 @@ def show_report(report: Report, options: argparse.Namespace) -> int:
     text = as_json_text(report) if options.format == "json" else report_text(report, coloured=_coloured())
     sys.stdout.write(text)
     return REFUSED if report.failed else DONE
+
+
+def make_writable() -> None:
+    """Have the standard output and error take any text, whatever this process was given for them."""
+    codecs.register_error(_ESCAPED, _escaped)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # It was closed by whoever began this process.
+            sink = Path(os.devnull).open("w", encoding="utf-8", errors=_ESCAPED)  # noqa: SIM115 - as long as the process
+            setattr(sys, name, sink)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPED)
+
+
+def give_up_output() -> None:
+    """Forget what can't be written to the standard output: Python would complain of it at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """Write what an encoding does not have as JSON does, so that JSON stays what it is."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _coloured() -> bool:

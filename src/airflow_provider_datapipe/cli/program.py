@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
 from airflow_provider_datapipe.cli import apply, deploy, graph, plan, pull, schema, snapshot
 from airflow_provider_datapipe.cli.command import REFUSED, Command, CommandError
+from airflow_provider_datapipe.cli.output import give_up_output, make_writable
 
 #: All commands, in the order in which they are listed.
 COMMANDS: tuple[Command, ...] = (
@@ -45,20 +45,27 @@ def carry_out(command: Command, options: argparse.Namespace) -> int:
     """
     from airflow_provider_datapipe.api.errors import DatapipeError
     from airflow_provider_datapipe.pipelines.errors import PipelineError
+    from airflow_provider_datapipe.pipelines.plan import printable
 
+    make_writable()
     try:
         status = command.run(options)
         # Here, where it can still be told that nobody reads it.
         sys.stdout.flush()
     except (CommandError, PipelineError, DatapipeError) as error:
-        print(f"datapipe {command.name}: {error}", file=sys.stderr)
+        print(printable(f"datapipe {command.name}: {error}"), file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         print(f"datapipe {command.name}: interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read it, such as `head`, has had enough. Python would complain at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read it, such as `head`, has had enough.
+        give_up_output()
+        return REFUSED
+    except OSError as error:
+        what = "the output can't be written" if error.filename is None else f"{error.filename} can't be used"
+        print(printable(f"datapipe {command.name}: {what}: {error.strerror or error}."), file=sys.stderr)
+        give_up_output()
         return REFUSED
     return status
 

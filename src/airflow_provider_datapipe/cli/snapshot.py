@@ -47,16 +47,20 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _warn(snapshot: Snapshot) -> None:
+    from airflow_provider_datapipe.pipelines.plan import printable
+
     for node in snapshot.nodes.values():
         if node.unresolved:
-            print(
+            told = (
                 f"datapipe snapshot: {node.id} ({node.title}) names what is no stream or transform that the service "
-                f"lists: {', '.join(node.unresolved)}. It will not wait for that.",
-                file=sys.stderr,
+                f"lists: {', '.join(node.unresolved)}. It will not wait for that."
             )
+            print(printable(told), file=sys.stderr)
 
 
 def _check(snapshot: Snapshot, path: Path) -> int:
+    from airflow_provider_datapipe.pipelines.plan import printable
+
     try:
         there = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -65,7 +69,7 @@ def _check(snapshot: Snapshot, path: Path) -> int:
     if there == now:
         return DONE
     lines = difflib.unified_diff(there.splitlines(), now.splitlines(), str(path), "the service", lineterm="")
-    print("\n".join(lines))
+    print(printable("\n".join(lines)))
     return DIFFERS
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
@@ -36,6 +36,9 @@ class _WorkspaceOperator(BaseOperator):
     template_fields: Sequence[str] = ("datapipe_conn_id", "workspace", "delete_orphans", "environment")
     ui_color = "#e6e2f3"
 
+    #: Names of the endpoints that it may change something with.
+    endpoints: ClassVar[tuple[str, ...]] = ()
+
     def __init__(
         self,
         *,
@@ -62,14 +65,13 @@ class _WorkspaceOperator(BaseOperator):
 
         from airflow_provider_datapipe.changes.values import flag
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-        from airflow_provider_datapipe.pipelines.transforms.planning import OneByOne
         from airflow_provider_datapipe.pipelines.workspace.document import read
 
         delete_orphans = flag("delete_orphans", self.delete_orphans)
-        document = read(self._place(), {**os.environ, **(self.environment or {})})
+        document = read(self._place(), {**os.environ, **self._environment()})
         hook = DatapipeHook(self.datapipe_conn_id)
         try:
-            return self._result(OneByOne(hook.run), document, context, delete_orphans=delete_orphans)
+            return self._result(hook, document, context, delete_orphans=delete_orphans)
         finally:
             hook.close()
 
@@ -77,6 +79,16 @@ class _WorkspaceOperator(BaseOperator):
         from airflow_provider_datapipe.runs.targets import required
 
         return place_of(self, required("workspace", self.workspace), is_folder=False)
+
+    def _environment(self) -> dict[str, str]:
+        """Give the values that are given here: a DAG that renders native objects makes numbers of some."""
+        from airflow_provider_datapipe.changes.values import mapping
+        from airflow_provider_datapipe.runs.rendered import text
+
+        given = {} if self.environment is None else mapping("environment", self.environment)
+        values = {name: text(f"environment[{name!r}]", value) for name, value in given.items()}
+        # What is not there is told where it is needed.
+        return {name: value for name, value in values.items() if value is not None}
 
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
         raise NotImplementedError
@@ -114,7 +126,8 @@ class WorkspacePlanOperator(_WorkspaceOperator):
 
         plan = make_plan(service, document, delete_orphans=delete_orphans).plan
         self.log.info("%s", plan_text(plan, orphans_stay="They stay, as delete_orphans is not set."))
-        told = f"The service does not hold what {document.name} says: {len(plan.changes)} things differ."
+        many = "1 thing differs" if len(plan.changes) == 1 else f"{len(plan.changes)} things differ"
+        told = f"The service does not hold what {document.name} says: {many}."
         is_wrong = bool(plan.changes) and flag("fail_on_changes", self.fail_on_changes)
         return self._ended(context, plan.as_json(), PlanNotEmptyError(told) if is_wrong else None)
 
@@ -141,20 +154,48 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
     """
 
     template_fields: Sequence[str] = (*_WorkspaceOperator.template_fields, "wait_for_run")
+    endpoints = (
+        "orchestrations.create",
+        "orchestrations.update",
+        "orchestrations.delete",
+        "elt_syncs.create",
+        "elt_syncs.update",
+        "elt_syncs.enable",
+        "elt_syncs.disable",
+        "elt_syncs.attach_orchestration",
+        "elt_syncs.detach_orchestration",
+        "elt_syncs.add_source_streams",
+        "elt_syncs.delete",
+        "elt_streams.set_sync_interval",
+        "elt_streams.clear_sync_interval",
+        "elt_streams.delete",
+        "reverse_etl_syncs.create",
+        "reverse_etl_syncs.update",
+        "reverse_etl_syncs.activate",
+        "reverse_etl_syncs.deactivate",
+        "reverse_etl_syncs.delete",
+    )
 
     def __init__(self, *, wait_for_run: int | str = 600, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.wait_for_run = wait_for_run
 
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:
+        from pathlib import Path
+
         from airflow_provider_datapipe.changes.values import number
         from airflow_provider_datapipe.pipelines.plan import report_text
-        from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, apply
+        from airflow_provider_datapipe.pipelines.workspace.applying import NotAppliedError, alone, apply
 
         wait_for_run = number("wait_for_run", self.wait_for_run, least=0)
-        report = apply(service, document, records_of(context), delete_orphans=delete_orphans, wait_for_run=wait_for_run)
+        with alone(Path(document.name), self.log.info):
+            report = apply(
+                service, document, records_of(context), delete_orphans=delete_orphans, wait_for_run=wait_for_run
+            )
         self.log.info("%s", report_text(report))
         failed = [item for item in report.items if item.error]
         told = "; ".join(f"{item.kind} {item.name}: {item.error}" for item in failed[:_LISTED])
-        error = NotAppliedError(f"{len(failed)} things failed. {told}") if report.failed else None
+        error = (
+            NotAppliedError(f"{len(failed)} thing{'s' * (len(failed) != 1)} failed. {told}") if report.failed else None
+        )
         return self._ended(context, report.as_json(), error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -276,17 +276,19 @@ def _colour_of(line: str) -> str:
 
 
 def _paint(line: str, colour: str, *, coloured: bool) -> str:
-    # What the service holds must not be able to steer a terminal.
-    safe = "".join(_safe(line))
+    safe = printable(line.replace("\n", "\\n"))
     return f"\x1b[{colour}m{safe}\x1b[0m" if coloured and colour else safe
 
 
-def _safe(line: str) -> Iterator[str]:
-    for character in line:
-        if character == "\t" or character.isprintable():
-            yield character
-        else:
-            yield character.encode("unicode_escape").decode("ascii")
+def printable(text: str) -> str:
+    """Give a text so that it can't steer a terminal, whatever a service or a file has put into it; lines stay lines."""
+    return "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if character in "\t\n" or character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def combined(plans: Sequence[Plan]) -> Plan:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,31 @@ def _recover(earlier: Earlier, sync_ids: tuple[str, ...]) -> Steps[None]:
             with suppress(NotFoundError):
                 yield from ask(reverse_etl_syncs.activate(sync_id))
             earlier.forget(sync_id)
+
+
+@contextmanager
+def alone(path: Path, told: Callable[[str], None]) -> Iterator[None]:
+    """
+    Apply a file while nobody else on this machine does: two at once would create things twice.
+
+    :param path: the file.
+    :param told: is told that there is somebody to wait for.
+    :raises WorkspaceError: the file can't be read.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise WorkspaceError(f"{path} can't be read: {error.strerror or error}.") from None
+    with file:
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            told(f"{path} is being applied by somebody else on this machine: waiting for the end of that.")
+            flock(file, LOCK_EX)
+        except OSError:
+            # Not all file systems have locks.
+            pass
+        yield
 
 
 class FileRecords:

@@ -47,7 +47,7 @@ class Problem:
     at_key: bool = False
 
 
-class WorkspaceError(PipelineError):
+class WorkspaceError(PipelineError, ValueError):
     """A workspace file can't be read, or is not what it has to be. The message names every problem with its place."""
 
 

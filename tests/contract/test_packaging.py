@@ -10,15 +10,14 @@ import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from tests.packaging.installed import PROJECT, Distribution, Installed, build, fresh, install, requirement, uv
 from tests.packaging.versions import airflows, pins_of_this_environment, pythons
 from tests.support.airflow_versions import older_than
-from tests.support.documents import ROOT, blocks
+from tests.support.documents import ROOT
 
-PROJECT = "airflow-provider-datapipe"
 #: Imports all that Airflow is told of, and says what it was.
 IMPORT_ALL = """
 import importlib, importlib.metadata, json
@@ -67,78 +66,29 @@ print(json.dumps(importlib.metadata.metadata("airflow-provider-datapipe").json))
 """
 
 
-class Distribution(NamedTuple):
-    wheel: Path
-    sdist: Path
-
-
-class Installed(NamedTuple):
-    """An environment that has nothing but what a requirement brings."""
-
-    programs: Path
-
-    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        inherited = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"}
-        return subprocess.run(  # noqa: S603 - our own programs
-            [str(self.programs / program), *arguments],
-            cwd=self.programs,
-            env={name: value for name, value in os.environ.items() if name not in inherited},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    def all_that_airflow_is_told_of(self) -> list[str]:
-        done = self.run("python", "-c", IMPORT_ALL)
-        assert done.returncode == 0, done.stderr
-        told: list[str] = json.loads(done.stdout.splitlines()[-1])
-        return told
-
-    def each_module_of(self, package: str) -> tuple[int, dict[str, str]]:
-        """Import them; tell how many there are, and which can't be imported, and why."""
-        done = self.run("python", "-W", "ignore", "-c", IMPORT_EACH, package)
-        assert done.returncode == 0, done.stderr
-        count, failed = json.loads(done.stdout.splitlines()[-1])
-        return count, failed
-
-
-def uv(*arguments: str | Path) -> None:
-    command = [sys.executable, "-m", "uv", *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+def all_that_airflow_is_told_of(installed: Installed) -> list[str]:
+    done = installed.run("python", "-c", IMPORT_ALL)
     assert done.returncode == 0, done.stderr
+    told: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def each_module_of(package: str, installed: Installed) -> tuple[int, dict[str, str]]:
+    """Import them; tell how many there are, and which can't be imported, and why."""
+    done = installed.run("python", "-W", "ignore", "-c", IMPORT_EACH, package)
+    assert done.returncode == 0, done.stderr
+    count, failed = json.loads(done.stdout.splitlines()[-1])
+    return count, failed
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Distribution:
-    folder = tmp_path_factory.mktemp("dist")
-    # As make dist does. The wheel is made from the source distribution: what holds for one holds for both.
-    uv("build", "--quiet", "--out-dir", folder, ROOT)
-    (wheel,) = folder.glob("*.whl")
-    (sdist,) = folder.glob("*.tar.gz")
-    return Distribution(wheel, sdist)
+    return build(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("environment") / "venv"
-    uv("venv", "--quiet", "--python", sys.executable, folder)
-    return folder
-
-
-def requirement(page: str, *, extra: str) -> str:
-    """Read what a page has people install."""
-    wanted = f"{PROJECT}{extra}"
-    lines = [block.first_line for block in blocks() if block.page == page]
-    assert {f"pip install {wanted}", f"pip install '{wanted}'"} & set(lines)
-    return wanted
-
-
-def install(what: str, built: Distribution, environment: Path) -> Installed:
-    """Install with the versions that were tested, as from an index that has our wheel."""
-    pins = pins_of_this_environment()
-    uv("pip", "install", "--quiet", "--python", environment, "-c", pins, f"{what} @ {built.wheel.as_uri()}")
-    return Installed(environment / "bin")
+    return fresh(tmp_path_factory.mktemp("environment") / "venv")
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +97,7 @@ def alone(built: Distribution, empty: Path) -> Installed:
 
 
 def test_the_provider_alone(alone: Installed) -> None:
-    told = alone.all_that_airflow_is_told_of()
+    told = all_that_airflow_is_told_of(alone)
     assert "airflow_provider_datapipe.hooks.datapipe.DatapipeHook" in told
     assert "airflow_provider_datapipe.operators.elt" in told
     assert alone.run("python", "-c", "import duckdb").returncode == 1
@@ -161,7 +111,7 @@ def test_the_provider_alone(alone: Installed) -> None:
 
 
 def test_every_module_of_the_provider_loads_without_extras(alone: Installed) -> None:
-    count, failed = alone.each_module_of("airflow_provider_datapipe")
+    count, failed = each_module_of("airflow_provider_datapipe", alone)
     assert count > 150
     # Nobody loads it where OpenLineage is not installed.
     lineage = {name for name in failed if name.startswith("airflow_provider_datapipe.lineage.")}
@@ -171,7 +121,7 @@ def test_every_module_of_the_provider_loads_without_extras(alone: Installed) -> 
 
 
 def test_what_of_the_local_service_does_not_load_lacks_what_its_extra_brings(alone: Installed) -> None:
-    _, failed = alone.each_module_of("datapipe_local")
+    _, failed = each_module_of("datapipe_local", alone)
     # Airflow itself brings the rest of the extra. pytest has the plugin loaded, and nobody else.
     assert failed.pop("datapipe_local.testing.plugin") == "ModuleNotFoundError: No module named 'pytest'"
     assert set(failed.values()) == {"ModuleNotFoundError: No module named 'duckdb'"}
@@ -191,7 +141,7 @@ def test_pytest_is_not_disturbed_and_the_fixture_says_which_extra_it_needs(
 def test_with_the_local_service(built: Distribution, alone: Installed) -> None:
     (what,) = {requirement(page, extra="[local]") for page in ("README.md", "docs/local.md")}
     both = install(what, built, alone.programs.parent)
-    assert both.all_that_airflow_is_told_of()
+    assert all_that_airflow_is_told_of(both)
     helped = both.run("datapipe-local", "--help")
     assert (helped.returncode, helped.stderr) == (0, "")
     assert all(command in helped.stdout for command in ("init", "serve"))

@@ -1,0 +1,119 @@
+"""The distribution as it is built, and environments in which nothing but it is installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.packaging.versions import ROOT, pins_of_this_environment
+from tests.support.documents import blocks
+
+PROJECT = "airflow-provider-datapipe"
+#: What of our environment would lead a program of another one back to us.
+_OURS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV"})
+
+
+class Distribution(NamedTuple):
+    """
+    What is built.
+
+    :param wheel: The wheel.
+    :param sdist: The source distribution.
+    """
+
+    wheel: Path
+    sdist: Path
+
+
+class Installed(NamedTuple):
+    """
+    An environment that has nothing but what a requirement brings.
+
+    :param programs: Where its programs are.
+    """
+
+    programs: Path
+
+    def environment(self) -> dict[str, str]:
+        """Give the variables in which its programs come first, as where it is activated, and ours have no part."""
+        path = f"{self.programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        return {name: value for name, value in os.environ.items() if name not in _OURS} | {"PATH": path}
+
+    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """
+        Run one of its programs.
+
+        :param program: Its name.
+        :param arguments: What it is given.
+        """
+        return subprocess.run(  # noqa: S603 - our own programs
+            [str(self.programs / program), *arguments],
+            cwd=self.programs,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+def uv(*arguments: str | Path) -> None:
+    """
+    Run uv.
+
+    :param arguments: What it is given.
+    """
+    command = [sys.executable, "-m", "uv", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+
+
+def build(folder: Path) -> Distribution:
+    """
+    Build it as make dist does: the wheel from the source distribution, so what holds for one holds for both.
+
+    :param folder: Where to.
+    """
+    uv("build", "--quiet", "--out-dir", folder, ROOT)
+    (wheel,) = folder.glob("*.whl")
+    (sdist,) = folder.glob("*.tar.gz")
+    return Distribution(wheel, sdist)
+
+
+def fresh(folder: Path) -> Path:
+    """
+    Make an environment with nothing in it.
+
+    :param folder: Where.
+    """
+    uv("venv", "--quiet", "--python", sys.executable, folder)
+    return folder
+
+
+def requirement(page: str, *, extra: str) -> str:
+    """
+    Read what a page has people install.
+
+    :param page: The page.
+    :param extra: The extra that it has them install, with its brackets.
+    """
+    wanted = f"{PROJECT}{extra}"
+    lines = [block.first_line for block in blocks() if block.page == page]
+    assert {f"pip install {wanted}", f"pip install '{wanted}'"} & set(lines)
+    return wanted
+
+
+def install(what: str, built: Distribution, environment: Path) -> Installed:
+    """
+    Install with the versions that were tested, as from an index that has our wheel.
+
+    :param what: The requirement.
+    :param built: Our wheel.
+    :param environment: Where.
+    """
+    pins = pins_of_this_environment()
+    uv("pip", "install", "--quiet", "--python", environment, "-c", pins, f"{what} @ {built.wheel.as_uri()}")
+    return Installed(environment / "bin")

@@ -51,7 +51,7 @@ with open(sys.argv[2], "w") as file:
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[LocalService]:
+def shop() -> Iterator[LocalService]:
     """Return a service with some orders, and a webhook."""
     with LocalService(SEED, control=True) as running:
         yield running
@@ -62,11 +62,11 @@ def hooks_of(service: LocalService) -> str:
 
 
 @pytest.fixture(scope="module")
-def ended(airflow: AirflowComponents, service: LocalService) -> Iterator[tuple[str, dict[str, TaskInstance]]]:
+def ended(airflow: AirflowComponents, shop: LocalService) -> Iterator[tuple[str, dict[str, TaskInstance]]]:
     """Return the run of the DAG, and its tasks by their labels."""
-    hooks = {"connection_id": "datapipe_decorators_hooks", "conn_type": "datapipe_webhook", "host": hooks_of(service)}
+    hooks = {"connection_id": "datapipe_decorators_hooks", "conn_type": "datapipe_webhook", "host": hooks_of(shop)}
     with ExitStack() as stack:
-        stack.enter_context(connected(airflow, "datapipe_decorators", service))
+        stack.enter_context(connected(airflow, "datapipe_decorators", shop))
         airflow.api.request("POST", "/connections", json=hooks)
         stack.callback(airflow.api.request, "DELETE", "/connections/datapipe_decorators_hooks")
         run_id = airflow.trigger("decorators", limit=300)
@@ -95,7 +95,7 @@ def test_what_functions_return_is_done(ended: tuple[str, dict[str, TaskInstance]
     assert result("threshold")["min_threshold"] == 3
     assert result("value")["passed"]
     assert result("call", key="name") == "orders"
-    assert result("push")["accepted"] == 1
+    assert result("push")["records"] == 1
     log = airflow.api.log("decorators", run_id, "nothing", tasks["nothing"].try_number)
     assert "nothing must return SQL, as text, and has returned nothing" in log
 
@@ -108,7 +108,7 @@ def test_airflow_shows_what_was_computed(
     assert one["rendered_fields"]["sql_template"] == "SELECT count(*) FROM {{model.sales.orders}}"
 
 
-def test_the_dag_of_the_documentation_runs(service: LocalService, tmp_path: Path) -> None:
+def test_the_dag_of_the_documentation_runs(shop: LocalService, tmp_path: Path) -> None:
     (block,) = [each for each in blocks() if each.page == "docs/decorators.md"]
     folder = tmp_path / "dags"
     folder.mkdir()
@@ -119,10 +119,8 @@ def test_the_dag_of_the_documentation_runs(service: LocalService, tmp_path: Path
         "AIRFLOW__CORE__DAGS_FOLDER": str(folder),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
-        "AIRFLOW_CONN_DATAPIPE_DEFAULT": connection(service.base_url, service.api_key, poll_interval=0.2),
-        "AIRFLOW_CONN_DATAPIPE_WEBHOOK_DEFAULT": json.dumps(
-            {"conn_type": "datapipe_webhook", "host": hooks_of(service)}
-        ),
+        "AIRFLOW_CONN_DATAPIPE_DEFAULT": connection(shop.base_url, shop.api_key, poll_interval=0.2),
+        "AIRFLOW_CONN_DATAPIPE_WEBHOOK_DEFAULT": json.dumps({"conn_type": "datapipe_webhook", "host": hooks_of(shop)}),
     }
     answer = tmp_path / "ended.json"
     done = subprocess.run(  # noqa: S603 - our own program
@@ -140,5 +138,5 @@ def test_the_dag_of_the_documentation_runs(service: LocalService, tmp_path: Path
         ["newest", "no_holes", "as_reported", "neither_few_nor_many", "published", "report"], "success"
     ), done.stdout[-5000:]
     assert [row["id"] for row in tasks["newest"][1]["rows"]] == [3, 2, 1]
-    assert tasks["report"][1]["accepted"] == 3
+    assert tasks["report"][1]["records"] == 3
     assert [each["name"] for each in tasks["published"][1]] == ["orders"]

@@ -209,7 +209,7 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
     """
     Put back what was noted, and nothing else.
 
-    :param left_whole: whether taking it off came to its end, or never began: then somebody else has deactivated what is.
+    :param left_whole: whether taking it off came to its end, or never began: then somebody else has deactivated it.
     :param if_changed: what happens where somebody has changed the schedule since: ``fail``, ``keep`` all that is there,
         or ``restore`` what was noted.
     :returns: the change, and what there is to say besides.

@@ -113,6 +113,7 @@ RUN_BY = {
     ("docs/getting_started.md", "pip install 'airflow-provider-datapipe[local]'"): (
         "tests/contract/test_packaging.py::test_with_the_local_service"
     ),
+    ("docs/examples.md", "sh"): "tests/unit/airflow/test_examples_docs.py::test_the_shop_can_be_tried_as_the_page_says",
     ("docs/getting_started.md", "sh"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
     ("docs/getting_started.md", "python"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
     ("docs/testing.md", "sh"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",

@@ -1,0 +1,65 @@
+"""The page on the examples: its commands do as it says, and its table is complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.documents import ROOT, blocks, pages
+from tests.support.processes import ReservedPort, Workspace, wait_for
+
+PAGE = "docs/examples.md"
+SHOP = ROOT / "example_dags" / "shop"
+
+
+def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
+    done = subprocess.run(  # noqa: S603 - our own docs
+        ["bash", "-euo", "pipefail", "-c", text],  # noqa: S607
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def test_the_table_has_each_example_and_the_page_its_source() -> None:
+    files = sorted(SHOP.glob("*.py"))
+    page = pages()[PAGE]
+    ids = {re.findall(r'dag_id="(\w+)"', file.read_text())[0] for file in files}
+    assert set(re.findall(r"^\| \[`(\w+)`\]", page, re.MULTILINE)) == ids
+    assert {f"shop/{file.name}" for file in files} <= set(re.findall(r"literalinclude\} \.\./example_dags/(\S+)", page))
+
+
+def test_the_shop_can_be_tried_as_the_page_says() -> None:
+    init, serve, run, look = (block.text.strip() for block in blocks() if block.page == PAGE)
+    port = ReservedPort()
+    with Workspace("datapipe-examples-") as workspace:
+        here = workspace.path
+        shutil.copytree(ROOT / "example_dags", here / "example_dags")
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
+        env |= {"AIRFLOW_HOME": str(here / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+        # It starts many programs, which start faster compiled.
+        env.pop("PYTHONDONTWRITEBYTECODE", None)
+
+        bash(init, here, env)
+        # The page's port may be busy here.
+        assert "8484" in run
+        command = f"exec {serve} --port {port.number} --no-schedules"
+        service = workspace.start("serve", ["bash", "-c", command], env=env)
+        wait_for("it is ready", lambda: "is ready at" in service.tail(), limit=60, watch=[service])
+        bash(run.replace("8484", str(port.number)), here, env)
+        shown = bash(look, here, env)
+        service.stop()
+        assert service.exit_status == 0
+    port.release()
+    assert sorted(re.findall(r"'(\w+)', ([\d.]+)", shown)) == [("Ada", "105.0"), ("Bob", "45.49"), ("Dan", "15.25")]

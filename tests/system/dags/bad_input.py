@@ -6,17 +6,23 @@ from datetime import timedelta
 from typing import Any
 
 import pendulum
+from airflow import __version__
 from airflow.sdk import DAG
+from packaging.version import Version
 
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
-from airflow_provider_datapipe.retries import DatapipeRetryPolicy
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 
 #: Some would be tried again: where that can't help, they must not be.
-RETRIED: dict[str, Any] = {"retries": 1, "retry_delay": timedelta(seconds=1), "retry_policy": DatapipeRetryPolicy()}
+RETRIED: dict[str, Any] = {}
+if Version(__version__) >= Version("3.3.dev0"):
+    # Before, no task has a policy, and each would be tried again.
+    from airflow_provider_datapipe.retries import DatapipeRetryPolicy
+
+    RETRIED |= {"retries": 1, "retry_delay": timedelta(seconds=1), "retry_policy": DatapipeRetryPolicy()}
 
 with DAG(
     dag_id="bad_input",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 SCHEME = "datapipe"
 _RAW = "raw"
 _RAW_VIEW = "raw_view"
+#: A part of an address that is as long as this may be all that lets in.
+_LIKE_A_KEY = 16
 
 
 class Name(NamedTuple):
@@ -117,5 +120,11 @@ def name_of_webhook(service: str, conn_id: str, endpoint: str | None) -> Name:
     :param conn_id: the connection.
     :param endpoint: the rest of the table's address, if the connection has only the beginning.
     """
-    parts = [conn_id, *(part for part in (endpoint or "").partition("?")[0].split("/") if part)]
-    return Name(service, "/".join(["webhooks", *(quote(part, safe="") for part in parts)]))
+    given = [part for part in (endpoint or "").partition("?")[0].split("/") if part]
+    shown = [_digest(part) if len(part) >= _LIKE_A_KEY else quote(part, safe="") for part in given]
+    return Name(service, "/".join(["webhooks", quote(conn_id, safe=""), *shown]))
+
+
+def _digest(part: str) -> str:
+    """Tell parts of an address apart without showing them."""
+    return hashlib.sha256(part.encode()).hexdigest()[:12]

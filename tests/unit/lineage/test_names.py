@@ -66,6 +66,8 @@ def test_places_of_streams() -> None:
         (None, "webhooks/hooks"),
         ("orders", "webhooks/hooks/orders"),
         ("/a b/orders?key=secret", "webhooks/hooks/a%20b/orders"),
+        # It may be all that lets in.
+        ("orders/9f8a7c6b5d4e3f2a", "webhooks/hooks/orders/41512b631a69"),
     ],
 )
 def test_a_webhook_goes_by_its_connection(endpoint: str | None, name: str) -> None:

@@ -159,3 +159,34 @@ def test_the_reference_has_every_option_of_every_command() -> None:
         assert f"\n{name}\n~" in text
     assert "%(" not in text
     assert "Exit status: 0 nothing to do, 3 something to do" in text
+
+
+#: Which tests run the files that pages include, by the beginning of their paths.
+INCLUDED = {
+    "docs/migration/": "tests/contract/test_migration_docs.py",
+    "example_dags/flights_follow_up.py": "tests/system/test_examples.py",
+    "example_dags/shop/": "tests/system/test_example_dags.py",
+}
+
+
+def included() -> list[str]:
+    found = [
+        (ROOT / page).parent.joinpath(name).resolve()
+        for page, text in pages().items()
+        for name in re.findall(r"^```\{literalinclude\} (\S+)$", text, re.MULTILINE)
+    ]
+    return [file.relative_to(ROOT.resolve()).as_posix() for file in found]
+
+
+@pytest.mark.parametrize("file", included())
+def test_what_a_page_includes_is_run_by_a_test(file: str) -> None:
+    (test,) = {test for begin, test in INCLUDED.items() if file.startswith(begin)}
+    text = (ROOT / test).read_text()
+    path = Path(file)
+    assert path.suffix != ".py" or path.stem in text, f"{test} does not run {file}"
+
+
+def test_no_page_has_code_that_it_could_include() -> None:
+    # What is included is there once.
+    files = {(ROOT / file).read_text().strip() for file in included()}
+    assert [page for page, text in pages().items() for code in files if code in text] == []

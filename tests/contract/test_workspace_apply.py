@@ -487,6 +487,25 @@ def test_the_command_that_is_killed_can_be_run_again(
     assert killed
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_that_is_stopped_puts_back_what_it_has_deactivated(
+    local: LocalService, client: httpx.Client, tmp_path: Path, how: signal.Signals
+) -> None:
+    file = tmp_path / "shop.yaml"
+    file.write_text(FILE)
+    local.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "resource_id": "things", "delay": 60}])
+    command = [*COMMAND, "apply", "--base-url", local.base_url, "--workspace", str(file), "--quiet"]
+    environment = {**os.environ, "DATAPIPE_API_KEY": local.api_key, "TOKEN": SECRET}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own
+        while client.get("/reverse_etl_syncs/things").json()["enabled"]:
+            assert process.poll() is None
+        process.send_signal(how)
+        _, said = process.communicate()
+    assert (process.returncode, said) == (130, "datapipe apply: interrupted.\n")
+    assert client.get("/reverse_etl_syncs/things").json()["enabled"] is True
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["shop.yaml"]
+
+
 def test_two_at_once_on_one_machine_take_turns(local: LocalService, client: httpx.Client, tmp_path: Path) -> None:
     file = tmp_path / "shop.yaml"
     file.write_text(FILE)

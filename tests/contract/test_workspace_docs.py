@@ -128,6 +128,19 @@ def test_the_tasks_of_the_page_plan_and_apply(environment: dict[str, str], file:
     assert SECRET not in json.dumps([plan, report])
 
 
+def test_a_value_of_digits_may_have_become_a_number(environment: dict[str, str], file: Path) -> None:
+    drift = tasks(file)["drift"]
+    # As a DAG makes it that renders native objects.
+    drift.environment = {"SHOP_TOKEN": 20261122}
+    assert run(drift)["changed"] is True
+    drift.environment = {"SHOP_TOKEN": 2.5}
+    with pytest.raises(ValueError, match=r"environment\['SHOP_TOKEN'\] must be a text, not float"):
+        run(drift)
+    drift.environment = {"SHOP_TOKEN": None}
+    with pytest.raises(WorkspaceError, match="the environment variable SHOP_TOKEN is not set"):
+        run(drift)
+
+
 def test_a_task_that_fails_has_its_report_all_the_same(environment: dict[str, str], file: Path) -> None:
     apply = tasks(file)["apply"]
     apply.environment = None

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from airflow_provider_datapipe.cli.command import Command, Option, whole_seconds
+from airflow_provider_datapipe.cli.interruption import stopped_as_by_hand
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
 from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.quiet:
             print(line, file=sys.stderr, flush=True)
 
-    with alone(path, told):
+    with stopped_as_by_hand(), alone(path, told):
         document = read(path)
         with service_of(options) as service:
             report = apply(

@@ -17,10 +17,10 @@ from airflow.sdk.bases.operator import BaseOperator
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
 from airflow_provider_datapipe.api.errors import DatapipeError
 from tests.support.local_service import LocalService
-from tests.support.operator_examples import EXAMPLES, Example, runs, seed
+from tests.support.operator_examples import ALONE, EXAMPLES, Example, runs, seed
 from tests.support.tasks import Memory, run
 
-ALL = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+ALL = pytest.mark.parametrize("example", [*EXAMPLES, *ALONE], ids=lambda example: example.name)
 ONE_OF_EACH = list({example.operator: example for example in EXAMPLES}.values())
 
 
@@ -85,7 +85,7 @@ def test_an_operator_does_what_it_says_and_can_do_it_again(example: Example, ser
 def test_every_endpoint_that_changes_something_is_called_by_an_operator(service: LocalService) -> None:
     seen: set[str] = set()
     by_operator: dict[type[Any], set[str]] = {}
-    for example in EXAMPLES:
+    for example in [*EXAMPLES, *ALONE]:
         service.reset()
         for _ in range(1 if example.again is None else 2):
             run(task_of(example), Memory())

@@ -17,14 +17,29 @@ from tests.support.operator_examples import (
     runs,
     schedules,
     transforms,
+    workspaces,
 )
 from tests.support.operator_examples.example import Example
 
-__all__ = ["EXAMPLES", "Example", "seed"]
+__all__ = ["ALONE", "EXAMPLES", "Example", "seed"]
 
-_AREAS = (elt, orchestrations, runs, generic, reverse_etl, connections, custom_reports, transforms, previews, schedules)
+_AREAS = (
+    elt,
+    orchestrations,
+    runs,
+    generic,
+    reverse_etl,
+    connections,
+    custom_reports,
+    transforms,
+    previews,
+    schedules,
+    workspaces,
+)
 
 EXAMPLES: list[Example] = [example for area in _AREAS for example in area.EXAMPLES]
+#: Those which no other can be beside.
+ALONE: list[Example] = workspaces.ALONE
 
 
 def seed(folder: Path) -> dict[str, Any]:

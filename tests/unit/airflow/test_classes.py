@@ -55,8 +55,7 @@ def own_parameters(found: type[BaseOperator]) -> dict[str, inspect.Parameter]:
     return own
 
 
-#: The id, or the file, that each class needs at the least that starts runs, waits or reads a workspace; the others are
-#: made as in the examples.
+#: The id that each class needs at the least that starts runs or waits; the others are made as in the examples.
 ID = {
     "EltStreamRunOperator": "stream_id",
     "EltSyncRunOperator": "sync_id",
@@ -75,8 +74,6 @@ ID = {
     "OrchestrationLastRunSensor": "orchestration_id",
     "ReverseEtlLastRunSensor": "reverse_etl_sync_id",
     "ReverseEtlFailedRecordsSensor": "reverse_etl_sync_id",
-    "WorkspaceApplyOperator": "workspace",
-    "WorkspacePlanOperator": "workspace",
     "ConnectionBridgeSensor": "bridge",
     # It has no id: what it reads takes its place.
     "WebhookIngestOperator": "source",

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG, Asset, AssetAlias, BaseOperator, TaskGroup
 from airflow.sdk.execution_time.context import OutletEventAccessors
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_datapipe.assets import (
     alias_of,
@@ -37,6 +36,7 @@ from airflow_provider_datapipe.operators.transform_changes import (
     TransformPlanOperator,
 )
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
+from tests.support.airflow_versions import dag_serialization
 
 STREAM = "datapipe://datapipe_default/elt_streams/orders"
 STREAMS = AssetAlias("datapipe-elt_streams")
@@ -200,7 +200,8 @@ def test_mapped_tasks_have_the_alias_when_the_dag_is_read_and_when_they_run(how:
         TaskGroup("g", prefix_group_id=False, **in_group),
     ):
         EltStreamRunOperator.partial(task_id="t", outlets=[Asset("mine")], **given).expand(stream_id=["a", "b"])
-    stored: Any = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("t")
+    serialization = dag_serialization()
+    stored: Any = serialization.from_dict(serialization.to_dict(dag)).get_task("t")
     assert [each["__type"] for each in stored.outlets] == ["asset", "asset_alias"]
     unmapped: Any = dag.get_task("t").unmap({"stream_id": "a", "emit_assets": True})
     assert isinstance(unmapped, BaseOperator)

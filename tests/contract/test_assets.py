@@ -1,0 +1,108 @@
+"""Tasks that run on the local service tell of what they have made new, and of nothing where they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.execution_time.context import OutletEventAccessors
+
+from airflow_provider_datapipe.assets import alias_of, elt_stream_asset, reverse_etl_sync_asset
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.runs.errors import RunPartialError
+from tests.support.local_service import LocalService
+from tests.support.tasks import Memory, context_of, copy_of, first_event, stored_and_made_again
+from tests.system.resources import seed_of
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service with a stream and a reverse ETL sync."""
+    with LocalService(seed_of(["orders"], tmp_path_factory.mktemp("assets"), ["crm"]), control=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connection(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(known | {"extra": {"poll_interval": 0.1}}))
+
+
+def run(task: Any) -> tuple[Any, OutletEventAccessors]:
+    """Run a task as Airflow would: what is said of events in a pass that defers is lost."""
+    memory = Memory()
+    method, arguments = "execute", dict[str, Any]()
+    while True:
+        events = OutletEventAccessors()
+        try:
+            context = context_of(memory) | {"outlet_events": events}
+            return getattr(task, method)(context, **arguments), events
+        except TaskDeferred as deferral:
+            method = deferral.method_name
+            arguments = {"event": asyncio.run(first_event(stored_and_made_again(deferral)))}
+            task = copy_of(task)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_what_was_known_is_told_with_its_run(deferrable: bool) -> None:
+    task = EltStreamRunOperator(task_id="t", stream_id="orders", emit_assets=True, deferrable=deferrable)
+    result, events = run(task)
+    extra = events[elt_stream_asset("orders")].extra
+    assert extra == {name: value for name, value in result.items() if name != "attached"}
+    assert (extra["outcome"], extra["rows_synced"]) == ("succeeded", 2)
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_what_was_not_known_is_told_through_the_alias(deferrable: bool) -> None:
+    task = EltStreamRunOperator(
+        task_id="t", sync_id="orders", stream_name="rows", emit_assets=True, deferrable=deferrable
+    )
+    result, events = run(task)
+    (told,) = events[alias_of("elt_stream")].asset_alias_events
+    assert told.dest_asset_key.uri == elt_stream_asset("orders").uri
+    assert told.extra["run_id"] == result["run_id"]
+
+
+def test_an_outlet_of_ones_own_is_told_and_one_of_nobodys_is_not() -> None:
+    outlets = [elt_stream_asset("orders"), elt_stream_asset("items")]
+    _, events = run(EltStreamRunOperator(task_id="t", stream_id="orders", outlets=outlets))
+    assert [getattr(asset, "uri", None) for asset in events] == [outlets[0].uri]
+
+
+@pytest.mark.parametrize("shown", [10, 0])
+def test_a_task_that_fails_tells_of_nothing_new_and_logs_the_records(
+    service: LocalService, shown: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"sync_id": "crm", "record_id": "customer-17", "error": "no e-mail"}
+    failing = {"rewrite": {"failed_rows": 2, "total_rows": 5}, "times": "always"}
+    service.faults(
+        [
+            {"method": "GET", "path": "/reverse_etl_sync_runs/*", **failing},
+            {"method": "GET", "path": "/reverse_etl_sync_runs", **failing},
+            {
+                "method": "GET",
+                "path": "/reverse_etl_failed_records",
+                "status": 200,
+                "body": {"data": [record]},
+                "times": "always",
+            },
+        ]
+    )
+    before = len(service.journal_requests("/reverse_etl_failed_records"))
+    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="crm", emit_assets=True, show_failed_records=shown)
+    events = OutletEventAccessors()
+    with pytest.raises(RunPartialError) as raised:
+        task.execute(context_of(Memory()) | {"outlet_events": events})
+    assert task.outlets == [reverse_etl_sync_asset("crm")]
+    assert len(events) == 0
+    said = capsys.readouterr().out
+    assert ("Records of crm that failed, the first 1:\n  customer-17: no e-mail" in said) == bool(shown)
+    assert ("customer-17" in said + str(raised.value)) == bool(shown)
+    assert "2 of 5 rows failed" in str(raised.value)
+    assert len(service.journal_requests("/reverse_etl_failed_records")) == before + bool(shown)
+    service.faults([])

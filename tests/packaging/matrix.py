@@ -117,6 +117,7 @@ def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
                 "-q",
                 "-p",
                 "no:cacheprovider",
+                "--continue-on-collection-errors",
                 f"--junitxml={written}",
                 *spread,
                 *SUITES[suite],

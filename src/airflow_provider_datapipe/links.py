@@ -72,6 +72,7 @@ def show_link(task: Any, context: Context, address: str) -> None:
     :param context: Airflow's context.
     :param address: from :func:`address_of`.
     """
+    is_shown = getattr(task, ADDRESS, None) == address
     setattr(task, ADDRESS, address)
-    if address and "ti" in context:
+    if address and not is_shown and "ti" in context:
         context["ti"].xcom_push(key=DatapipeLink().xcom_key, value=address)

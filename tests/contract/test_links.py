@@ -11,9 +11,9 @@ from unittest.mock import ANY
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
-from airflow_provider_datapipe.api.errors import NotFoundError
+from airflow_provider_datapipe.api.errors import InvalidInputError, NotFoundError
 from airflow_provider_datapipe.links import DatapipeLink, address_of
-from airflow_provider_datapipe.operators.elt import EltSyncRunOperator
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.orchestration_changes import OrchestrationCreateOperator
 from airflow_provider_datapipe.runs.errors import LostContactError
@@ -86,6 +86,23 @@ def test_a_run_that_is_refused_shows_its_link(memory: Memory) -> None:
     with pytest.raises(NotFoundError):
         task.execute(context_of(memory))
     assert memory.pushed == {KEY: "https://app.example.com/orchestrations/gone?from=airflow"}
+
+
+def test_what_is_not_there_shows_its_link(memory: Memory) -> None:
+    task = EltStreamRunOperator(task_id="t", stream_id="gone")
+    with pytest.raises(NotFoundError):
+        task.execute(context_of(memory))
+    assert memory.pushed == {KEY: "https://app.example.com/elt_streams/gone?from=airflow"}
+
+
+@pytest.mark.parametrize("given", [None, "", 7])
+def test_what_is_no_id_has_no_link(memory: Memory, given: Any) -> None:
+    """As a template may render to, in a DAG that renders native objects."""
+    task = EltStreamRunOperator(task_id="t", stream_id="{{ 7 }}")
+    task.stream_id = given
+    with pytest.raises((ValueError, NotFoundError, InvalidInputError)):
+        task.execute(context_of(memory))
+    assert memory.pushed == {}
 
 
 def test_a_run_is_in_the_link_once_it_is_known(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,11 +64,17 @@ class Held:
     :param resources: Whose runs.
     :param refusals: What requests for a second run of some of them are answered: the service's own words for a
         conflict. Those for the others are carried out.
+    :param others: What else goes wrong meanwhile.
     """
 
     def __init__(
-        self, service: LocalService, resources: Iterable[str], refusals: Mapping[str, dict[str, Any]] | None = None
+        self,
+        service: LocalService,
+        resources: Iterable[str],
+        refusals: Mapping[str, dict[str, Any]] | None = None,
+        others: Sequence[Mapping[str, Any]] = (),
     ) -> None:
+        self._others = others
         self._service = service
         self._resources = set(resources)
         self._refusals = refusals or {}
@@ -95,7 +101,7 @@ class Held:
         for resource in sorted(self._resources.intersection(self._refusals)):
             refusal = {"status": httpx.codes.CONFLICT, "body": self._refusals[resource], "times": "always"}
             rules.append({"method": "POST", "path": "/elt_streams/*/request_run", "resource_id": resource, **refusal})
-        self._service.faults(rules)
+        self._service.faults([*rules, *self._others])
 
 
 def is_enabled(service: LocalService, kind: str, sync_id: str) -> bool:

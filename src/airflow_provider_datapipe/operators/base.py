@@ -171,6 +171,11 @@ class DatapipeRunOperator(BaseOperator):
 
         hook = self._hook()
         try:
+            if self.asset_kind is not None and self.asset_argument is not None:
+                # A service that is down has a page, and so has what is not there.
+                given = getattr(self, self.asset_argument)
+                known = given if isinstance(given, str) else None
+                show_link(self, context, address_of(hook.extra.link, self.asset_kind, known))
             batch = hook.run(self._begin())
             if batch.at_a_time is not None:
                 batch.queued = hook.run(going_first(KINDS[batch.kind], batch.queued, records_of(context)))

@@ -1,0 +1,210 @@
+"""
+What people are told on real components: while a task waits, and when it has failed.
+
+In its log, by its link, and in a chat: from a worker, from the DAG processor and from a triggerer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe.links import DatapipeLink
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+from tests.support.scripted_server import Reply, ScriptedServer
+from tests.system.airflow_api import TaskInstance
+from tests.system.components import AirflowComponents
+from tests.system.resources import Held, seed_of
+
+DAG, LATE = "notifying", "notifying_late"
+GOING = ["going_deferred", "going_blocking"]
+REFUSED = ["refused_deferred", "refused_blocking"]
+UNKNOWN = ["unknown_deferred", "unknown_blocking"]
+RECORDS = [{"sync_id": "any", "record_id": f"customer-{number}", "error": f"no e-mail {number}"} for number in range(4)]
+LINK = "https://app.example.com/{resource}/{id}"
+#: What lets in at the chat: nobody but the connection is to know it.
+SECRET_PATH = "T0SECRETPART0SECRETPART"
+
+
+@dataclass(frozen=True)
+class Story:
+    """
+    What became of a run of the DAG.
+
+    :param run_id: The run.
+    :param states: The state of each task.
+    :param told: What was posted to the chat: as JSON.
+    :param logs: The log of each task, as its page shows it.
+    :param links: The links of each task when it was over; of those that went on, also while they did.
+    """
+
+    run_id: str
+    states: dict[str, str | None]
+    told: list[dict[str, Any]]
+    logs: dict[str, str]
+    links: dict[str, list[dict[str, Any]]]
+
+    def told_of(self, task_id: str) -> str:
+        """Give what was told last of a task: a scheduler that got no CPU time for long runs again what was running."""
+        told = [str(one["text"]) for one in self.told if one.get("text", "").startswith(f"Task {task_id} of")]
+        from_workers = [text for text in told if "gives no reason" not in text]
+        return (from_workers or told)[-1]
+
+
+@pytest.fixture(scope="module")
+def chat() -> Iterator[ScriptedServer]:
+    with ScriptedServer([Reply()]) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def telling(
+    airflow: AirflowComponents, chat: ScriptedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalService]:
+    """Return a service whose reverse ETL syncs have rows that fail, with the connections of the DAGs."""
+    streams = [*GOING, "going_late"]
+    syncs = [*REFUSED, "hidden"]
+    with LocalService(seed_of(streams, tmp_path_factory.mktemp("telling"), syncs), control=True) as service:
+        connections: list[dict[str, Any]] = [
+            {
+                "connection_id": "datapipe_notifying",
+                "conn_type": "datapipe",
+                "host": service.base_url,
+                "password": service.api_key,
+                "extra": json.dumps({"link": LINK}),
+            },
+            {"connection_id": "notifying_chat", "conn_type": "http", "host": f"{chat.url}/{SECRET_PATH}"},
+        ]
+        for body in connections:
+            airflow.api.request("POST", "/connections", json=body)
+        yield service
+        for body in connections:
+            airflow.api.request("DELETE", f"/connections/{body['connection_id']}")
+
+
+def links_of(airflow: AirflowComponents, run_id: str, task_id: str) -> dict[str, Any]:
+    path = f"/dags/{DAG}/dagRuns/{run_id}/taskInstances/{task_id}/links"
+    found: dict[str, Any] = airflow.api.request("GET", path)["extra_links"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def story(airflow: AirflowComponents, chat: ScriptedServer, telling: LocalService) -> Story:
+    failing = {"rewrite": {"failed_rows": len(RECORDS), "total_rows": 9}, "times": "always"}
+    records = {"status": 200, "body": {"data": RECORDS}, "times": "always"}
+    rules: list[dict[str, Any]] = [
+        {"method": "GET", "path": "/reverse_etl_sync_runs/*", **failing},
+        {"method": "GET", "path": "/reverse_etl_sync_runs", **failing},
+        {"method": "GET", "path": "/reverse_etl_failed_records", **records},
+    ]
+    held = Held(telling, GOING, others=rules)
+    links: dict[str, list[dict[str, Any]]] = {task_id: [] for task_id in GOING}
+    waits_as = dict(zip(GOING, ("deferred", "running"), strict=True))
+    run_id = airflow.trigger(DAG)
+
+    def watch(instances: list[TaskInstance]) -> None:
+        for one in instances:
+            going = one.task_id in GOING and one.state == waits_as[one.task_id]
+            if going and "running for" in logged(airflow, run_id, one.task_id):
+                links[one.task_id].append(links_of(airflow, run_id, one.task_id))
+                held.release(one.task_id)
+
+    airflow.wait(DAG, run_id, limit=300, watch=watch)
+    wait_for("the DAG processor has told of the DAG", lambda: bool(of_dags(chat)), limit=60)
+    tasks = airflow.api.task_instances(DAG, run_id)
+    for one in tasks:
+        links.setdefault(one.task_id, []).append(links_of(airflow, run_id, one.task_id))
+    return Story(
+        run_id,
+        {one.task_id: one.state for one in tasks},
+        [json.loads(seen.body) for seen in chat.seen],
+        {one.task_id: airflow.api.log(DAG, run_id, one.task_id, one.try_number) for one in tasks},
+        links,
+    )
+
+
+def logged(airflow: AirflowComponents, run_id: str, task_id: str) -> str:
+    return "\n".join(path.read_text(errors="replace") for path in airflow.task_logs(DAG, run_id, task_id))
+
+
+def of_dags(chat: ScriptedServer) -> list[str]:
+    return [body["dag"] for seen in chat.seen if "dag" in (body := json.loads(seen.body))]
+
+
+def test_a_task_that_waits_tells_how_far_it_is(story: Story) -> None:
+    for task_id in GOING:
+        assert story.states[task_id] == "success", story.logs[task_id]
+        assert "ELT stream rows, run " in story.logs[task_id]
+        # Not at each of its looks, which are two a second.
+        assert story.logs[task_id].count("running for") < 5
+
+
+def test_links_are_there_while_a_task_waits_when_it_has_succeeded_and_when_it_has_failed(story: Story) -> None:
+    for task_id in GOING:
+        shown = {DatapipeLink.name: f"https://app.example.com/elt_streams/{task_id}"}
+        assert len(story.links[task_id]) >= 2
+        assert all(links == shown for links in story.links[task_id])
+    for task_id in REFUSED:
+        assert story.links[task_id] == [{DatapipeLink.name: f"https://app.example.com/reverse_etl_syncs/{task_id}"}]
+    for task_id in UNKNOWN:
+        assert story.links[task_id] == [{DatapipeLink.name: "https://app.example.com/elt_streams/nowhere"}]
+
+
+def test_the_log_has_the_records_that_failed_before_the_exception(story: Story) -> None:
+    for task_id in REFUSED:
+        assert story.states[task_id] == "failed"
+        log = story.logs[task_id]
+        assert "the first 4:" in log, log
+        assert all(log.count(f"  {one['record_id']}: {one['error']}") == 1 for one in RECORDS)
+        assert log.index("the first 4:") < log.index("Task failed with exception")
+        assert "The service says: for example record customer-0" in log
+
+
+def test_people_are_told_from_the_worker(story: Story) -> None:
+    for task_id in REFUSED:
+        told = story.told_of(task_id)
+        assert f"reverse ETL sync {task_id}: run " in told
+        assert "4 of 9 rows failed" in told
+        assert "  customer-2: no e-mail 2" in told
+        assert "  customer-3" not in told
+        assert f"On the service: https://app.example.com/reverse_etl_syncs/{task_id}" in told
+        assert "Log: http" in told
+    for task_id in UNKNOWN:
+        assert "Was it deleted" in story.told_of(task_id) or "404" in story.told_of(task_id)
+    assert "Task down of DAG notifying" in story.told_of("down")
+
+
+def test_records_that_are_hidden_are_shown_nowhere(story: Story) -> None:
+    assert story.states["hidden"] == "failed"
+    assert "4 of 9 rows failed" in story.told_of("hidden")
+    assert "customer-" not in story.told_of("hidden") + story.logs["hidden"]
+
+
+def test_people_are_told_from_the_dag_processor(story: Story) -> None:
+    told = [one["dag"] for one in story.told if "dag" in one]
+    assert told
+    assert all(one.startswith(f"DAG {DAG}, run {story.run_id} failed.\nAirflow says: ") for one in told)
+
+
+@pytest.mark.usefixtures("story")
+def test_nobody_else_learns_where_the_chat_is(airflow: AirflowComponents) -> None:
+    assert [path for path in airflow.log_files() if SECRET_PATH in path.read_text(errors="replace")] == []
+
+
+def test_people_are_told_from_a_triggerer(
+    airflow: AirflowComponents, chat: ScriptedServer, telling: LocalService
+) -> None:
+    telling.runs({"resources": {"going_late": {"minimum_duration": 5}}})
+    run_id = airflow.trigger(LATE)
+
+    def told() -> list[str]:
+        return [body["late"] for seen in chat.seen if "late" in (body := json.loads(seen.body))]
+
+    wait_for("the missed deadline is told", lambda: bool(told()), limit=120)
+    airflow.wait(LATE, run_id)
+    assert told() == [f"DAG {LATE}, run {run_id} missed its deadline.\nIt was not over in time."]

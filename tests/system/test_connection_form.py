@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.system.components import AirflowComponents
 
 
+@since("3.2", "forms of connections without code")
 def test_the_form_has_every_field(airflow: AirflowComponents) -> None:
     forms: list[dict[str, Any]] = airflow.api.request("GET", "/connections/hook_meta", base="/ui")
     (form,) = [each for each in forms if each["connection_type"] == "datapipe"]

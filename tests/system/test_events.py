@@ -10,11 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.components import AirflowComponents
 from tests.system.events import Count, play, watching
 
+# Before, a watcher begins anew with its triggerer, and each asks for itself.
+pytestmark = since("3.3", "state of watchers")
 RUNS, RESTARTS, SEED = 40, 2, 5
 BUILT = "watching_built"
 

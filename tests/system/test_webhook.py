@@ -19,7 +19,7 @@ import pytest
 
 from airflow_provider_datapipe.get_provider_info import WEBHOOK_FIELDS
 from tests.contract.datapipe_local.api import Api
-from tests.support.airflow_versions import IMPORT_DAG_BAG
+from tests.support.airflow_versions import IMPORT_DAG_BAG, since
 from tests.support.local_service import LocalService
 from tests.support.process_table import tree_of, working_in
 from tests.support.webhook_gateway import Trouble, WebhookGateway
@@ -132,6 +132,7 @@ def test_on_real_components(airflow: AirflowComponents, webhooks: LocalService) 
     assert not any(SECRET in log for log in logs)
 
 
+@since("3.3", "task state")
 def test_a_worker_that_is_killed_is_followed_by_one_that_goes_on(
     airflow: AirflowComponents, webhooks: LocalService, tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ def test_without_components(webhooks: LocalService, tmp_path: Path) -> None:
     assert working_in(tmp_path) == []
 
 
+@since("3.2", "forms of connections without code")
 def test_the_form_has_every_field(airflow: AirflowComponents) -> None:
     forms: list[dict[str, Any]] = airflow.api.request("GET", "/connections/hook_meta", base="/ui")
     (form,) = [each for each in forms if each["connection_type"] == "datapipe_webhook"]

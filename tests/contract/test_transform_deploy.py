@@ -10,7 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, TransportError
+from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, InvalidRequestError, TransportError
+from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.changes.transform_bulk import BulkDeployError
 from airflow_provider_datapipe.changes.transform_folder import CyclicTransformsError
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
@@ -387,6 +388,46 @@ def test_many_are_created_fifty_at_a_time_and_left_alone_afterwards(service: Loc
     result = run(bulk(folder, publish=False))
     assert (result["counts"]["updated"], result["counts"]["unchanged"]) == (1, 100)
     assert len(changes(service)) == 4
+
+
+def test_many_are_asked_about_at_once(service: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = files(tmp_path, **{f"many__m{n}": f"SELECT {n} AS id" for n in range(12)})
+    assert run(bulk(folder))["counts"]["created"] == 12
+    one_by_one, send = [], DatapipeHook.send
+
+    def noted(self: DatapipeHook, request: Request[Any]) -> Any:
+        one_by_one.append(request.endpoint.name)
+        return send(self, request)
+
+    monkeypatch.setattr(DatapipeHook, "send", noted)
+    before = len(service.journal_requests())
+    assert run(bulk(folder))["counts"]["unchanged"] == 12
+    paths = [each["path"] for each in service.journal_requests()[before:]]
+    assert sum(path.endswith("/versions") for path in paths) == 12
+    assert "transforms.versions" not in one_by_one
+
+
+def test_an_error_between_changes_leaves_what_was_done_as_the_result(service: LocalService, tmp_path: Path) -> None:
+    folder = files(tmp_path, a="SELECT 1 AS id", b="SELECT 1 AS id")
+    run(bulk(folder))
+    files(tmp_path, a="SELECT 2 AS id", b="SELECT 2 AS id")
+    service.faults([{"method": "PATCH", "path": "/transforms/*", "skip": 1, "status": 401}])
+    memory = Memory()
+    with pytest.raises(AuthenticationError):
+        run(bulk(folder), memory)
+    left = memory.pushed["return_value"]
+    assert left["outcome"] == "failed"
+    assert {path: each["error"] for path, each in left["transforms"].items()} == {
+        "a": "updated, but not published: the deployment ended before",
+        "b": "the deployment ended before",
+    }
+    assert run(bulk(folder), memory)["counts"] == {
+        "created": 0,
+        "updated": 1,
+        "unchanged": 1,
+        "failed": 0,
+        "skipped": 0,
+    }
 
 
 @MODES

@@ -11,10 +11,21 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import airflow_provider_datapipe
+import datapipe_local
 
 PACKAGE = "airflow_provider_datapipe"
+#: Classes of the local service, and what their messages are.
+OF_LOCAL_SERVICE = {
+    "SetupError": "What a command refuses: it ends with status 1, and says this after ``datapipe-local:``.",
+    "RunError": "Why a run has failed, as its error says; so ``RunFailedError`` does.",
+    "SourceError": "The same, where a source can't be read at all.",
+    "WarehouseError": "What DuckDB, or the rules for SQL, refuse: a part of the error of a run, or of an answer.",
+    "BadRequestError": "Answers with status 400.",
+    "ConflictError": "Answers with status 409.",
+}
 #: What is caught before anybody sees it: what it means is told by another error.
 INTERNAL = {
     "Blocked": "another run is waited for",
@@ -40,11 +51,20 @@ def errors() -> dict[str, type[Exception]]:
     return dict(sorted(found.items(), key=lambda item: (len(item[1].__mro__), item[1].__module__, item[0])))
 
 
-@cache
 def messages() -> Mapping[str, list[str]]:
-    """Give the messages that stand in the code, by the name of the class that is raised with them."""
+    """Give the messages that stand in the provider's code, by the name of the class that is raised with them."""
+    return _messages(airflow_provider_datapipe, frozenset({*errors(), "ValueError"}))
+
+
+def messages_of_local_service() -> Mapping[str, list[str]]:
+    """Give those of the local service."""
+    return _messages(datapipe_local, frozenset(OF_LOCAL_SERVICE))
+
+
+@cache
+def _messages(package: ModuleType, classes: frozenset[str]) -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
-    for module in _modules():
+    for module in _modules(package):
         source = importlib.util.find_spec(module)
         assert source is not None  # noqa: S101 - it was imported
         assert source.origin is not None  # noqa: S101 - it is a file
@@ -53,7 +73,7 @@ def messages() -> Mapping[str, list[str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
                 name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-                if (name in errors() or name == "ValueError") and node.args:
+                if name in classes and node.args:
                     text = _text(node.args[0], constants)
                     if text.strip(f"{GAP} .:,;") and text not in found[name]:
                         found[name].append(text)
@@ -86,12 +106,20 @@ def page() -> str:
         "",
         *(f"| ``{text}``" for text in map(_literal, messages()["ValueError"])),
         "",
+        "The local service",
+        "-----------------",
+        "",
+        "These are no classes for DAGs: what stands here is met as text.",
+        "",
     ]
+    for name, meaning in OF_LOCAL_SERVICE.items():
+        parts += [name, "~" * len(name), "", meaning, ""]
+        parts += [*(f"| ``{text}``" for text in map(_literal, messages_of_local_service()[name])), ""]
     return "\n".join(parts)
 
 
-def _modules() -> Iterator[str]:
-    for found in pkgutil.walk_packages(airflow_provider_datapipe.__path__, f"{PACKAGE}."):
+def _modules(package: ModuleType = airflow_provider_datapipe) -> Iterator[str]:
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         # A program runs when it is imported.
         if not found.name.endswith("__main__"):
             yield found.name

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from airflow_provider_datapipe.cli import command
+from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
 from airflow_provider_datapipe.runs import outcome
 from datapipe_local import status
 from tests.support.documents import ROOT, pages
@@ -62,6 +63,9 @@ def test_messages_are_found_in_the_code() -> None:
     assert "There is no API key: set it as the connection's password." in messages["ConfigurationError"]
     (canceled,) = messages["RunCanceledError"]
     assert canceled == "…: … was canceled in the service…."
+    local = generator("generate_messages").messages_of_local_service()
+    assert all(local[name] for name in generator("generate_messages").OF_LOCAL_SERVICE)
+    assert "Port … of … is in use: choose another --port, or 0 for a free one." in local["SetupError"]
 
 
 def test_every_exit_status_is_told() -> None:
@@ -73,6 +77,15 @@ def test_every_exit_status_is_told() -> None:
     refused, misspelt = 1, 2
     of_status = {status.RUNNING, status.NOT_RUNNING, status.NOT_ANSWERING}
     assert told[1] == {refused, misspelt, *of_status, interrupted}
+
+
+def test_every_field_of_the_connection_is_told() -> None:
+    page = pages()["docs/connection.md"]
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) ?\|", page, re.MULTILINE))
+    assert rows.keys() == CONNECTION_FIELDS.keys()
+    for name, told in rows.items():
+        default = CONNECTION_FIELDS[name]["schema"].get("default")
+        assert told == {None: told if told in ("none", "") else "none", False: "false"}.get(default, str(default)), name
 
 
 def test_every_status_is_told_with_its_outcome() -> None:

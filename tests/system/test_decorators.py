@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.airflow_versions import IMPORT_DAG_BAG
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 from tests.system.airflow_api import TaskInstance
@@ -36,15 +37,15 @@ SEED: dict[str, Any] = {
         {"id": "orders", "name": "orders", "folder_path": "sales", "publish": True, "sql_template": ORDERS},
     ],
 }
-PROGRAM = """
+PROGRAM = f"""
 import json, sys
 from airflow.utils.db import initdb
 initdb()
-from airflow.dag_processing.dagbag import DagBag
+{IMPORT_DAG_BAG}
 bag = DagBag(sys.argv[1])
 assert not bag.import_errors, bag.import_errors
 run = bag.dags["shop_checks"].test()
-ended = {one.task_id: [one.state, one.xcom_pull(task_ids=one.task_id)] for one in run.get_task_instances()}
+ended = {{one.task_id: [one.state, one.xcom_pull(task_ids=one.task_id)] for one in run.get_task_instances()}}
 with open(sys.argv[2], "w") as file:
     json.dump(ended, file, default=str)
 """

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 import uuid
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, cast
 
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
@@ -107,7 +108,7 @@ def note(
     *,
     paused: Any,
     cron_schedule: str | None,
-    begun: Noted | None,
+    begun: Sequence[Noted],
     kept: Noted | None,
 ) -> Steps[Noted]:
     """
@@ -119,7 +120,7 @@ def note(
     :param owner: the cron expression of the owner.
     :param paused: whether no run is to be possible either.
     :param cron_schedule: what is put back of an orchestration, where the service does not show it.
-    :param begun: what was noted when taking off began that was not undone yet.
+    :param begun: what was noted where taking off began and was not undone yet, of this and of other things.
     :param kept: what was noted the last time, whatever came of it.
     :raises ScheduleOwnedError: another owner has taken it off.
     :raises ScheduleLostError: this owner has taken it off, and what was there is not known.
@@ -130,7 +131,7 @@ def note(
     kind = KINDS[resource]
     there = yield from kind.read(target.resource_id)
     marks = _marks(there)
-    for earlier in (begun, kept if owner in marks else None):
+    for earlier in (*begun, kept if owner in marks else None):
         if not earlier or (earlier["resource"], earlier["id"]) != (resource, target.resource_id):
             continue
         changed = _changed(kind, earlier, there)

@@ -104,7 +104,7 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
         self.cron_schedule = cron_schedule
         self.paused = paused
         self._owner: tuple[Any, ...] = ()
-        self._begun: Noted | None = None
+        self._begun: list[Noted] = []
         self._kept: Noted | None = None
 
     def execute(self, context: Context) -> Noted:
@@ -119,7 +119,8 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
         self._owner = (self.dag_id, getattr(ti, "run_id", ""), self.task_id, getattr(ti, "map_index", -1))
         over = [_pulled(context, each, _OVER) for each in _near(self, "downstream", SchedulePutBackOperator)]
         begun = [_pulled(context, each, _BEGUN) for each in _near(self, "downstream", ScheduleTakeOffOperator)]
-        self._begun = next((each for each in begun if each is not None and each["round"] not in over), None)
+        # Where things are owned within one another, the tasks of all of them are beside this one.
+        self._begun = [each for each in begun if each is not None and each["round"] not in over]
         kept = records.get(_KEPT)
         self._kept = kept if kept is not None and kept["round"] not in over else None
         noted: Noted = super().execute(context)
@@ -251,7 +252,7 @@ class ScheduleTakeOffOperator(_NotedOperator):
         # Before anything is changed: the first task finds it here when it is run again.
         context["ti"].xcom_push(key=_BEGUN, value=read_note(self.noted))
         result = super().execute(context)
-        context["ti"].xcom_push(key=_TAKEN, value=True)
+        context["ti"].xcom_push(key=_TAKEN, value=read_note(self.noted)["round"])
         return result
 
     def _change(self) -> Steps[Change]:
@@ -306,7 +307,9 @@ class SchedulePutBackOperator(_NotedOperator):
         from airflow_provider_datapipe.changes.schedules import read_note
 
         takers = _near(self, "upstream", ScheduleTakeOffOperator)
-        is_taken, has_begun = (any(_pulled(context, each, key) for each in takers) for key in (_TAKEN, _BEGUN))
+        current = read_note(self.noted)["round"]
+        is_taken = current in [_pulled(context, each, _TAKEN) for each in takers]
+        has_begun = current in [(_pulled(context, each, _BEGUN) or {}).get("round") for each in takers]
         # What never began has deactivated nothing either.
         self._left_whole = is_taken or (bool(takers) and not has_begun)
         result = super().execute(context)

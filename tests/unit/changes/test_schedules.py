@@ -101,6 +101,10 @@ PAUSABLE: list[tuple[str, dict[str, Any]]] = [
 ALL = [*((kind, more, False) for kind, more in THINGS), *((kind, more, True) for kind, more in PAUSABLE)]
 
 
+#: What another owner within the same DAG has begun.
+ANOTHER = Noted(resource="transform", id="y", name="y", round="y", original={"cron_expression": "0 4 * * *"}, held={})
+
+
 class KilledError(BaseException):
     """The end of the process."""
 
@@ -216,7 +220,12 @@ class Owner:
         finding = schedules.find(**{which: "x"})
         noted: Noted = self._drive(
             schedules.note(
-                finding, self.mark, paused=self.paused, cron_schedule=self.cron, begun=self.begun, kept=self.kept
+                finding,
+                self.mark,
+                paused=self.paused,
+                cron_schedule=self.cron,
+                begun=[each for each in (ANOTHER, self.begun) if each],
+                kept=self.kept,
             )
         )
         self.noted = self.kept = json.loads(json.dumps(noted))

@@ -433,22 +433,6 @@ def test_a_file_that_is_pushed_to_a_webhook(
     assert rows(known["outputs"]) == {"webhooks/hooks/events": 3}
 
 
-@pytest.mark.parametrize(
-    ("source", "name"),
-    [
-        ("memory://bucket/folder/records.jsonl", ("memory://bucket", "folder/records.jsonl")),
-        ("file:///data/records.jsonl", ("file", "/data/records.jsonl")),
-    ],
-)
-def test_files_go_by_the_names_of_openlineage(
-    source: str, name: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_HOOKS", json.dumps({"conn_type": "datapipe_webhook", "host": "https://h.example"}))
-    task = WebhookIngestOperator(task_id="t", webhook_conn_id="hooks", source=source)
-    (read,) = told(task.get_openlineage_facets_on_start())["inputs"]
-    assert (read["namespace"], read["name"]) == name
-
-
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a collector of hook lineage, as there is one where a plugin reads it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -17,6 +18,8 @@ _RAW = "raw"
 _RAW_VIEW = "raw_view"
 #: A part of an address that is as long as this may be all that lets in.
 _LIKE_A_KEY = 16
+#: What OpenLineage calls schemes of object storage that go by other names as well.
+_SCHEMES = {"gcs": "gs", "s3a": "s3", "s3n": "s3"}
 
 
 class Name(NamedTuple):
@@ -123,6 +126,19 @@ def name_of_webhook(service: str, conn_id: str, endpoint: str | None) -> Name:
     given = [part for part in (endpoint or "").partition("?")[0].split("/") if part]
     shown = [_digest(part) if len(part) >= _LIKE_A_KEY else quote(part, safe="") for part in given]
     return Name(service, "/".join(["webhooks", quote(conn_id, safe=""), *shown]))
+
+
+def name_of_file(source: str) -> Name:
+    """
+    Name a file.
+
+    :param source: its path, or its address in object storage, which may have a connection of Airflow before the bucket.
+    """
+    scheme, is_address, rest = source.partition("://")
+    if not is_address or scheme == "file":
+        return Name("file", str(Path(rest if is_address else source).absolute()))
+    bucket, _, key = rest.partition("/")
+    return Name(f"{_SCHEMES.get(scheme, scheme)}://{bucket.rpartition('@')[2]}", key)
 
 
 def _digest(part: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -13,7 +12,7 @@ from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
 from airflow_provider_datapipe.lineage.facets import operator_lineage
 from airflow_provider_datapipe.lineage.model import Dataset, Lineage
-from airflow_provider_datapipe.lineage.names import SCHEME, Name, name_of_webhook
+from airflow_provider_datapipe.lineage.names import SCHEME, name_of_file, name_of_webhook
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -24,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def lineage_of_delivery(
-    conn_id: str, endpoint: str | None, source: str | None, source_conn_id: str | None, accepted: IngestResult | None
+    conn_id: str, endpoint: str | None, source: str | None, accepted: IngestResult | None
 ) -> OperatorLineage[Any, Any] | None:
     """
     Say where records come from and where they go.
@@ -32,7 +31,6 @@ def lineage_of_delivery(
     :param conn_id: the webhook connection.
     :param endpoint: the rest of the table's address, where the connection has only the beginning.
     :param source: the file that they are read from; None for records that the task was given.
-    :param source_conn_id: the connection of the file's storage.
     :param accepted: what was accepted; None before that.
     :returns: the lineage; None if the connection can't be used.
     """
@@ -45,16 +43,7 @@ def lineage_of_delivery(
     service = f"{SCHEME}://{netloc}"
     rows = None if accepted is None else accepted["records"] if accepted["rows"] is None else accepted["rows"]
     lineage = Lineage(
-        [Dataset(_name_of_file(source, source_conn_id))] if source else [],
+        [Dataset(name_of_file(source))] if source else [],
         [Dataset(name_of_webhook(service, conn_id, endpoint), rows=rows)],
     )
     return operator_lineage(lineage, service)
-
-
-def _name_of_file(source: str, conn_id: str | None) -> Name:
-    from airflow.sdk import ObjectStoragePath
-
-    path = ObjectStoragePath(source, conn_id=conn_id)
-    if path.protocol in ("", "file"):
-        return Name("file", str(Path(path.path).absolute()))
-    return Name(f"{path.protocol}://{path.bucket}", path.key)

@@ -145,7 +145,7 @@ class WebhookIngestOperator(BaseOperator):
         from airflow_provider_datapipe.lineage.webhooks import lineage_of_delivery
 
         accepted = None if self._delivery is None else self._delivery.result()
-        return lineage_of_delivery(self.webhook_conn_id, self.endpoint, self.source, self.source_conn_id, accepted)
+        return lineage_of_delivery(self.webhook_conn_id, self.endpoint, self.source, accepted)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Tell OpenLineage how many records went there, too."""

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from airflow_provider_datapipe.api.models.transforms import Reference
 from airflow_provider_datapipe.lineage.names import (
     Naming,
+    name_of_file,
     name_of_webhook,
     place_of_stream,
     place_of_transform,
@@ -72,3 +75,19 @@ def test_places_of_streams() -> None:
 )
 def test_a_webhook_goes_by_its_connection(endpoint: str | None, name: str) -> None:
     assert name_of_webhook("datapipe://h", "hooks", endpoint) == ("datapipe://h", name)
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("/data/a b.jsonl", ("file", "/data/a b.jsonl")),
+        ("records#1.jsonl", ("file", str(Path("records#1.jsonl").absolute()))),
+        ("file:///data/records.jsonl", ("file", "/data/records.jsonl")),
+        ("s3://bucket/folder/records #1.jsonl", ("s3://bucket", "folder/records #1.jsonl")),
+        ("s3a://aws_default@bucket/records.jsonl", ("s3://bucket", "records.jsonl")),
+        ("gcs://bucket/records.parquet", ("gs://bucket", "records.parquet")),
+        ("memory://bucket/records.jsonl", ("memory://bucket", "records.jsonl")),
+    ],
+)
+def test_files_go_by_the_names_of_openlineage(source: str, name: tuple[str, str]) -> None:
+    assert name_of_file(source) == name

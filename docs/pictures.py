@@ -66,7 +66,11 @@ def put_in(app: Sphinx, tree: nodes.document) -> None:
         if not file.exists():
             _logger.warning("this picture was not drawn: python docs/pictures.py MERMAID_JS", location=block)
             continue
-        block.replace_self(nodes.image(uri=f"/{file.relative_to(HERE).as_posix()}", alt="", classes=["picture"]))
+        image = nodes.image(uri=f"/{file.relative_to(HERE).as_posix()}", alt="", classes=["picture"])
+        # A wide one is read by itself.
+        path = f"{'../' * app.env.docname.count('/')}_images/{file.name}"
+        begin, end = f'<a class="picture" href="{path}" title="by itself">', "</a>"
+        block.replace_self([nodes.raw("", begin, format="html"), image, nodes.raw("", end, format="html")])
 
 
 def draw(source: str, script: str) -> str:

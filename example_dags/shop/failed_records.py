@@ -1,9 +1,12 @@
 """
-When the CRM has refused three contacts or more: say why, and send those again whose reason passes.
+When the CRM has refused three contacts or more: say why, and an hour later send those again whose reason passes.
 
 A country that is not registered yet will be, so these contacts are worth another try. An address that is none stays
 one until somebody mends it at its source: such a record is sent again by itself once it has changed. The first task
 sorts the reasons; the last says what is left for a person.
+
+What is refused once more counts as refused anew, and starts this DAG again: so it tries every hour, as long as it
+takes. Without the hour it would go round without a pause.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 import pendulum
+from airflow.providers.standard.sensors.time_delta import TimeDeltaSensor
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
@@ -44,6 +48,7 @@ with DAG(
         """Count the records for each reason."""
         return dict(Counter(record["error"] for record in failed["data"]))
 
+    patience = TimeDeltaSensor(task_id="patience", delta=timedelta(hours=1), deferrable=True)
     retry = ReverseEtlRetryFailedRecordsOperator(
         task_id="retry", reverse_etl_sync_id="contacts", reason="country is not registered"
     )
@@ -54,5 +59,5 @@ with DAG(
 
     before = by_reason(DatapipeOperator(task_id="failed", **LIST).output)
     still_failed = DatapipeOperator(task_id="still_failed", **LIST)
-    before >> retry >> send >> still_failed
+    before >> patience >> retry >> send >> still_failed
     by_reason.override(task_id="left")(still_failed.output)

@@ -203,3 +203,8 @@ def test_no_page_has_code_that_it_could_include() -> None:
     # What is included is there once.
     files = {(ROOT / file).read_text().strip() for file in included()}
     assert [page for page, text in pages().items() for code in files if code in text] == []
+
+
+def test_every_link_has_a_text() -> None:
+    # Sphinx would fill it in; GitHub shows nothing.
+    assert [page for page, text in pages().items() if "[](" in text] == []

@@ -28,7 +28,7 @@ ROOMS = {
         True,
     ),
     f"{PROVIDER}.lineage": (
-        [f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines", "hooks", "lineage")],
+        [f"{PROVIDER}.{room}" for room in ("api", "runs", "changes", "pipelines", "webhook", "hooks", "lineage")],
         True,
     ),
     f"{PROVIDER}.webhook": ([f"{PROVIDER}.api", f"{PROVIDER}.runs.records", f"{PROVIDER}.webhook"], False),

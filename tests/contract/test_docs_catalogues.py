@@ -15,6 +15,7 @@ from airflow_provider_datapipe.cli import command
 from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
 from airflow_provider_datapipe.runs import outcome
 from datapipe_local import status
+from tests.support.airflow_versions import older_than
 from tests.support.documents import ROOT, pages
 
 DOCS = ROOT / "docs"
@@ -22,7 +23,9 @@ DOCS = ROOT / "docs"
 
 @pytest.fixture(scope="module")
 def generators() -> Iterator[None]:
-    """Make what builds the docs importable."""
+    """Make what builds the docs importable. It looks into all modules, of which some need the newest Airflow."""
+    if older_than("3.3"):
+        pytest.skip("the docs are built with Airflow 3.3 or later")
     sys.path.insert(0, str(DOCS))
     yield
     sys.path.remove(str(DOCS))

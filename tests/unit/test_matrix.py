@@ -13,7 +13,7 @@ import pytest
 from tests.packaging import environments, matrix
 from tests.packaging.counts import Counts
 from tests.packaging.environments import NoPythonError, NotThereError, interpreter
-from tests.packaging.matrix import SUITES, Cell, Ran, report, suites_of
+from tests.packaging.matrix import LOWEST, SUITES, Cell, Ran, report, suites_of
 from tests.packaging.versions import ROOT, airflow_in, airflows, pins_of_this_environment, pythons, this_python
 from tests.support.airflow_versions import older_than
 
@@ -96,7 +96,7 @@ def test_what_a_merge_waits_for_is_the_oldest(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(matrix, "environment", lambda airflow, pins, python: Path(sys.executable))
     monkeypatch.setattr(matrix, "run", run)
     assert matrix.main(["--lowest"]) == 0
-    assert asked == [(Cell(next(iter(airflows())), pythons()[0]), "lowest")]
+    assert asked == [(Cell(next(iter(airflows())), pythons()[0]), suite) for suite in LOWEST]
     asked.clear()
     assert matrix.main([]) == 0
     assert {cell for cell, _ in asked} == {Cell(airflow, python) for airflow in airflows() for python in pythons()}

@@ -24,7 +24,7 @@ def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
         env=env,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

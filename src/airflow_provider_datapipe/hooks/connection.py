@@ -48,7 +48,9 @@ class ConnectionExtra(BaseModel):
     @classmethod
     def _is_template(cls, value: str | None) -> str | None:
         if value is not None and not (value.startswith(("https://", "http://")) and "{id}" in value):
-            raise ValueError("must be an http or https address that has {id} in it, and may have {resource} and {run_id}")
+            raise ValueError(
+                "must be an http or https address that has {id} in it, and may have {resource} and {run_id}"
+            )
         return value
 
     @field_validator("*", mode="before")

@@ -17,6 +17,9 @@ with DAG(
         "datapipe_conn_id": "datapipe_decorators",
         "webhook_conn_id": "datapipe_decorators_hooks",
         "execution_timeout": timedelta(minutes=5),
+        # A scheduler that is starved uses tries up.
+        "retries": 3,
+        "retry_delay": timedelta(seconds=1),
     },
 ):
     for how in ("deferred", "blocking"):
@@ -28,7 +31,9 @@ with DAG(
 
         query("orders")
 
-        @task.datapipe_query_check(task_id=f"failing_{how}", deferrable=how == "deferred", poll_interval=0.5)
+        @task.datapipe_query_check(
+            task_id=f"failing_{how}", deferrable=how == "deferred", poll_interval=0.5, retry_on_failure=False
+        )
         def failing() -> str:
             return "SELECT count(*) = 0 AS is_empty FROM {{model.sales.orders}}"
 

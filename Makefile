@@ -88,7 +88,7 @@ dist: $(READY)
 	$(BIN)/python -m twine check --strict dist/*
 
 # Versions only: no addresses, no local paths, nothing editable. What the environment has stays as it is; what only an
-# extra needs that is not installed, such as openlineage, is the newest that goes with it.
+# extra needs that is not installed is the newest that goes with it.
 constraints: $(DOCS_READY)
 	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt.now
 	echo uv | $(BIN)/uv pip compile --quiet --python $(BIN)/python --all-extras -c constraints.txt.now \

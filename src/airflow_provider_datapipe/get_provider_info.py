@@ -53,6 +53,12 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
         "collection, such as elt_syncs, {id} for the id, and {run_id} for the run, once it is known. Empty: no links.",
         "schema": {"type": ["string", "null"]},
     },
+    "lineage_warehouse": {
+        "label": "Warehouse in lineage",
+        "description": "What the warehouse is for OpenLineage, as a namespace and what stands before schemas there: "
+        "snowflake://organization-account/DATABASE. Empty: tables are named after the service.",
+        "schema": {"type": ["string", "null"]},
+    },
 }
 
 #: The same of a webhook connection. :mod:`.hooks.webhook_connection` reads every one of them.

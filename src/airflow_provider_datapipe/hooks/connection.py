@@ -43,6 +43,7 @@ class ConnectionExtra(BaseModel):
     ca_bundle: str | None = None
     allow_plain_http: bool = False
     link: str | None = None
+    lineage_warehouse: str | None = None
 
     @field_validator("link")
     @classmethod

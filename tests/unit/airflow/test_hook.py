@@ -128,6 +128,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
         "ca_bundle": certifi.where(),
         "allow_plain_http": "true",
         "link": "https://app.example.com/{resource}/{id}",
+        "lineage_warehouse": "snowflake://org-acct/ANALYTICS",
     }
     assert set(given) == set(CONNECTION_FIELDS)
     hook = connect("http://api.example.com", extra=given)
@@ -141,6 +142,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
     assert settings.ca_bundle == certifi.where()
     assert settings.allow_plain_http
     assert hook.extra.link == "https://app.example.com/{resource}/{id}"
+    assert hook.extra.lineage_warehouse == "snowflake://org-acct/ANALYTICS"
 
 
 @pytest.mark.parametrize("template", ["javascript:alert({id})", "https://app.example.com/", "app.example.com/{id}"])

@@ -24,7 +24,14 @@ MODES = {"deferred": True, "blocking": False}
 
 with DAG(
     "notifying",
-    default_args={**CONNECTION, "on_failure_callback": DatapipeFailureNotifier(**CHAT)},
+    default_args={
+        **CONNECTION,
+        "on_failure_callback": DatapipeFailureNotifier(**CHAT),
+        # On a machine that is busy, Airflow may lose a task that starts.
+        "on_retry_callback": DatapipeFailureNotifier(**CHAT),
+        "retries": 2,
+        "retry_delay": timedelta(seconds=1),
+    },
     # A DAG's callbacks run in Airflow's DAG processor, those of tasks in their workers.
     on_failure_callback=DatapipeFailureNotifier(**CHAT, body={"dag": "{{ failure.text }}"}),
     **START,

@@ -1,0 +1,78 @@
+"""A workspace file on real components: applied by a task that is killed half-way, and tried again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.local_service import LocalService
+from tests.support.operator_examples import seed
+from tests.support.process_table import tree_of
+from tests.system.airflow_api import TaskInstance
+from tests.system.components import AirflowComponents
+from tests.system.conftest import connected
+
+DAG = "workspace"
+TOKEN = "s3cret-of-the-workspace"
+#: A sync that is active, and of which the file does not say whether it is to be.
+SYNC = "workspace.to_changed"
+
+
+@pytest.fixture
+def holding(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service, and give the shared components a connection to it."""
+    with (
+        LocalService(seed(tmp_path_factory.mktemp("workspace")), control=True) as running,
+        connected(airflow, f"datapipe_{DAG}", running),
+    ):
+        yield running
+
+
+def test_a_task_that_is_killed_between_changes_goes_on_where_it_was(
+    airflow: AirflowComponents, holding: LocalService
+) -> None:
+    killed: list[int] = []
+    # It is deactivated for the change that is not answered.
+    holding.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "resource_id": SYNC, "delay": 60}])
+    with httpx.Client(base_url=holding.base_url, headers=holding.headers) as client:
+
+        def sync() -> dict[str, Any]:
+            there: dict[str, Any] = client.get(f"/reverse_etl_syncs/{SYNC}").raise_for_status().json()
+            return there
+
+        def kill(instances: list[TaskInstance]) -> None:
+            (apply,) = (one for one in instances if one.label == "apply")
+            if not killed and apply.state == "running" and not sync()["enabled"]:
+                assert apply.pid in tree_of(airflow.pid("scheduler"))
+                os.kill(apply.pid, signal.SIGKILL)
+                killed.append(apply.pid)
+                holding.faults([])
+
+        run_id = airflow.trigger(DAG)
+        airflow.wait(DAG, run_id, limit=300, watch=kill)
+        tasks = {one.label: one for one in airflow.api.task_instances(DAG, run_id)}
+        for label in ("drift", "apply", "same"):
+            assert tasks[label].state == "success", airflow.log_tail(DAG, run_id, tasks[label])
+        assert (sync()["enabled"], sync()["sync_interval"]) == (True, "0 6 * * *")
+        (made,) = (
+            each
+            for each in client.get("/elt_syncs", params={"limit": 100}).json()["data"]
+            if each["destination_schema_name"] == "workspace_made"
+        )
+        assert made["config"] == {"token": TOKEN}
+    assert killed
+    assert tasks["apply"].try_number > 1
+    results = {label: airflow.api.xcom(DAG, run_id, label) for label in tasks}
+    assert (results["drift"]["counts"]["create"], results["drift"]["counts"]["update"]) == (4, 6)
+    # What the first try did is so already.
+    assert results["apply"]["failed"] is False
+    assert results["apply"]["counts"]["created"] < 4
+    assert results["same"]["changed"] is False
+    logs = [log.read_text() for label in tasks for log in airflow.task_logs(DAG, run_id, label)]
+    assert "workspace_made" in "".join(logs)
+    assert not [text for text in [*logs, repr(results)] if TOKEN in text]

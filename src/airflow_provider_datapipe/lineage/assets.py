@@ -1,18 +1,20 @@
-"""The datasets of OpenLineage that assets of the service stand for."""
+"""
+The datasets of OpenLineage that assets of the service stand for.
+
+Airflow imports this wherever a DAG file names an asset of any service, also where nobody has OpenLineage.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from openlineage.client.event_v2 import Dataset
-
-from airflow_provider_datapipe.lineage.tasks import TaskOfRuns, lineage_of_task
-from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps
-
 if TYPE_CHECKING:
     from airflow.sdk import Asset
+    from openlineage.client.event_v2 import Dataset
+
+    from airflow_provider_datapipe.runs.reference import Target
+    from airflow_provider_datapipe.runs.steps import Steps
 
 #: What is one dataset. A sync loads several tables, and an orchestration does what is attached to it.
 _KINDS = {"elt_streams": "elt_stream", "transforms": "transform", "reverse_etl_syncs": "reverse_etl"}
@@ -26,6 +28,11 @@ def convert_asset_to_openlineage(asset: Asset, lineage_context: Any) -> Dataset 
     :param lineage_context: the hook that told of it, if one did.
     :returns: the dataset; None if it is not one, or the service does not say soon which one.
     """
+    from openlineage.client.event_v2 import Dataset
+
+    from airflow_provider_datapipe.lineage.tasks import TaskOfRuns, lineage_of_task
+    from airflow_provider_datapipe.runs.reference import Target
+
     parts = urlsplit(asset.uri)
     collection, _, resource_id = parts.path.strip("/").partition("/")
     if collection not in _KINDS:

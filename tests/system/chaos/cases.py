@@ -281,7 +281,7 @@ class _Maker:
             # Two runs follow each other.
             duration = 2.0
         elif fault in LOOK_FAULTS or not {"look", "defer", "defer_again", "resume"}.isdisjoint(steps):
-            # Else it would be over before it is waited for, or looked at so often: the service is away for a while, too.
+            # Else it would be over before it is waited for, or looked at so often: the service may be away meanwhile.
             duration = 10.0
         elif fault == "carried out late":
             # Else it would meet the run of a request that was sent again, and be refused.

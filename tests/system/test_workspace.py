@@ -30,7 +30,10 @@ def holding(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory
         LocalService(seed(tmp_path_factory.mktemp("workspace")), control=True) as running,
         connected(airflow, f"datapipe_{DAG}", running),
     ):
+        body = {"connection_id": "workspace_token", "conn_type": "generic", "password": TOKEN}
+        airflow.api.request("POST", "/connections", json=body)
         yield running
+        airflow.api.request("DELETE", "/connections/workspace_token")
 
 
 def test_a_task_that_is_killed_between_changes_goes_on_where_it_was(

@@ -13,7 +13,7 @@ from airflow_provider_datapipe.operators.workspace import WorkspaceApplyOperator
 ARGUMENTS: dict[str, Any] = {
     # Beside this file.
     "workspace": "workspace.yaml",
-    "environment": {"WORKSPACE_TOKEN": "s3cret-of-the-workspace"},
+    "environment": {"WORKSPACE_TOKEN": "{{ conn.workspace_token.password }}"},
 }
 
 with DAG(

@@ -12,15 +12,19 @@ from datetime import timedelta
 from typing import Any
 
 import pendulum
-from airflow.sdk import DAG, Asset, AssetWatcher, task
+from airflow.sdk import DAG, AssetWatcher, task
 
-from airflow_provider_datapipe.assets import run_of
+from airflow_provider_datapipe.assets import elt_stream_asset, run_of
 from airflow_provider_datapipe.operators.query import QueryPreviewOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
 from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
 
 loaded = EltStreamRunEventTrigger("payments.payments", "payments", datapipe_conn_id="shop", poll_interval=10)
-payments = Asset("shop_payments", watchers=[AssetWatcher(name="payments_loaded", trigger=loaded)])
+payments = elt_stream_asset(
+    "payments.payments",
+    datapipe_conn_id="shop",
+    watchers=[AssetWatcher(name="payments_loaded", trigger=loaded)],
+)
 
 with DAG(
     dag_id="shop_payments_loaded",

@@ -31,6 +31,7 @@ from pathlib import Path
 import airflow
 from airflow.sdk import DAG, Asset, AssetWatcher, Param, task
 from airflow.providers.standard.operators import hitl
+from airflow.providers.standard.sensors import time_delta
 from airflow.timetables import interval
 
 file = Path(sys.argv[1])

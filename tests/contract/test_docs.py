@@ -8,7 +8,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -32,6 +32,7 @@ from tests.support.documents import ROOT, Block, blocks, pages
 from tests.support.local_service import LocalService
 from tests.support.processes import ReservedPort, Workspace, wait_for
 from tests.support.scripted_server import Reply, ScriptedServer
+from tests.support.shell import bash
 
 #: Which test runs a block: by its page and first line, or, for all of one language, by its page and the language.
 RUN_BY = {
@@ -181,20 +182,6 @@ def test_a_connection_that_is_shown_is_one(block: Block, tmp_path: Path) -> None
     assert base_url(connection) in ("https://api.example.com", "http://127.0.0.1:8484")
     assert connection.password == "KEY"
     assert json.loads(said).get("extra", {}).items() <= read_extra(connection).model_dump().items()
-
-
-def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
-    done = subprocess.run(  # noqa: S603 - our own docs
-        ["bash", "-euo", "pipefail", "-c", text],  # noqa: S607
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
 
 
 def test_five_minutes_lead_to_the_rows() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import random
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,23 +11,10 @@ import pytest
 from tests.packaging.installed import build, fresh, install, requirement
 from tests.support.documents import blocks
 from tests.support.processes import ReservedPort, Workspace, wait_for
+from tests.support.shell import bash
 
 PAGE = "docs/getting_started.md"
 ROWS = 5000
-
-
-def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
-    done = subprocess.run(  # noqa: S603 - our own docs
-        ["bash", "-euo", "pipefail", "-c", text],  # noqa: S607
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
 
 
 def own_file(path: Path) -> list[str]:

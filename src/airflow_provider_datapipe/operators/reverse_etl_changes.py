@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_datapipe.operators.base import (
-    exactly_one,
-    records_of,
-)
+from airflow_provider_datapipe.operators.base import exactly_one
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+from airflow_provider_datapipe.operators.reactivating import ReactivatingOperator
 
 if TYPE_CHECKING:
-    from airflow.sdk import Context
-
     from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.changes.reverse_etl import Definition, Earlier
+    from airflow_provider_datapipe.changes.reverse_etl import Definition
     from airflow_provider_datapipe.runs.steps import Steps
 
 
@@ -24,7 +20,7 @@ def _at_most_one(**given: object) -> None:
         raise ValueError(f"give one of {' and '.join(given)}, or neither")
 
 
-class _ReverseEtlDefinitionOperator(DatapipeChangeOperator):
+class _ReverseEtlDefinitionOperator(ReactivatingOperator):
     """Says what a sync is to do; what it deactivates for that is activated again, however the task ends."""
 
     def __init__(
@@ -51,53 +47,6 @@ class _ReverseEtlDefinitionOperator(DatapipeChangeOperator):
         self.orchestration_name = orchestration_name
         self.settings = settings
         self.wait_for_run = wait_for_run
-        self._earlier: Earlier | None = None
-
-    def execute(self, context: Context) -> Any:
-        """
-        Bring it about.
-
-        :raises DatapipeError: the service refused, or could not be reached.
-        :raises ValueError: an argument is not what it has to be, once its template was rendered.
-        """
-        from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
-
-        self._earlier = Earlier(records_of(context))
-        try:
-            return super().execute(context)
-        except DatapipeError:
-            # Whatever could be restored then is restored.
-            raise
-        except BaseException:
-            # Out of time, perhaps: the steps were left in the middle.
-            self._go_on(restore)
-            raise
-
-    def on_kill(self) -> None:
-        """Activate what was deactivated, before the process ends."""
-        from airflow_provider_datapipe.changes.reverse_etl import reactivate
-
-        self._go_on(reactivate)
-
-    def _go_on(self, steps: Any) -> None:
-        from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-
-        if self._earlier is None or not self._earlier.pending:
-            return
-        names = ", ".join(self._earlier.pending)
-        hook = DatapipeHook(self.datapipe_conn_id)
-        try:
-            hook.run(steps(self._earlier))
-            self.log.warning("Reverse ETL sync %s is active again, as before this task.", names)
-        except DatapipeError:
-            self.log.exception(
-                "Reverse ETL sync %s was active, and could not be activated again: run this task again, or do it.",
-                names,
-            )
-        finally:
-            hook.close()
 
     def _definition(self) -> Definition:
         from airflow_provider_datapipe.changes.reverse_etl import Definition
@@ -111,12 +60,6 @@ class _ReverseEtlDefinitionOperator(DatapipeChangeOperator):
             orchestration_name=self.orchestration_name,
             settings=self.settings,
         )
-
-    def _noted(self) -> Earlier:
-        from airflow_provider_datapipe.changes.reverse_etl import Earlier
-        from airflow_provider_datapipe.runs.records import NoRecords
-
-        return self._earlier or Earlier(NoRecords())
 
 
 class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
@@ -233,7 +176,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
             connection_label=self.destination_connection_label,
             wanted=self._definition(),
             if_exists=self.if_exists,
-            earlier=self._noted(),
+            earlier=self._earlier,
             wait_for_run=self.wait_for_run,
         )
 
@@ -321,7 +264,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
             self.reverse_etl_sync_id,
             self._definition(),
             enabled=self.enabled,
-            earlier=self._noted(),
+            earlier=self._earlier,
             wait_for_run=self.wait_for_run,
         )
 

@@ -11,12 +11,12 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 
 from airflow_provider_datapipe.operators.base import exactly_one, records_of
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+from airflow_provider_datapipe.operators.reactivating import ReactivatingOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.changes.change import Change
-    from airflow_provider_datapipe.changes.reverse_etl import Earlier
     from airflow_provider_datapipe.changes.schedules import Noted
     from airflow_provider_datapipe.runs.steps import Steps
 
@@ -157,7 +157,7 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
             self.log.warning("%s is on no schedule, or disabled: there is nothing to take off.", what.capitalize())
 
 
-class _NotedOperator(DatapipeChangeOperator):
+class _NotedOperator(ReactivatingOperator):
     """Does something with what was noted; what it deactivates for a moment is activated again, however it ends."""
 
     template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "noted", "wait_for_run")
@@ -167,52 +167,12 @@ class _NotedOperator(DatapipeChangeOperator):
         super().__init__(**kwargs)
         self.noted = noted
         self.wait_for_run = wait_for_run
-        self._earlier: Earlier | None = None
-
-    def execute(self, context: Context) -> Any:
-        """
-        Bring it about.
-
-        :raises DatapipeError: the service refused, or could not be reached.
-        :raises ValueError: an argument is not what it has to be, once its template was rendered.
-        """
-        from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
-
-        self._earlier = Earlier(records_of(context))
-        try:
-            return super().execute(context)
-        except BaseException:
-            # Out of time, perhaps. Where the service refused, nothing is pending.
-            self._activate(restore)
-            raise
-
-    def on_kill(self) -> None:
-        """Activate what was deactivated for a moment, before the process ends."""
-        from airflow_provider_datapipe.changes.reverse_etl import reactivate
-
-        self._activate(reactivate)
-
-    def _activate(self, steps: Any) -> None:
-        from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-
-        if self._earlier is None or not self._earlier.pending:
-            return
-        hook = DatapipeHook(self.datapipe_conn_id)
-        try:
-            hook.run(steps(self._earlier))
-        except DatapipeError:
-            self.log.exception("It was active, and could not be activated again: run this task again, or do it.")
-        finally:
-            hook.close()
 
     @property
     def _means(self) -> Any:
-        from airflow_provider_datapipe.changes.reverse_etl import Earlier
         from airflow_provider_datapipe.changes.schedule_kinds import Means
-        from airflow_provider_datapipe.runs.records import NoRecords
 
-        return Means(self._earlier or Earlier(NoRecords()), self.wait_for_run)
+        return Means(self._earlier, self.wait_for_run)
 
 
 class ScheduleTakeOffOperator(_NotedOperator):

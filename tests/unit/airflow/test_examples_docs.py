@@ -5,30 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.documents import ROOT, blocks, pages
 from tests.support.processes import ReservedPort, Workspace, wait_for
+from tests.support.shell import bash
 
 PAGE = "docs/examples.md"
 SHOP = ROOT / "example_dags" / "shop"
-
-
-def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
-    done = subprocess.run(  # noqa: S603 - our own docs
-        ["bash", "-euo", "pipefail", "-c", text],  # noqa: S607
-        cwd=folder,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
 
 
 def test_the_table_has_each_example_and_the_page_its_source() -> None:

@@ -1,0 +1,74 @@
+"""What the operators share that deactivate a reverse ETL sync for a moment. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_datapipe.operators.base import records_of
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.changes.reverse_etl import Earlier
+
+
+class ReactivatingOperator(DatapipeChangeOperator):
+    """Changes what the service changes only while it is deactivated; however that ends, it is as active as before."""
+
+    _under_change: Earlier | None = None
+
+    def execute(self, context: Context) -> Any:
+        """
+        Bring it about.
+
+        :raises DatapipeError: the service refused, or could not be reached.
+        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        """
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
+
+        self._under_change = Earlier(records_of(context))
+        try:
+            return super().execute(context)
+        except DatapipeError:
+            # Whatever could be restored then is restored.
+            raise
+        except BaseException:
+            # Out of time, perhaps: the steps were left in the middle.
+            self._activate(restore)
+            raise
+
+    def on_kill(self) -> None:
+        """Activate what was deactivated, before the process ends."""
+        from airflow_provider_datapipe.changes.reverse_etl import reactivate
+
+        self._activate(reactivate)
+
+    @property
+    def _earlier(self) -> Earlier:
+        """What this task and its tries before have deactivated."""
+        from airflow_provider_datapipe.changes.reverse_etl import Earlier
+        from airflow_provider_datapipe.runs.records import NoRecords
+
+        return self._under_change or Earlier(NoRecords())
+
+    def _activate(self, steps: Any) -> None:
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+
+        earlier = self._under_change
+        if earlier is None or not earlier.pending:
+            return
+        names = ", ".join(earlier.pending)
+        hook = DatapipeHook(self.datapipe_conn_id)
+        try:
+            hook.run(steps(earlier))
+            self.log.warning("Reverse ETL sync %s is active again, as before this task.", names)
+        except DatapipeError:
+            self.log.exception(
+                "Reverse ETL sync %s was active, and could not be activated again: run this task again, or do it.",
+                names,
+            )
+        finally:
+            hook.close()

@@ -1,0 +1,28 @@
+"""Commands of pages, as a user's shell runs them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
+    """
+    Run commands, and give what they printed; the first that fails fails the test.
+
+    :param text: What a page says.
+    :param folder: Where.
+    :param env: All environment variables.
+    """
+    done = subprocess.run(  # noqa: S603 - our own docs
+        ["bash", "-euo", "pipefail", "-c", text],  # noqa: S607 - the user's own
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout

@@ -177,13 +177,13 @@ def test_a_task_that_is_stopped_activates_it_first(service: LocalService) -> Non
     stopped: list[tuple[bool, str]] = []
     task = update(operation=INSERT)
     service.faults([{"method": "POST", "path": UPDATE, "status": 500}])
-    settled = task._go_on
+    settled = task._activate
 
     def stopping(steps: Any) -> None:
         settled(steps)
         stopped.append(state(service))
 
-    task._go_on = stopping  # type: ignore[method-assign]  # seen from beside
+    task._activate = stopping  # type: ignore[method-assign]  # seen from beside
     ask = ReverseEtlSyncUpdateOperator._change
 
     def steps(self: Any) -> Any:

@@ -155,7 +155,7 @@ def test_no_block_is_named_that_is_gone() -> None:
         ("demo", "-m tests.system.demo\n"),
         ("up", "-m tests.system.demo --keep\n"),
         ("test", "-m pytest tests/unit tests/contract -n 3 --dist loadfile\n"),
-        ("test", "-m pytest tests/system -n 2 --dist loadfile\n"),
+        ("test", "-m pytest tests/system\n"),
     ],
 )
 def test_what_make_runs(target: str, command: str) -> None:

@@ -152,6 +152,9 @@ def _is_of_dag_run(context: Any) -> bool:
 
 def _error_of(context: Any) -> str:
     error = context.get("exception")
+    if error is None and not context.get("reason"):
+        # ``dag.test()`` of Airflow 3.1 does not say it.
+        error = getattr(context.get("task"), "_failure", None)
     if isinstance(error, BaseException):
         from airflow_provider_datapipe.api.errors import DatapipeError
 

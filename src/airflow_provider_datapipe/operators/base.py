@@ -135,6 +135,7 @@ class DatapipeRunOperator(BaseOperator):
         self.deferrable = deferrable
         self.emit_assets = emit_assets
         self._under_way: Batch | None = None
+        self._failure: Exception | None = None
         self._instance: Any = None
         self._timed_out = False
         if if_running not in ("attach", "wait", "fail", "skip"):
@@ -361,6 +362,7 @@ class DatapipeRunOperator(BaseOperator):
         if self.kill_policy == "disable":
             self._disable_late(hook, batch)
         if error is not None:
+            self._failure = error
             keep_result(self, context, result)
             raise error
         self._tell_of_assets(context, result)

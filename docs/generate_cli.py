@@ -55,7 +55,7 @@ def usage(parser: argparse.ArgumentParser) -> str:
 
 
 def _is_told(action: argparse.Action) -> bool:
-    return action.dest != "help" and not isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
+    return action.dest != "help" and not isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - the same
 
 
 def _spelling(action: argparse.Action) -> str:

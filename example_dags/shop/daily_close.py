@@ -61,6 +61,6 @@ with DAG(
             FROM {{{{raw.shop.orders}}}}
             WHERE ordered_on >= DATE '{data_interval_start:YYYY-MM-DD}'
               AND ordered_on < DATE '{data_interval_end:YYYY-MM-DD}'
-        """  # noqa: S608
+        """  # noqa: S608 - dates only
 
     loaded >> close >> is_complete()

@@ -4,7 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written last, so that an environment whose making was interrupted is made again.
 READY := $(VENV)/.ready
-DOCS_READY := $(VENV)/.ready-docs
 
 .PHONY: help demo up test test-lowest test-matrix chaos thousand events lint docs bench dist constraints clean
 .DELETE_ON_ERROR:
@@ -29,14 +28,12 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "This needs Python 3.11 or later, and $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12" >&2; \
 	  exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info >= (3, 14))' || \
+	  echo "Not tried with $$($(PYTHON) -V): if something does not install, make PYTHON=python3.13" >&2
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	@# Compiled here, by all cores: else the first start of Airflow compiles while the demo waits.
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt -e '.[dev]'
-	@touch $@
-
-$(DOCS_READY): $(READY)
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e '.[dev,docs]'
 	@touch $@
 
 # exec: a Ctrl-C or SIGTERM then reaches the demo itself, and no shell in between.
@@ -56,7 +53,7 @@ test: $(READY)
 test-lowest: $(READY)
 	@exec $(BIN)/python -m tests.packaging.matrix --lowest
 
-# MATRIX: a part of it, such as MATRIX="--airflow 3.1 --suite unit".
+# MATRIX: a part of it, such as MATRIX="--airflow 3.1 --suite provider".
 test-matrix: $(READY)
 	@exec $(BIN)/python -m tests.packaging.matrix $(MATRIX)
 
@@ -74,7 +71,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-docs: $(DOCS_READY)
+docs: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 # BENCH_PYTHON: the interpreter that is measured; with peers installed beside Airflow, they are measured, too.
@@ -90,7 +87,7 @@ dist: $(READY)
 
 # Versions only: no addresses, no local paths, nothing editable. What the environment has stays as it is; what only an
 # extra needs that is not installed is the newest that goes with it.
-constraints: $(DOCS_READY)
+constraints: $(READY)
 	$(BIN)/python -m pip freeze --exclude-editable | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > constraints.txt.now
 	echo uv | $(BIN)/uv pip compile --quiet --python $(BIN)/python --all-extras -c constraints.txt.now \
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml - > constraints.txt.new

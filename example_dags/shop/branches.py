@@ -3,7 +3,7 @@ Load all branches of the shop, each of which is an ELT sync of its own.
 
 Which there are is asked when the DAG runs: a branch that opens needs no change here. One task instance stands for
 each of them, so that one that fails can be cleared alone, and does not keep the others from loading; at most four
-load at a time.
+load at a time. (Before Airflow 3.2 deferred tasks do not count for `max_active_tis_per_dag`, so there all may.)
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Days that are missing can be backfilled:
     airflow backfill create --dag-id shop_daily_close --from-date 2026-03-01 --to-date 2026-03-03
 
 A load has no window: the service itself decides what is new at the source. So there is nothing of a day to be
-loaded again; each day waits until the orders were loaded after it was over, which for days long past is so already.
-What has the interval in it is the SQL.
+loaded again; each day waits for the first load that began after it was over, and so has read all of it. For days long
+past that one has ended already. What has the interval in it is the SQL.
 
 A day that is closed twice stays as it was: where the SQL is the same as that which is published, nothing is built.
 """
@@ -22,7 +22,7 @@ from airflow.sdk import DAG, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_datapipe.operators.transform_changes import TransformDeployOperator
-from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 
 with DAG(
     dag_id="shop_daily_close",
@@ -34,12 +34,9 @@ with DAG(
     tags=["datapipe", "example"],
     doc_md=__doc__,
 ) as dag:
-    loaded = EltStreamFreshnessSensor(
-        task_id="loaded_after_the_day",
-        stream_id="shop.orders",
-        as_of="{{ data_interval_end }}",
-        max_age=timedelta(seconds=1),
-        timeout=timedelta(hours=12),
+    # A load that ended after the day may have begun, and read, before its end. One that failed is passed over.
+    loaded = EltStreamRunSensor(
+        task_id="loaded_after_the_day", stream_id="shop.orders", on_failure="next", timeout=timedelta(hours=12)
     )
 
     # Airflow's names in the file, such as `data_interval_start`, are rendered; the service's references are left to it.

@@ -7,6 +7,9 @@ sorts the reasons; the last says what is left for a person.
 
 What is refused once more counts as refused anew, and starts this DAG again: so it tries every hour, as long as it
 takes. Without the hour it would go round without a pause.
+
+Nothing is sent that was not checked: the table is that of the last night whose orders passed, as only the nightly DAG
+builds it.
 """
 
 from __future__ import annotations

@@ -10,10 +10,9 @@ code, and read when this DAG is parsed; the service is not asked:
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pendulum
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG
 
 from airflow_provider_datapipe.task_groups import DatapipeTaskGroup
 
@@ -27,7 +26,7 @@ with DAG(
     doc_md=__doc__,
 ) as dag:
     # `+` before a name: and all that it reads. What fails keeps only what reads it from running.
-    finance = DatapipeTaskGroup(
+    DatapipeTaskGroup(
         "finance",
         snapshot="pipelines.json",
         select="+open_orders",
@@ -35,11 +34,3 @@ with DAG(
         datapipe_conn_id="shop",
         operator_args={"deferrable": True, "retries": 2, "retry_delay": timedelta(minutes=5)},
     )
-
-    @task
-    def told(ti: Any = None) -> dict[str, str]:
-        """Say what has become of each of them."""
-        results = ti.xcom_pull(task_ids=list(finance.task_ids.values()))
-        return {result["name"]: result["outcome"] for result in results}
-
-    finance >> told()

@@ -91,9 +91,9 @@ class Shop:
         assert old in text
         path.write_text(text.replace(old, new))
 
-    def sends_contacts_at(self) -> tuple[str, bool]:
-        """Say by which schedule the service itself sends contacts, and whether it does."""
-        sync = self.service.api.get("/reverse_etl_syncs/contacts").json()
+    def is_loaded_at(self) -> tuple[str, bool]:
+        """Say by which schedule the service itself loads the shop, and whether it does."""
+        sync = self.service.api.get("/elt_syncs/shop").json()
         return sync["sync_interval"], sync["enabled"]
 
     def ask_crm(self, sql: str) -> list[Any]:

@@ -34,19 +34,37 @@ def test_nightly_sends_what_the_crm_takes(shop: Shop) -> None:
     assert shop.ask_crm("SELECT revenue FROM contacts WHERE name = 'Ada'") == [105.0]
     (sent,) = shop.service.journal.assert_runs("contacts")
     assert sent["status"] == "COMPLETED"
-    assert shop.sends_contacts_at() == ("0 4 * * *", True)
+    # Off its own schedule and back again.
+    changes = [one for one in shop.service.journal.requests("/elt_syncs/shop") if one["method"] != "GET"]
+    assert len(changes) == 2
+    assert shop.is_loaded_at() == ("0 * * * *", True)
 
 
 def test_nightly_sends_nothing_that_fails_a_check_and_says_so(shop: Shop, chat: list[str]) -> None:
+    shop.service.clock.set("2026-03-05T03:00:00Z")
     shop.replace("orders.csv", "104,1,2026-03-02,80.00", "104,99,2026-03-02,80.00")
     assert run(nightly.dag).state == "failed"
-    assert shop.service.rows("SELECT sum(revenue)::double AS sum FROM marts.customer_value") == [{"sum": 199.74}]
+    (told,) = chat
+    assert "each_order_has_a_customer" in told
+    # All the same the service goes on as it did before; what it does of itself sends nothing.
+    assert shop.is_loaded_at() == ("0 * * * *", True)
+    loads = len(shop.service.journal.runs("shop.orders"))
+    shop.service.clock.advance(days=1)
+    assert len(shop.service.journal.runs("shop.orders")) == loads + 24
     shop.service.journal.assert_runs("contacts", 0)
     assert shop.ask_crm("SELECT name FROM contacts") == []
-    # All the same the service goes on as it did before.
-    assert shop.sends_contacts_at() == ("0 4 * * *", True)
-    (told,) = chat
-    assert "no_order_is_lost" in told
+
+
+def test_what_failed_its_check_is_not_sent_by_another_dag(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(nightly.dag).state == "success"
+    shop.replace("orders.csv", "104,1,2026-03-02,80.00,2026-03-02", "104,99,2026-03-02,80.00,2026-03-09")
+    assert run(nightly.dag).state == "failed"
+    left = shop.service.rows("SELECT sum(amount)::double AS sum FROM shop.orders WHERE customer_id = 1")
+    assert left == [{"sum": 25.0}]
+    monkeypatch.setattr(failed_records.dag.get_task("patience"), "delta", timedelta(0))
+    assert run(failed_records.dag).state == "success"
+    shop.service.journal.assert_runs("contacts", 2)
+    assert shop.ask_crm("SELECT revenue FROM contacts WHERE name = 'Ada'") == [105.0]
 
 
 def test_open_orders_are_those_without_a_payment(shop: Shop) -> None:
@@ -71,6 +89,24 @@ def test_each_day_is_closed_once(shop: Shop) -> None:
     shop.load("shop.orders")
     assert run(daily_close.dag, at=midnight).state == "failed"
     assert len(shop.service.rows(closed)) == 3
+
+
+def test_a_load_that_began_before_the_day_was_over_does_not_close_it(shop: Shop) -> None:
+    shop.service.clock.set("2026-03-01T23:59:58Z")
+    shop.service.runs("shop.orders", running_polls=2)
+    asked = shop.service.api.post("/elt_streams/shop.orders/request_run").raise_for_status().json()
+    shop.service.clock.set("2026-03-02T00:00:05Z")
+    while not shop.service.journal.runs("shop.orders", status="COMPLETED"):
+        shop.service.api.get(asked["status_url"]).raise_for_status()
+    (over_midnight,) = shop.service.journal.runs("shop.orders")
+    assert over_midnight["started_at"] < "2026-03-02" < over_midnight["finished_at"]
+
+    # What that load did not see is in the next one, which still runs.
+    shop.replace("orders.csv", "102,2,", "110,2,2026-03-01,1.00,2026-03-04 08:00:00\n102,2,")
+    shop.service.api.post("/elt_streams/shop.orders/request_run").raise_for_status()
+    assert run(daily_close.dag, at=pendulum.datetime(2026, 3, 2)).state == "success"
+    closed = shop.service.rows("SELECT id FROM closed.orders_20260301 ORDER BY id")
+    assert [row["id"] for row in closed] == [101, 102, 103, 110]
 
 
 def test_a_branch_that_opens_is_loaded_too(shop: Shop) -> None:
@@ -111,7 +147,9 @@ def test_what_fails_a_check_is_not_published(shop: Shop, monkeypatch: pytest.Mon
     assert shop.service.rows(revenue) == before
 
 
-def test_receipts_are_there_once_though_they_are_pushed_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def till(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """Give the shop, with the connection of its till."""
     webhook = {
         "conn_type": "datapipe_webhook",
         "host": f"{shop.service.base_url}/webhooks/till",
@@ -119,10 +157,44 @@ def test_receipts_are_there_once_though_they_are_pushed_twice(shop: Shop, monkey
         "extra": {"authentication": "hmac", "header": "X-Signature"},
     }
     monkeypatch.setenv("AIRFLOW_CONN_SHOP_TILL", json.dumps(webhook))
+    return shop
+
+
+def pushed(till: Shop, file: str, **receipts: str) -> str:
+    """Run the DAG of the till with a file, which may be written before, and give its end."""
+    path = till.folder / "till" / file
+    if receipts:
+        written = [{"receipt": name, "sold_at": time, "amount": 1.5} for name, time in receipts.items()]
+        path.write_text("".join(f"{json.dumps(receipt)}\n" for receipt in written))
+    return str(till_receipts.dag.test(run_conf={"file": str(path)}).state)
+
+
+def test_receipts_are_there_once_though_they_are_pushed_late_and_twice(till: Shop) -> None:
+    assert pushed(till, "2026-03-02.jsonl", U1="2026-03-02T09:00:00Z") == "success"
     for _ in range(2):
-        assert run(till_receipts.dag).state == "success"
-    found = shop.service.rows("SELECT count(*) AS n, round(sum(amount), 2) AS sum FROM till.receipts")
-    assert found == [{"n": 4, "sum": 35.6}]
+        assert pushed(till, "2026-03-01.jsonl") == "success"
+    # A day on which nothing was sold.
+    (till.folder / "till/2026-03-03.jsonl").touch()
+    assert pushed(till, "2026-03-03.jsonl") == "success"
+    found = till.service.rows("SELECT receipt FROM till.receipts ORDER BY 1")
+    assert [row["receipt"] for row in found] == ["T1", "T2", "T3", "T4", "U1"]
+
+
+def test_receipts_that_did_not_arrive_are_missed(till: Shop) -> None:
+    # As if only what is new were loaded: the older file is not.
+    seed = till.folder / "seed.yaml"
+    seed.write_text(seed.read_text().replace("full_sync_always: true", "full_sync_always: false"))
+    till.service.seed(seed)
+    newer = {f"U{number}": f"2026-03-02T0{number}:00:00Z" for number in range(9)}
+    assert pushed(till, "2026-03-02.jsonl", **newer) == "success"
+    assert pushed(till, "2026-03-01.jsonl") == "failed"
+
+
+def test_what_is_no_number_of_a_receipt_does_not_become_sql(till: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for task in till_receipts.dag.tasks:
+        monkeypatch.setattr(task, "retries", 0)
+    assert pushed(till, "2026-03-02.jsonl", **{"1') --": "2026-03-02T09:00:00Z"}) == "failed"
+    till.service.journal.assert_requests("/transforms/query_previews", 0)
 
 
 def test_what_was_refused_for_a_passing_reason_is_sent_again(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

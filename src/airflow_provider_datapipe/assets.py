@@ -140,9 +140,10 @@ def run_of(event: Any) -> dict[str, Any]:
     Give the run that an event of an asset tells of, whoever has told it: a task, or a watcher.
 
     :param event: one of ``triggering_asset_events[asset]``.
-    :returns: a run's result; of an ELT sync, what :class:`~airflow_provider_datapipe.runs.sync.SyncResult` has.
+    :returns: a run's result; of an ELT sync, what :class:`~airflow_provider_datapipe.runs.sync.SyncResult` has; empty
+        where it tells of none, as that of an outlet that a task names itself and has not made new.
     """
-    extra: dict[str, Any] = event.extra
+    extra: dict[str, Any] = event.extra or {}
     payload = extra.get("payload")
     return dict(payload) if isinstance(payload, dict) else dict(extra)
 
@@ -162,6 +163,8 @@ def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable
     :param given: the outlets that it has.
     """
     outlets = list(given)
+    # One of them may have a name or a group of its own, and is the same thing all the same.
+    uris = {each.uri for each in outlets if isinstance(each, Asset)}
     wanted: list[Asset | AssetAlias] = []
     if alias_of(kind) not in outlets:
         # A task that is mapped has the alias: Airflow has not heard of the asset that this one of it has.
@@ -169,7 +172,7 @@ def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable
         wanted.append(asset_of(kind, resource_id, datapipe_conn_id) if known else alias_of(kind))
     if kind == "elt_sync":
         wanted.append(alias_of("elt_stream"))
-    return outlets + [each for each in wanted if each not in outlets]
+    return outlets + [each for each in wanted if each not in outlets and getattr(each, "uri", None) not in uris]
 
 
 def tell(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: Any) -> None:

@@ -29,7 +29,7 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
     },
     "max_connections": {
         "label": "Requests at a time",
-        "description": "The most requests that one client has under way at a time.",
+        "description": "The most requests under way at a time: of one task, or of all triggers of one triggerer.",
         "schema": {"type": ["integer", "null"], "default": 16, "minimum": 1},
     },
     "proxy": {

@@ -23,9 +23,10 @@ class DatapipeRetryPolicy(RetryPolicy):
     """
     Fails at once where another try can't help, and waits as long as the service says where it can.
 
-    A wrong or too weak API key, a connection that can't be used, something that does not exist and a request that
-    breaks a rule stay so: the task fails with tries left. After 429 and 5xx the service's ``Retry-After`` is the delay,
-    where it gives one. All else is up to the task: ``retries``, ``retry_delay``, ``retry_exponential_backoff``.
+    A wrong or too weak API key, a connection that can't be used, something that does not exist, a request that breaks a
+    rule and a schedule that can't be owned stay so: the task fails with tries left. After 429 and 5xx the service's
+    ``Retry-After`` is the delay, where it gives one. All else is up to the task: ``retries``, ``retry_delay``,
+    ``retry_exponential_backoff``.
 
     :param longest_delay: the longest delay that is taken from the service; a longer one becomes this.
     :param retry_failed_runs: whether a run that failed on the service is worth another: most have a reason that stays.
@@ -51,6 +52,7 @@ class DatapipeRetryPolicy(RetryPolicy):
         :param context: Airflow's context.
         """
         from airflow_provider_datapipe.api import errors
+        from airflow_provider_datapipe.changes.schedule_kinds import NotHoldableError
         from airflow_provider_datapipe.runs.errors import RunFailedError
         from airflow_provider_datapipe.runs.names import NameLookupError
         from airflow_provider_datapipe.webhook.delivery import IngestError
@@ -67,6 +69,7 @@ class DatapipeRetryPolicy(RetryPolicy):
             errors.NotFoundError,
             errors.PermissionDeniedError,
             NameLookupError,
+            NotHoldableError,
         )
         passes = isinstance(exception, errors.ApiError) and exception.status in _PASSING
         if isinstance(exception, stays) and not passes:

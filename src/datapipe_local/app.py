@@ -34,7 +34,7 @@ from datapipe_local.routes import (
     web,
 )
 from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
-from datapipe_local.routes.common import refuse_unknown_parameters
+from datapipe_local.routes.common import refuse_other_than_json, refuse_unknown_parameters
 from datapipe_local.routes.hosts import HostCheck
 from datapipe_local.service import elt_tables, transform_removal
 from datapipe_local.service import query_previews as previews
@@ -89,7 +89,9 @@ def make_app(
     app.include_router(authorize.router)
     # First what is asked most often: routes are looked at in turn.
     for resource in (ingestion, *_RESOURCES):
-        app.include_router(resource.router, dependencies=[Depends(refuse_unknown_parameters)])
+        app.include_router(
+            resource.router, dependencies=[Depends(refuse_unknown_parameters), Depends(refuse_other_than_json)]
+        )
     app.include_router(web.router)
     described = openapi.document(interface_routes(), ingestion.router.routes)
     app.add_api_route(OPENAPI_PATH, lambda: JSONResponse(described), include_in_schema=False)

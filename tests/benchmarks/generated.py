@@ -161,8 +161,10 @@ def measure(count: int, repetitions: int) -> Iterator[Parsed]:
 def parse(path: Path) -> None:
     """Parse a DAG file, and print what it took."""
     import airflow.sdk
-    import airflow.serialization.serialized_objects as serialized
 
+    from tests.support.airflow_versions import dag_serialization
+
+    serialization = dag_serialization()
     took = []
     names: dict[str, Any] = {}
     for _ in range(2):
@@ -173,9 +175,9 @@ def parse(path: Path) -> None:
     dag = names["dag"]
     assert isinstance(dag, airflow.sdk.DAG)
     began = time.process_time()
-    encoded = serialized.DagSerialization.to_dict(dag)
+    encoded = serialization.to_dict(dag)
     serialize = time.process_time() - began
-    serialized.DagSerialization.validate_schema(encoded)
+    serialization.validate_schema(encoded)
     tasks = {task.task_id: sorted(task.upstream_task_ids) for task in dag.tasks}
     print(json.dumps({"parse": took[0], "again": took[1], "serialize": serialize, "tasks": tasks}))
 

@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot, node_id, parse
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 
 SECRET = "a-secret-of-the-settings"
@@ -490,6 +491,7 @@ def test_it_needs_no_airflow_to_talk_to_a_service(service: LocalService, file: P
     assert done.returncode == 0, done.stderr
 
 
+@since("3.2", "commands of providers")
 def test_airflow_has_the_same_commands_and_its_own_connections(
     service: LocalService, file: Path, tmp_path: Path
 ) -> None:

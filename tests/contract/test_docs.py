@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -85,6 +86,12 @@ RUN_BY = {
         "docs/changes.md",
         "from datetime import timedelta",
     ): "tests/system/test_bridges.py::test_a_person_is_asked_and_authorizes",
+    ("docs/hook.md", "from airflow.sdk import DAG, task"): (
+        "tests/contract/test_hook_docs.py::test_the_tasks_of_the_page_do_as_it_says"
+    ),
+    ("docs/hook.md", "from airflow_provider_datapipe.api.endpoints import elt_syncs, transforms"): (
+        "tests/contract/test_hook_docs.py::test_the_coroutines_of_the_page_do_as_it_says"
+    ),
     ("docs/sensors.md", "python"): (
         "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one"
     ),
@@ -193,7 +200,8 @@ def test_five_minutes_lead_to_the_rows() -> None:
     with Workspace("datapipe-docs-") as workspace:
         here = workspace.path
         env = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
-        env |= {"AIRFLOW_HOME": str(here / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        # What the page does not say is not there, and what it leaves to `~` can be told.
+        env["HOME"] = str(here)
         env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
         # It starts many programs, which start faster compiled.
         env.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -211,6 +219,8 @@ def test_five_minutes_lead_to_the_rows() -> None:
         wait_for("it says so", lambda: ready in service.tail(), limit=30, watch=[service])
         said = bash(f"{export.replace('8484', str(port.number))}\n{run} 2>&1", here, env)
         assert "state=success" in said, said[-3000:]
+        assert (here / "shop/airflow/airflow.db").exists()
+        assert not (here / "airflow").exists()
         service.stop()
         assert service.exit_status == 0
         shown = bash(look, here, env)
@@ -220,6 +230,14 @@ def test_five_minutes_lead_to_the_rows() -> None:
         rows = duckdb.connect(str(file), read_only=True).execute("SELECT name FROM shop.people ORDER BY id").fetchall()
         assert rows == [("Ada",), ("Bob",), ("Cyd",)]
     port.release()
+
+
+def test_the_extras_of_the_readme_are_those_there_are() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    install = pages()["README.md"].partition("## Install")[2].partition("\n## ")[0]
+    # The other two are for those who work on this project.
+    assert set(re.findall(r"^\| `(\w+)` \|", install, re.MULTILINE)) == extras.keys() - {"dev", "docs"}
 
 
 def test_the_default_port_is_the_one_that_the_page_tells(tmp_path: Path) -> None:

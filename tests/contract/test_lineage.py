@@ -20,6 +20,8 @@ from openlineage.client.serde import Serde
 import airflow_provider_datapipe.lineage
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, query_previews, transforms
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.assets import elt_stream_asset
+from airflow_provider_datapipe.decorators.query import CheckDecoratedOperator, QueryDecoratedOperator
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.lineage.assets import convert_asset_to_openlineage
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
@@ -115,6 +117,8 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the connection that the tasks use."""
     connect(monkeypatch, service.base_url, service.api_key)
     monkeypatch.setattr("airflow_provider_datapipe.triggers.run.SETTLE_SECONDS", 0.0)
+    # Each test is another event.
+    monkeypatch.setattr("airflow_provider_datapipe.lineage.asking._budgets", {})
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, host: str, key: str, **extra: Any) -> None:
@@ -229,8 +233,10 @@ def test_what_is_built_again_is_the_sql_that_was_published() -> None:
     arguments: dict[str, Any] = {"task_id": "t", "name": "edited", "folder_path": "core"}
     as_run(TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.orders}}", **arguments))
     draft = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", publish=False, **arguments)
-    assert names(told(draft.get_openlineage_facets_on_start())["inputs"]) == ["shop.people"]
-    as_run(draft)
+    # Nothing is built of it: what stands in the warehouse is the other SQL.
+    for lineage in (draft.get_openlineage_facets_on_start(), as_run(draft).get_openlineage_facets_on_complete(None)):
+        assert (names(told(lineage)["inputs"]), told(lineage)["outputs"]) == (["shop.people"], [])
+        assert told(lineage)["job_facets"]["sql"]["query"] == "SELECT id FROM shop.people"
 
     task = TransformRematerializeOperator(task_id="t", transform_name="edited", folder_path="core")
     for lineage in (task.get_openlineage_facets_on_start(), as_run(task).get_openlineage_facets_on_complete(None)):
@@ -241,6 +247,19 @@ def test_what_is_built_again_is_the_sql_that_was_published() -> None:
     for _ in range(2):  # the second finds nothing to be done
         lineage = told(as_run(copy_of(same)).get_openlineage_facets_on_complete(None))
         assert (names(lineage["inputs"]), names(lineage["outputs"])) == (["shop.people"], ["core.edited"])
+
+
+def test_where_a_transform_moves_to_is_told_once_it_is_there() -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    sql = "SELECT id FROM {{raw.shop.orders}}"
+    as_run(TransformDeployOperator(task_id="t", name="before", folder_path="core", sql_template=sql))
+    same: dict[str, Any] = {"task_id": "t", "transform_name": "before", "folder_path": "core"}
+    for new_name, at_start in ("before", ["core.before"]), ("after", []):
+        task = TransformPublishOperator(new_name=new_name, **same)
+        lineage = told(task.get_openlineage_facets_on_start())
+        assert (names(lineage["inputs"]), names(lineage["outputs"])) == (["shop.orders"], at_start)
+        lineage = told(as_run(task).get_openlineage_facets_on_complete(None))
+        assert names(lineage["outputs"]) == [f"core.{new_name}"]
 
 
 def test_a_folder_of_transforms(tmp_path: Path) -> None:
@@ -308,6 +327,16 @@ def test_queries(*, deferrable: bool) -> None:
     lineage = told(as_run(check).get_openlineage_facets_on_complete(None))
     assert names(lineage["inputs"]) == ["shop.orders", "shop.people"]
     assert lineage["job_facets"]["sql"]["query"].endswith(";\nSELECT max(id) FROM shop.people")
+
+
+@pytest.mark.parametrize("operator", [QueryDecoratedOperator, CheckDecoratedOperator])
+def test_sql_that_a_function_returns_is_told_once_it_was_called(operator: Any) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    task = operator(task_id="t", python_callable=lambda: "SELECT count(*) AS n FROM {{raw.shop.orders}}")
+    before = told(task.get_openlineage_facets_on_start())
+    assert (before["inputs"], before["job_facets"]) == ([], {})
+    after = told(as_run(task).get_openlineage_facets_on_complete(None))
+    assert names(after["inputs"]) == ["shop.orders"]
 
 
 @MODES
@@ -394,17 +423,46 @@ def test_a_service_that_is_silent_costs_one_time_out(
     assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
 
 
+def test_a_service_that_is_silent_costs_one_time_out_for_all_assets(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with RawServer(lambda _, over: wait_until(over)) as silent:
+        connect(monkeypatch, silent.url, "key", timeout=0.3)
+        with caplog.at_level(logging.WARNING):
+            found = [convert_asset_to_openlineage(elt_stream_asset(name), None) for name in ("a", "b", "c")]
+        assert found == [None] * 3
+        assert silent.requests == 1
+        # A task is another event, and its outlets are converted after it.
+        EltStreamRunOperator(task_id="t", stream_id="a").get_openlineage_facets_on_start()
+        assert convert_asset_to_openlineage(elt_stream_asset("a"), None) is None
+        assert silent.requests == 2
+    assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 2
+
+
 def wait_until(over: threading.Event) -> None:
     over.wait()
 
 
+@pytest.mark.parametrize(("host", "extra"), [("", {}), ("https://h.example", {"ca_bundle": "/no/such.pem"})])
 def test_a_connection_that_can_t_be_used_is_said_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, host: str, extra: dict[str, Any]
 ) -> None:
-    connect(monkeypatch, "", "key")
+    connect(monkeypatch, host, "key", **extra)
     with caplog.at_level(logging.WARNING):
         assert EltStreamRunOperator(task_id="t", stream_id="x").get_openlineage_facets_on_start() is None
     assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
+
+
+def test_whatever_fails_about_an_asset_is_said_and_not_raised(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("no lineage")
+
+    monkeypatch.setattr("airflow_provider_datapipe.lineage.tasks.lineage_of_task", broken)
+    with caplog.at_level(logging.WARNING):
+        assert convert_asset_to_openlineage(elt_stream_asset("a"), None) is None
+    assert "datapipe://datapipe_default/elt_streams/a" in caplog.text
 
 
 def test_a_file_that_is_pushed_to_a_webhook(
@@ -511,7 +569,28 @@ def test_assets_are_datasets(uri: str, name: str | None) -> None:
     assert (dataset and dataset.name) == name
 
 
+def test_an_orchestration_builds_what_is_published_and_no_draft(service: LocalService) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    arguments: dict[str, Any] = {"task_id": "t", "name": "drafted", "folder_path": "core"}
+    deployed = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.orders}}", **arguments)
+    path = f"{service.base_url}/transforms/{deployed.execute(context_of(Memory()))['resource_id']}/orchestration"
+    attached = httpx.post(path, json={"orchestration_workflow_id": "nightly"}, headers=service.headers)
+    attached.raise_for_status()
+    try:
+        as_run(TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", publish=False, **arguments))
+        task = OrchestrationRunOperator(task_id="t", orchestration_id="nightly")
+        lineage = told(task.get_openlineage_facets_on_start())
+    finally:
+        httpx.delete(path, headers=service.headers).raise_for_status()
+    assert "core.drafted" in names(lineage["outputs"])
+    assert "shop.orders" in names(lineage["inputs"])
+    assert "shop.people" not in names(lineage["inputs"])
+
+
 def test_an_orchestration_is_what_is_attached_to_it(service: LocalService) -> None:
+    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    # Only what is published can be attached.
+    as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
     for path in ("elt_syncs/shop", "transforms/totals"):
         httpx.post(
             f"{service.base_url}/{path}/orchestration",

@@ -16,12 +16,21 @@ from airflow_provider_datapipe.links import DatapipeLink, address_of
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.orchestration_changes import OrchestrationCreateOperator
+from airflow_provider_datapipe.runs.condition import Check, Condition
+from airflow_provider_datapipe.runs.conditions import condition_of
 from airflow_provider_datapipe.runs.errors import LostContactError
+from airflow_provider_datapipe.runs.names import NameLookupError
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
 from tests.support.local_service import LocalService
-from tests.support.tasks import Memory, context_of
+from tests.support.tasks import Memory, context_of, run
 
 TEMPLATE = "https://app.example.com/{resource}/{id}?from=airflow"
 KEY = DatapipeLink().xcom_key
+#: No run is as late.
+FAR = "2100-01-01T00:00:00+00:00"
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +125,107 @@ def test_a_run_is_in_the_link_once_it_is_known(
     expected = f"https://app.example.com/orchestrations/nightly.1#{result['run_id']}"
     assert DatapipeLink().get_link(task, ti_key=ANY) == expected
     assert memory.pushed[KEY] == expected
+
+
+def test_a_sensor_shows_its_link_before_it_waits(memory: Memory) -> None:
+    task = OrchestrationRunSensor(task_id="t", orchestration_name="Nightly", after=FAR, deferrable=True)
+    with pytest.raises(TaskDeferred):
+        task.execute(context_of(memory))
+    expected = "https://app.example.com/orchestrations/nightly.1?from=airflow"
+    assert memory.pushed == {KEY: expected}
+    assert DatapipeLink().get_link(task, ti_key=ANY) == expected
+
+
+def test_a_sensor_for_what_is_not_there_shows_its_link(memory: Memory) -> None:
+    task = EltStreamRunSensor(task_id="t", stream_id="gone", after=FAR)
+    with pytest.raises(NotFoundError):
+        task.execute(context_of(memory))
+    assert memory.pushed == {KEY: "https://app.example.com/elt_streams/gone?from=airflow"}
+
+
+def test_a_look_that_does_not_find_what_a_name_means_leaves_the_link_as_it_is(memory: Memory) -> None:
+    task = OrchestrationRunSensor(task_id="t", orchestration_name="Nobody", after=FAR)
+    with pytest.raises(NameLookupError):
+        task.execute(context_of(memory))
+    shown: Any = SimpleNamespace(task_id="t", map_index=-1, xcom_pull=lambda **_: "https://app.example.com/before")
+    assert DatapipeLink().get_link(task, ti_key=shown) == "https://app.example.com/before"
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_the_run_that_a_sensor_has_found_is_in_its_link(
+    deferrable: bool, memory: Memory, service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = "https://app.example.com/{resource}/{id}#{run_id}"
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection | {"extra": {"link": template}}))
+    operator = OrchestrationRunOperator(task_id="o", orchestration_id="nightly.1", if_running="wait", deferrable=True)
+    with pytest.raises(TaskDeferred):
+        operator.execute(context_of(Memory()))
+    sensor = OrchestrationRunSensor(
+        task_id="t", orchestration_name="Nightly", newest=True, deferrable=deferrable, poke_interval=0.2
+    )
+    result = run(sensor, memory)
+    assert memory.pushed[KEY] == f"https://app.example.com/orchestrations/nightly.1#{result['run_id']}"
+
+
+def test_an_id_that_has_become_a_number_is_linked_to_as_well(memory: Memory) -> None:
+    """As digits do in a DAG that renders native objects."""
+    task = EltStreamRunSensor(task_id="t", stream_id="{{ 7 }}", after=FAR)
+    task.stream_id = cast("Any", 7)
+    with pytest.raises(NotFoundError):
+        task.execute(context_of(memory))
+    assert memory.pushed == {KEY: "https://app.example.com/elt_streams/7?from=airflow"}
+
+
+def test_a_link_is_shown_once_however_often_it_looks(
+    memory: Memory, service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    extra = {"extra": {"link": "https://app.example.com/{id}#{run_id}"}}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection | extra))
+    shown: list[str] = []
+    monkeypatch.setattr(memory, "xcom_push", lambda key, value: shown.append(value))
+    started = OrchestrationRunOperator(task_id="o", orchestration_id="nightly.1", if_running="wait", deferrable=True)
+    with pytest.raises(TaskDeferred):
+        started.execute(context_of(Memory()))
+    sensor = OrchestrationRunSensor(task_id="t", orchestration_id="nightly.1", newest=True, poke_interval=0.2)
+    result = sensor.execute(context_of(memory))
+    assert shown[-1] == f"https://app.example.com/nightly.1#{result['run_id']}"
+    assert len(shown) == len(set(shown))
+
+
+def test_a_link_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the trigger saw is enough, also where the connection can't be read now."""
+    monkeypatch.delenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", raising=False)
+    result = {"run_id": "r", "rows_synced": 1, "error": None}
+    reference = Reference("orchestration", "o", "o", run_id="r")
+    end = End(EndReason.RUN_OVER, reference, Outcome.SUCCEEDED, cast("Any", result))
+    check = Check("it is over", is_met=True, ends=(end,))
+    sensor = OrchestrationRunSensor(task_id="t", orchestration_id="o", after=FAR, deferrable=True)
+    event = {"status": "success", "check": json.loads(json.dumps(check.as_dict()))}
+    assert sensor.execute_complete(context_of(Memory()), event) == result
+
+
+@pytest.mark.parametrize(
+    ("condition", "page"),
+    [
+        (condition_of("sync", {"sync_id": "s", "max_age": 60}), ("elt_sync", "s", None)),
+        (condition_of("fresh", {"kind": "elt_stream", "stream_id": "s", "max_age": 60}), ("elt_stream", "s", None)),
+        (condition_of("last_run", {"kind": "orchestration", "orchestration_name": "n"}), ("orchestration", None, None)),
+        (
+            condition_of("failed_records", {"reverse_etl_sync_id": "r", "at_most": 0}),
+            ("reverse_etl_sync", "r", None),
+        ),
+        (condition_of("connection_bridge", {}), ("connection", None, None)),
+    ],
+)
+def test_what_a_sensor_is_about(condition: Condition, page: tuple[Any, ...]) -> None:
+    assert condition.page() == page
+
+
+def test_a_connection_that_was_authorized_is_in_the_link() -> None:
+    seen = Check("connection c was authorized", is_met=True, result={"connection_id": "c"})
+    assert condition_of("connection_bridge", {}).page(seen) == ("connection", "c", None)
 
 
 @pytest.mark.parametrize(

@@ -38,14 +38,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("source")
 
 
-@pytest.fixture(scope="module")
-def service(folder: Path) -> Iterator[LocalService]:
-    """Return a service with one of everything."""
+def seed_of(folder: Path, duration: float) -> dict[str, Any]:
+    """Give one of everything, each of whose runs takes so many seconds."""
     for name in ("a", "b", "slow"):
         (folder / f"{name}.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
-    seed: dict[str, Any] = {
-        # Long enough for a second request to meet the run of the first.
-        "runs": {"scheduling_delay": 0.1, "minimum_duration": 0.6},
+    return {
+        "runs": {"scheduling_delay": 0.1, "minimum_duration": duration},
         "connections": [
             {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
             {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
@@ -98,7 +96,22 @@ def service(folder: Path) -> Iterator[LocalService]:
             }
         ],
     }
-    with LocalService(seed) as running:
+
+
+@pytest.fixture(scope="module")
+def service(folder: Path) -> Iterator[LocalService]:
+    """Return a service with one of everything."""
+    # Long enough for a second request to meet the run of the first.
+    with LocalService(seed_of(folder, 0.6)) as running:
+        yield running
+
+
+@pytest.fixture
+def lasting(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalService]:
+    """Return a service whose runs outlast any test, and make it that of the tasks."""
+    with LocalService(seed_of(folder, 600)) as running:
+        connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
         yield running
 
 
@@ -253,10 +266,10 @@ def test_execution_timeout_holds_while_deferred() -> None:
 
 
 def test_a_kill_says_where_the_run_goes_on_and_by_policy_disables(
-    service: LocalService, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    lasting: LocalService, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     def enabled() -> bool:
-        answer = httpx.get(f"{service.base_url}/elt_syncs/sync", headers=service.headers).json()
+        answer = httpx.get(f"{lasting.base_url}/elt_syncs/sync", headers=lasting.headers).json()
         return bool(answer["enabled"])
 
     def said() -> str:
@@ -272,14 +285,13 @@ def test_a_kill_says_where_the_run_goes_on_and_by_policy_disables(
         task.on_kill()
         assert "goes on, because the service can't cancel runs" in said()
         assert enabled() == (policy == "leave")
-        httpx.post(f"{service.base_url}/elt_syncs/sync/enable", headers=service.headers).raise_for_status()
+        httpx.post(f"{lasting.base_url}/elt_syncs/sync/enable", headers=lasting.headers).raise_for_status()
         capsys.readouterr()
         caplog.clear()
         asyncio.run(deferred.value.trigger.on_kill())
         assert "goes on, because the service can't cancel runs" in said()
         assert enabled() == (policy == "leave")
-        httpx.post(f"{service.base_url}/elt_syncs/sync/enable", headers=service.headers).raise_for_status()
-    run(EltStreamRunOperator(task_id="t", stream_id="sync.a"))
+        httpx.post(f"{lasting.base_url}/elt_syncs/sync/enable", headers=lasting.headers).raise_for_status()
 
 
 SENSORS = [

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk import DAG, task
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError
 from airflow_provider_datapipe.changes.checks import CheckFailedError
@@ -200,6 +203,22 @@ def test_thresholds_may_be_queries(*, deferrable: bool) -> None:
         check(0, 10, retry_on_failure=False)
     with pytest.raises(RunFailedError, match="no_such_column"):
         check("SELECT no_such_column", 10)
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("value", "sql"),
+    [(Decimal("1.5"), "SELECT 1.5"), (date(2026, 1, 2), "SELECT DATE '2026-01-02'"), ("a", "SELECT 'a'")],
+)
+def test_what_a_function_computes_need_not_be_json(value: Any, sql: str, deferrable: bool) -> None:
+    with DAG("d", schedule=None):
+
+        @task.datapipe_query_value_check(deferrable=deferrable)
+        def same() -> dict[str, Any]:
+            return {"sql_template": sql, "pass_value": value}
+
+        made: Any = same()
+    assert run(made.operator)["passed"]
 
 
 def test_a_task_that_is_stopped_says_that_it_would_ask_again(capsys: pytest.CaptureFixture[str]) -> None:

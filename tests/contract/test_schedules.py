@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -92,7 +93,7 @@ class Run:
 class _Ti(Memory):
     def __init__(self, of: Run) -> None:
         super().__init__()
-        self.of, self.run_id, self.map_index = of, of.run_id, -1
+        self.of, self.run_id, self.map_index, self.try_number = of, of.run_id, -1, 1
 
     def xcom_pull(self, task_ids: str, key: str, map_indexes: int) -> Any:
         assert map_indexes == -1
@@ -133,6 +134,48 @@ def test_setups_and_teardown_stand_around_the_tasks_of_the_page() -> None:
         assert not put_back.on_failure_fail_dagrun
         assert f"{name}_is_back" in put_back.downstream_task_ids
     assert not dag.get_task("send").downstream_task_ids - {"shop_put_back", "crm_put_back"}
+
+
+def test_a_timeout_that_skips_teardowns_is_refused_when_the_dag_is_read() -> None:
+    with (
+        DAG("d", schedule=None, dagrun_timeout=timedelta(hours=1)),
+        pytest.raises(ValueError, match="DAG d has a dagrun_timeout, which skips teardowns too: shop would stay"),
+        owned_schedule("shop", elt_sync_id="shop"),
+    ):
+        raise AssertionError("not reached")
+
+
+def test_an_orchestration_that_is_gone_keeps_nothing_else_off(service: LocalService) -> None:
+    httpx.post(
+        f"{service.base_url}/elt_streams/shop.rows/set_sync_interval",
+        headers=service.headers,
+        json={"sync_interval": "0 1 * * *"},
+    ).raise_for_status()
+    body = {"sync_interval": "0 5 * * *", "orchestration_workflow_id": "nightly"}
+    crm = f"{service.base_url}/reverse_etl_syncs/crm_contacts"
+    before = httpx.get(crm, headers=service.headers).json()
+    for path, sent in (
+        ("/deactivate", None),
+        ("", {name: before[name] for name in ("object_type_id", "operation")} | body),
+        ("/activate", None),
+    ):
+        httpx.post(crm + path, headers=service.headers, json=sent).raise_for_status()
+    noted = {}
+    for name, what in (("shop", {"elt_sync_id": "shop"}), ("crm", {"reverse_etl_sync_id": "crm_contacts"})):
+        noted[name] = run(ScheduleNoteOperator(task_id="n", **what))
+        run(ScheduleTakeOffOperator(task_id="t", noted=noted[name]))
+    nightly = f"{service.base_url}/orchestrations/nightly"
+    httpx.delete(nightly, headers=service.headers, params={"cron_schedule": "0 2 * * *"}).raise_for_status()
+    for each in noted.values():
+        with pytest.raises(ScheduleChangedError, match=r"Orchestration nightly, to which .* is gone\. All else is put"):
+            run(SchedulePutBackOperator(task_id="p", noted=each))
+    there = shown(service)
+    assert {which: there[which]["sync_interval"] for which in there} == {
+        "elt_syncs/shop": "0 3 * * *",
+        "elt_streams/shop.rows": "0 1 * * *",
+        "reverse_etl_syncs/crm_contacts": "0 5 * * *",
+    }
+    assert there["reverse_etl_syncs/crm_contacts"]["enabled"]
 
 
 def test_the_dag_of_the_page_owns_runs_and_puts_back(service: LocalService) -> None:
@@ -224,6 +267,29 @@ def test_what_is_deactivated_is_activated_if_this_dag_may_have_done_it(
     now.do(owned.put_back)
     there = shown(service)["reverse_etl_syncs/crm_contacts"]
     assert (there["enabled"], there["sync_interval"]) == (has_begun, "0 5 * * *")
+
+
+@pytest.mark.parametrize(
+    ("has_task_state", "try_number", "activated"), [(True, 2, False), (False, 1, False), (False, 2, True)]
+)
+def test_without_task_state_a_retry_activates_what_the_try_before_may_have_deactivated(
+    *, has_task_state: bool, try_number: int, activated: bool, service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Airflow before 3.3, where a try that is killed can leave no word."""
+    now = Run("one")
+    with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
+        pass
+    now.do(owned.note)
+    now.do(owned.take_off)
+    path = f"{service.base_url}/reverse_etl_syncs/crm_contacts/deactivate"
+    httpx.post(path, headers=service.headers).raise_for_status()
+    if not has_task_state:
+        monkeypatch.setattr("tests.support.tasks.context_of", lambda memory: {"ti": memory})
+    now.memories["crm_put_back"] = _Ti(now)
+    now.memories["crm_put_back"].try_number = try_number
+    now.do(owned.put_back)
+    there = shown(service)["reverse_etl_syncs/crm_contacts"]
+    assert (there["enabled"], there["sync_interval"]) == (activated, "0 5 * * *")
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ from airflow.providers.common.compat.sdk import (
 )
 
 from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, NotFoundError
-from airflow_provider_datapipe.runs.conditions import Check
-from airflow_provider_datapipe.runs.errors import LostContactError, RunError, RunFailedError, RunVanishedError
-from airflow_provider_datapipe.runs.names import NameLookupError
+from airflow_provider_datapipe.runs.condition import Check
+from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError, RunVanishedError
+from airflow_provider_datapipe.runs.names import NameLookupError, UnknownNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import End, EndReason
@@ -347,7 +347,7 @@ def test_all_streams_of_a_sync(mode: str, service: LocalService) -> None:
     with pytest.raises(AirflowSensorTimeout):
         sense(mode, EltSyncRunSensor, sync_id="sync", after=second, timeout=0.5)
     assert sense(mode, EltSyncFreshnessSensor, sync_id="sync", max_age=600)["outcome"] == "succeeded"
-    with pytest.raises(RunError, match="no stream c"):
+    with pytest.raises(UnknownNameError, match="no stream c"):
         sense(mode, EltSyncRunSensor, sync_id="sync", streams=["c"], after=second)
 
 

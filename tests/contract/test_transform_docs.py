@@ -15,7 +15,7 @@ from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 from tests.support.tasks import run
 
-ROWS = "id,ordered_on\n1,2026-01-01\n2,2026-01-02\n3,2026-01-03\n"
+ROWS = "id,ordered_on\n0,2025-12-31\n1,2026-01-01\n2,2026-01-02\n3,2026-01-03\n"
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
         yield running
 
 
-def tasks_of(begin: str, folder: Path) -> dict[str, Any]:
+def tasks_of(begin: str, folder: Path, ds: str = "2026-01-02") -> dict[str, Any]:
     (block,) = [block for block in blocks() if block.page == "docs/changes.md" and block.first_line.startswith(begin)]
     names: dict[str, Any] = {}
     with DAG("page", schedule=None, template_searchpath=[str(folder)]) as dag:
         exec(block.text, names)  # noqa: S102 - our own docs
     for task in dag.tasks:
-        task.render_template_fields({"ds": "2026-01-02"}, dag.get_template_env())
+        context: Any = {"ds": ds, "params": dict(task.params)}
+        task.render_template_fields(context, dag.get_template_env())
     return {task.task_id: task for task in dag.tasks}
 
 
@@ -61,17 +62,21 @@ def test_the_tasks_of_the_page_do_as_it_says(
     (tmp_path / "models" / "sales").mkdir(parents=True)
     (tmp_path / "models" / "sales" / "orders.sql").write_text("SELECT * FROM {{model.sales.daily_orders}}")
 
-    transforms = tasks_of("from airflow_provider_datapipe.operators.transform_changes import", tmp_path)
+    page = "from airflow_provider_datapipe.operators.transform_changes import"
+    transforms = tasks_of(page, tmp_path)
     daily = run(transforms["daily"])
     assert (daily["name"], daily["action"], daily["published"]) == ("sales/daily_orders", "created", True)
     assert (daily["kind"], daily["status"], daily["outcome"]) == ("transform", "completed", "succeeded")
     again = run(transforms["daily"])
     assert (again["action"], again["changed"], again["published"]) == ("none", False, False)
+    # A run of an earlier day that is cleared, or a backfill, leaves it as it is.
+    earlier = run(tasks_of(page, tmp_path, ds="2026-01-01")["daily"])
+    assert (earlier["action"], earlier["published"]) == ("none", False)
     models = run(transforms["models"])
     assert models["transforms"]["sales/orders"]["result"] == "created"
 
     queries = tasks_of("from airflow_provider_datapipe.operators.query import", tmp_path)
     newest = run(queries["newest"])
-    assert [row["id"] for row in newest["rows"]] == [2, 1]
+    assert [row["id"] for row in newest["rows"]] == [3, 2, 1]
     assert newest["is_complete"]
     assert all(run(queries[check])["passed"] for check in ("no_holes", "one_each", "as_many"))

@@ -75,7 +75,8 @@ def environment(airflow: str, pins: Path, python: str) -> Path:
     # Like what uv makes: nothing in it is git's.
     (FOLDER / ".gitignore").write_text("*\n")
     _uv("venv", "--quiet", "--clear", "--no-python-downloads", "--python", base, folder)
-    _uv("pip", "install", "--quiet", "--python", program, "-c", pins, "-e", ".[dev]")
+    # Compiled by all cores here, and not by the first start of Airflow that a test waits for.
+    _uv("pip", "install", "--quiet", "--compile-bytecode", "--python", program, "-c", pins, "uv", "-e", ".[dev]")
     ready.write_text(made_from)
     return program
 

@@ -22,9 +22,11 @@ from tests.packaging.counts import Counts
 from tests.packaging.environments import FOLDER, NoPythonError, NotThereError, environment
 from tests.packaging.versions import ROOT, airflow_in, airflows, pythons
 
+_LOCAL = ["tests/unit/datapipe_local", "tests/contract/datapipe_local"]
 SUITES = {
-    "unit": ["tests/unit"],
-    "contract": ["tests/contract"],
+    # Units and contracts.
+    "provider": ["tests/unit", "tests/contract", *(f"--ignore={folder}" for folder in _LOCAL)],
+    "local": _LOCAL,
     "system": ["tests/system"],
     # What is different with an older Airflow, in minutes: before each merge, on the oldest of all.
     "lowest": [
@@ -85,12 +87,18 @@ def suites_of(cell: Cell) -> list[str]:
     """
     Say what runs where, if nothing else is asked for.
 
-    Real components take long: they run with the oldest Python of each Airflow, and the newest of both.
+    Real components take long: they run with the oldest Python of each Airflow, and the newest of both. The local
+    service knows nothing of Airflow: it is tried on each Python with the newest of all else, and on the oldest pair.
 
     :param cell: The environment.
     """
-    newest = (list(airflows())[-1], pythons()[-1])
-    return ["unit", "contract", "system"] if cell.python == pythons()[0] or cell == newest else ["unit", "contract"]
+    oldest, newest = next(iter(airflows())), list(airflows())[-1]
+    suites = ["provider"]
+    if cell.airflow == newest or cell == (oldest, pythons()[0]):
+        suites.append("local")
+    if cell.python == pythons()[0] or cell == (newest, pythons()[-1]):
+        suites.append("system")
+    return suites
 
 
 def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:

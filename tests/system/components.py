@@ -62,7 +62,8 @@ def airflow_environment(
         "core.simple_auth_manager_passwords_file": str(home / "passwords.json"),
         "core.execution_api_server_url": f"http://127.0.0.1:{port}/execution/",
         "core.fernet_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-        "database.sql_alchemy_conn": f"sqlite:///{home}/airflow.db",
+        # It has one writer at a time; who has waited for 5 s, which is the default, gets an error.
+        "database.sql_alchemy_conn": f"sqlite:///{home}/airflow.db?timeout=60",
         "api.host": "127.0.0.1",
         "api.port": str(port),
         "api.base_url": f"http://127.0.0.1:{port}",
@@ -78,6 +79,8 @@ def airflow_environment(
         "scheduler.scheduler_health_check_threshold": "10",
         "scheduler.orphaned_tasks_check_interval": "5",
         "scheduler.trigger_timeout_check_interval": "5",
+        # A third of all processes were noticed to be over so much later: 5 s by default.
+        "workers.min_heartbeat_interval": "1",
         "triggerer.job_heartbeat_sec": "2",
         "triggerer.triggerer_health_check_threshold": "10",
         "dag_processor.refresh_interval": "5",

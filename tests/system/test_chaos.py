@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.airflow_versions import since
 from tests.system.chaos.cases import (
     AT_A_TIME,
     KINDS,
@@ -20,6 +21,8 @@ from tests.system.chaos.cases import (
 from tests.system.chaos.play import Wave, connected, service_of
 from tests.system.components import AirflowComponents
 
+#: What a task that is killed knows of its run afterwards.
+pytestmark = since("3.3", "task state")
 SEED = 4
 
 

@@ -39,7 +39,8 @@ def test_getting_started_with_nothing_but_the_wheel_and_a_file_of_ones_own(
         here = workspace.path
         foreign = ("AIRFLOW", "DATAPIPE")
         env = {name: value for name, value in installed.environment().items() if not name.startswith(foreign)}
-        env |= {"AIRFLOW_HOME": str(here / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        # What the page does not say is not there, and what it leaves to `~` can be told.
+        env["HOME"] = str(here)
 
         bash(folder, here, env)
         adults = own_file(here / "shop" / "people.csv")
@@ -54,6 +55,8 @@ def test_getting_started_with_nothing_but_the_wheel_and_a_file_of_ones_own(
         assert "8484" in connect
         said = bash(f"{connect.replace('8484', str(port.number))}\n{run}", here, env)
         assert "state=success" in said.rpartition("DagRun Finished")[2]
+        assert (here / "shop/airflow/airflow.db").exists()
+        assert not (here / "airflow").exists()
         service.stop()
         found = list(csv.DictReader(bash(look, here, env).splitlines()[-len(adults) - 1 :]))
         assert sorted(row["name"] for row in found) == sorted(adults)

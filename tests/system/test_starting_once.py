@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.process_table import tree_of
 from tests.support.processes import wait_for
@@ -20,6 +21,8 @@ from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
 from tests.system.resources import FOR_EVER, Held, Journal, seed_of
 
+#: What a task that is killed knows of its run afterwards.
+pytestmark = since("3.3", "task state")
 DAG = "starting_once"
 OTHER_DAG = "starting_once_too"
 HOWS = ("deferred", "blocking")

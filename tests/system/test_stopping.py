@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.process_table import tree_of
 from tests.system.airflow_api import TaskInstance
@@ -17,6 +18,8 @@ from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
 from tests.system.resources import FOR_EVER, Held, Journal, is_enabled, seed_of
 
+#: What a task that is cleared or killed knows of its run afterwards.
+pytestmark = since("3.3", "task state")
 DAG = "stopping"
 MOVED = ("moved_while_going", "moved_and_over")
 AGAIN = ("again_deferred",)

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.operator_examples import seed
 from tests.support.process_table import tree_of
@@ -36,6 +37,7 @@ def holding(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory
         airflow.api.request("DELETE", "/connections/workspace_token")
 
 
+@since("3.3", "task state")
 def test_a_task_that_is_killed_between_changes_goes_on_where_it_was(
     airflow: AirflowComponents, holding: LocalService
 ) -> None:

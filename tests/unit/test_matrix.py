@@ -46,15 +46,15 @@ def test_what_is_counted(counts: Counts) -> None:
 
 def test_what_is_told(counts: Counts) -> None:
     oldest, newest = Cell(next(iter(airflows())), pythons()[0]), Cell(list(airflows())[-1], pythons()[-1])
-    ran = [Ran(oldest, "unit", 1, counts, 3.0), Ran(oldest, "contract", 4, None, 1.0)]
+    ran = [Ran(oldest, "provider", 1, counts, 3.0), Ran(oldest, "local", 4, None, 1.0)]
     told = "".join(report([oldest, newest], ran, {newest: "no such Python"}))
     version = airflow_in(airflows()[oldest.airflow])
-    assert "| Airflow | Python | unit | contract |\n" in told
+    assert "| Airflow | Python | provider | local |\n" in told
     assert f"| {version} | {oldest.python} | 1 passed, 1 failed, 2 skipped | pytest ended with 4 |\n" in told
     assert f"| {newest.python} | not there | not there |\n" in told
     assert f"{newest.name}: no such Python\n" in told
     assert f"Airflow {oldest.airflow}: skipped 1: task state: since Airflow 3.3\n" in told
-    assert f"{oldest.name}: unit: failed: a.fails\n" in told
+    assert f"{oldest.name}: provider: failed: a.fails\n" in told
 
 
 def test_an_interpreter_that_leads_nowhere_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,18 @@ def test_what_a_merge_waits_for_is_the_oldest(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_what_is_run_is_there(suite: str) -> None:
-    assert [path for path in SUITES[suite] if not (ROOT / path).exists()] == []
+    paths = [path.removeprefix("--ignore=") for path in SUITES[suite]]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_each_test_is_run_on_each_python() -> None:
+    for python in pythons():
+        run = {suite for airflow in airflows() for suite in suites_of(Cell(airflow, python))}
+        assert {"provider", "local"} <= run
+    folders = {folder.name for folder in (ROOT / "tests").iterdir() if list(folder.rglob("test_*.py"))}
+    assert folders == {path.split("/")[1] for suite in ("provider", "local", "system") for path in SUITES[suite][:2]}
+    left_out = [path.removeprefix("--ignore=") for path in SUITES["provider"][2:]]
+    assert left_out == SUITES["local"]
 
 
 def test_the_pins_of_this_environment_are_those_of_its_airflow() -> None:

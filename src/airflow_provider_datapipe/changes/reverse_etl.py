@@ -34,6 +34,7 @@ from airflow_provider_datapipe.changes.change import (
     existing,
 )
 from airflow_provider_datapipe.changes.values import flag, mapping, number, texts
+from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
 from airflow_provider_datapipe.runs.records import Records
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_all
@@ -285,17 +286,27 @@ def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wa
 def _when_idle(
     sync_id: str, request: Request[ReverseEtlSyncWithSettings], patience: int
 ) -> Steps[ReverseEtlSyncWithSettings]:
-    """Send an update; where it is refused and a run is going, wait for the end of that, and send it again."""
+    """
+    Send an update; where it is refused and a run is going, wait for the end of that, and send it again.
+
+    :raises RunConflictError: a run was still going when patience was over; a retry may find none.
+    """
     waited, is_last = 0, False
     while True:
         try:
             return (yield from ask(request))
-        except InvalidRequestError:
+        except InvalidRequestError as error:
             going = yield from _is_going(sync_id)
-            if is_last or (going and waited >= patience):
+            if going and waited >= patience:
+                raise RunConflictError(
+                    f"Reverse ETL sync {sync_id} was not changed: a run of it was still going after {waited} s of "
+                    f"waiting (wait_for_run), and the service refused: {error} Run this task again when the run has "
+                    "ended, or raise wait_for_run."
+                ) from error
+            if is_last and not going:
                 raise
-            # A run that has just ended may have been the reason: once more.
-            is_last = not going
+        # A run that has just ended may have been the reason: once more.
+        is_last = not going
         if going:
             yield Pause(_PAUSE)
             waited += _PAUSE

@@ -21,7 +21,8 @@ from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 #: What makes up a schedule, by name.
 Fields = dict[str, Any]
 
-_ATTACHED = "orchestration_workflow_id"
+#: The field that says to which orchestration something is attached.
+ATTACHED = "orchestration_workflow_id"
 _STREAM = "sync_interval of stream "
 _NO_TRIGGER = (None, "none")
 
@@ -94,7 +95,7 @@ class _EltSync(ScheduleKind):
         return {
             "enabled": sync.enabled,
             "sync_interval": sync.sync_interval,
-            _ATTACHED: sync.orchestration_workflow_id,
+            ATTACHED: sync.orchestration_workflow_id,
         } | {f"{_STREAM}{stream.id}": stream.sync_interval for stream in streams}
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
@@ -108,22 +109,22 @@ class _EltSync(ScheduleKind):
                 "it one of its own, or own it with paused=True."
             )
         streams = {field: never for field, own in original.items() if field.startswith(_STREAM) and own is not None}
-        attached = {} if original[_ATTACHED] is None else {_ATTACHED: None}
+        attached = {} if original[ATTACHED] is None else {ATTACHED: None}
         return {"sync_interval": never} | streams | attached
 
     def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
         if wanted.get("enabled") is False:
             yield from ask(elt_syncs.disable(resource_id))
         # What is attached does not go by its own schedule: attached first and detached last, nothing is due meanwhile.
-        if wanted.get(_ATTACHED) is not None:
-            request = elt_syncs.attach_orchestration(resource_id, orchestration_workflow_id=wanted[_ATTACHED])
+        if wanted.get(ATTACHED) is not None:
+            request = elt_syncs.attach_orchestration(resource_id, orchestration_workflow_id=wanted[ATTACHED])
             yield from ask(request)
         for field, cron in wanted.items():
             if field.startswith(_STREAM):
                 yield from ask(elt_streams.set_sync_interval(field.removeprefix(_STREAM), sync_interval=cron))
         if "sync_interval" in wanted:
             yield from ask(elt_syncs.update(resource_id, sync_interval=wanted["sync_interval"]))
-        if _ATTACHED in wanted and wanted[_ATTACHED] is None:
+        if ATTACHED in wanted and wanted[ATTACHED] is None:
             yield from ask(elt_syncs.detach_orchestration(resource_id))
         if wanted.get("enabled") is True:
             yield from ask(elt_syncs.enable(resource_id))
@@ -138,7 +139,7 @@ class _Transform(ScheduleKind):
         there = yield from ask(transforms.get(resource_id))
         return {
             "cron_expression": there.cron_expression,
-            _ATTACHED: there.orchestration_workflow_id,
+            ATTACHED: there.orchestration_workflow_id,
             "rebuild_trigger": there.rebuild_trigger,
             "is_published_table": there.status == TransformStatus.PUBLISHED
             and there.materialization == Materialization.TABLE,
@@ -149,8 +150,8 @@ class _Transform(ScheduleKind):
             raise NotHoldableError("Only ELT syncs and reverse ETL syncs can be paused.")
         # Only a published table can have a schedule of its own.
         own = {"cron_expression": never} if original["is_published_table"] else {}
-        if original[_ATTACHED] is not None:
-            return own | {_ATTACHED: None}
+        if original[ATTACHED] is not None:
+            return own | {ATTACHED: None}
         if original["cron_expression"] is not None:
             return own
         if original["rebuild_trigger"] not in _NO_TRIGGER:
@@ -160,10 +161,10 @@ class _Transform(ScheduleKind):
         return {}
 
     def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
-        attached = wanted.get(_ATTACHED)
+        attached = wanted.get(ATTACHED)
         if attached is not None:
             yield from ask(transforms.attach_orchestration(resource_id, orchestration_workflow_id=attached))
-        elif _ATTACHED in wanted:
+        elif ATTACHED in wanted:
             # Both at once: it is on no other schedule in between.
             cron = wanted.get("cron_expression")
             yield from ask(transforms.detach_orchestration(resource_id, cron_expression=cron))
@@ -184,7 +185,7 @@ class _ReverseEtlSync(ScheduleKind):
         return {
             "enabled": sync.enabled,
             "sync_interval": sync.sync_interval,
-            _ATTACHED: sync.orchestration_workflow_id,
+            ATTACHED: sync.orchestration_workflow_id,
         }
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
@@ -192,18 +193,19 @@ class _ReverseEtlSync(ScheduleKind):
             return {}
         if paused:
             return {"enabled": False}
-        if original["sync_interval"] is None and original[_ATTACHED] is None:
+        if original["sync_interval"] is None and original[ATTACHED] is None:
             return {}
-        return {"sync_interval": never, _ATTACHED: None, "enabled": True}
+        return {"sync_interval": never, ATTACHED: None, "enabled": True}
 
     def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
-        schedule = {field: wanted.get(field, there[field]) for field in ("sync_interval", _ATTACHED)}
+        schedule = {field: wanted.get(field, there[field]) for field in ("sync_interval", ATTACHED)}
         if any(schedule[field] != there[field] for field in schedule):
             yield from reverse_etl.update(
                 resource_id,
                 # What is not given of the schedule is gone.
-                reverse_etl.Definition(sync_interval=schedule["sync_interval"], orchestration_id=schedule[_ATTACHED]),
-                enabled=wanted.get("enabled"),
+                reverse_etl.Definition(sync_interval=schedule["sync_interval"], orchestration_id=schedule[ATTACHED]),
+                # What was active is to be so: another one may deactivate it between that look and the update.
+                enabled=wanted.get("enabled", there["enabled"] or None),
                 earlier=means.earlier,
                 wait_for_run=means.wait_for_run,
             )

@@ -16,12 +16,20 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict, cast
 
-from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
+from airflow_provider_datapipe.api.endpoints import orchestrations
+from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
 from airflow_provider_datapipe.changes.change import Change, change
-from airflow_provider_datapipe.changes.schedule_kinds import KINDS, Fields, Means, NotHoldableError, ScheduleKind
+from airflow_provider_datapipe.changes.schedule_kinds import (
+    ATTACHED,
+    KINDS,
+    Fields,
+    Means,
+    NotHoldableError,
+    ScheduleKind,
+)
 from airflow_provider_datapipe.changes.values import choice, flag, mapping
 from airflow_provider_datapipe.runs.reference import Target
-from airflow_provider_datapipe.runs.steps import Steps
+from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import (
     by_id,
     elt_sync_target,
@@ -60,7 +68,7 @@ class ScheduleOwnedError(DatapipeError):
 
 
 class ScheduleChangedError(DatapipeError):
-    """Somebody has changed the schedule since it was noted. Nothing was overwritten."""
+    """Somebody has changed the schedule since it was noted, or deleted its orchestration. Nothing was overwritten."""
 
 
 class ScheduleLostError(DatapipeError):
@@ -131,18 +139,19 @@ def note(
     kind = KINDS[resource]
     there = yield from kind.read(target.resource_id)
     marks = _marks(there)
-    for earlier in (*begun, kept if owner in marks else None):
+    for earlier in (*begun, kept):
         if not earlier or (earlier["resource"], earlier["id"]) != (resource, target.resource_id):
             continue
         changed = _changed(kind, earlier, there)
-        if not changed:
+        if not changed and _is_off(earlier, there):
             return earlier
-        if owner in marks:
+        if changed and owner in marks:
+            _refuse_foreign(kind, target.name, marks - {owner})
             raise ScheduleChangedError(
                 f"{_story(kind, earlier, there, changed)} The rest is still off its schedule. Put it back first: "
                 "on the service, or by the task that does so, with if_changed='restore'."
             )
-        # Else somebody has decided since what is to be there.
+        # Else it is as it was, or somebody has decided since what is to be there.
     _refuse_foreign(kind, target.name, marks - {owner})
     if owner in marks:
         raise ScheduleLostError(
@@ -189,8 +198,8 @@ def take_off(noted: Noted, means: Means) -> Steps[Change]:
     if not held:
         return _result(noted, "taken_off", changed=False, there=noted["original"])
     there = yield from kind.read(noted["id"])
+    _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
     if changed := _changed(kind, noted, there):
-        _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
         raise ScheduleChangedError(
             f"{_story(kind, noted, there, changed)} Nothing was overwritten. Clear the task that noted it."
         )
@@ -211,10 +220,11 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
     Put back what was noted, and nothing else.
 
     :param left_whole: whether taking it off came to its end, or never began: then somebody else has deactivated it.
-    :param if_changed: what happens where somebody has changed the schedule since: ``fail``, ``keep`` all that is there,
-        or ``restore`` what was noted.
+    :param if_changed: what happens where somebody has changed the schedule since: ``fail``, ``keep`` what was changed
+        and put back the rest, or ``restore`` all that was noted.
     :returns: the change, and what there is to say besides.
-    :raises ScheduleChangedError: somebody has changed it, and ``if_changed`` is ``fail``.
+    :raises ScheduleOwnedError: another owner has taken it off since; of its own marks nothing is left there.
+    :raises ScheduleChangedError: somebody has changed it, and ``if_changed`` is ``fail``; or its orchestration is gone.
     :raises NotPutBackError: the service shows something else afterwards.
     """
     choice("if_changed", if_changed, ("fail", "keep", "restore"))
@@ -225,37 +235,105 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
         there = yield from kind.read(noted["id"])
     except NotFoundError:
         return _result(noted, "put_back", changed=False, there=None), [f"{kind.noun} {noted['name']} is gone."]
+    was_changed = False
+    if _foreign(noted, there):
+        ours = _marks(noted["held"])
+        # Where two have lost, each takes away its own marks, so that the last one sees none, and puts back the rest.
+        wanted = {field: noted["original"].get(field) for field in noted["held"] if there.get(field) in ours}
+        wanted |= _activated(kind, noted, there, means, left_whole=left_whole)
+        if wanted:
+            was_changed = True
+            yield from kind.bring_about(noted["id"], there, wanted, means)
+            there = yield from kind.read(noted["id"])
+        _leave_foreign(kind, noted, there)
     said = [f"{field} is gone." for field in noted["held"] if _is_stream(field) and field not in there]
-    if changed := _changed(kind, noted, there):
+    changed = _changed(kind, noted, there)
+    if changed:
         story = _story(kind, noted, there, changed)
         if if_changed == "fail":
             raise ScheduleChangedError(
-                f"{story} Nothing was overwritten, and nothing was put back. To keep what is there, mark this task as "
-                "success; to have what was there before, put it back on the service, or with if_changed='restore'."
+                f"{story} Nothing was overwritten, and nothing was put back. Run this task again with "
+                "if_changed='keep', to keep that and put back the rest, or with if_changed='restore', to have all as "
+                "it was before; or do so on the service, and mark this task as success."
             )
-        if if_changed == "keep":
-            return _result(noted, "put_back", changed=False, there=there), [f"{story} That is kept."]
-        said.append(f"{story} What was there before is put back.")
-    wanted = {
+        said.append(f"{story} {'That is kept' if if_changed == 'keep' else 'What was there before is put back'}.")
+    kept = changed if if_changed == "keep" else []
+    activated = _activated(kind, noted, there, means, left_whole=left_whole)
+    said += [
+        f"{kind.noun} {noted['name']}: somebody has set {field} to {there[field]}, and it stays so."
+        for field, passing in kind.passing.items()
+        if field not in activated and field in noted["held"] and there[field] == passing != noted["original"][field]
+    ]
+    wanted = activated | {
         field: noted["original"].get(field)
         for field in noted["held"]
-        if field not in kind.passing and (field in there or not _is_stream(field))
+        if field not in kind.passing and field not in kept and (field in there or not _is_stream(field))
     }
-    for field, passing in kind.passing.items():
-        if field in noted["held"] and there[field] == passing != noted["original"][field]:
-            if noted["held"][field] == passing or not left_whole or means.earlier.was_active(noted["id"]):
-                wanted[field] = noted["original"][field]
-            else:
-                said.append(
-                    f"{kind.noun} {noted['name']}: somebody has set {field} to {there[field]}, and it stays so."
-                )
     todo = {field: value for field, value in wanted.items() if field not in there or there[field] != value}
     if todo:
-        yield from kind.bring_about(noted["id"], there, todo, means)
+        gone = yield from _bring_back(kind, noted, there, todo, means)
         there = yield from kind.read(noted["id"])
-        derived = {field: noted["original"].get(field) for field in kind.derived}
-        _check(kind, noted, there, wanted | derived, "Put back on its schedule")
-    return _result(noted, "put_back", changed=bool(todo), there=there), said
+        _leave_foreign(kind, noted, there)
+        without = ""
+        if gone is not None:
+            without = f" without orchestration {gone}, which is gone"
+            del wanted[ATTACHED], todo[ATTACHED]
+        _check(kind, noted, there, wanted | _derived(kind, noted, there), f"Put back on its schedule{without}")
+        if gone is not None:
+            lost = f"Orchestration {gone}, to which {kind.noun} {noted['name']} was attached, is gone."
+            if if_changed != "keep":
+                raise ScheduleChangedError(
+                    f"{lost} All else is put back. Give it another one on the service, and mark this task as success."
+                )
+            said.append(f"{lost} All else is put back.")
+    return _result(noted, "put_back", changed=was_changed or bool(todo), there=there), said
+
+
+def _activated(kind: ScheduleKind, noted: Noted, there: Fields, means: Means, *, left_whole: bool) -> Fields:
+    """Give what this owner, in some try, has left as it is only while it is brought about, and was otherwise."""
+    return {
+        field: noted["original"][field]
+        for field, passing in kind.passing.items()
+        if field in noted["held"]
+        and there[field] == passing != noted["original"][field]
+        and (noted["held"][field] == passing or not left_whole or means.earlier.was_active(noted["id"]))
+    }
+
+
+def _bring_back(kind: ScheduleKind, noted: Noted, there: Fields, todo: Fields, means: Means) -> Steps[str | None]:
+    """Put fields back; where the orchestration is gone, the others, and give its id."""
+    try:
+        yield from kind.bring_about(noted["id"], there, todo, means)
+    except (NotFoundError, InvalidRequestError):
+        # Services differ in how they refuse an orchestration that is gone.
+        if todo.get(ATTACHED) is None or (yield from _is_there(todo[ATTACHED])):
+            raise
+    else:
+        return None
+    rest = {field: value for field, value in todo.items() if field != ATTACHED}
+    if rest:
+        yield from kind.bring_about(noted["id"], there, rest, means)
+    return str(todo[ATTACHED])
+
+
+def _is_there(orchestration_id: str) -> Steps[bool]:
+    try:
+        yield from ask(orchestrations.get(orchestration_id))
+    except NotFoundError:
+        return False
+    return True
+
+
+def _is_off(noted: Noted, there: Fields) -> bool:
+    """Tell whether anything that was to change is other than it was."""
+    return any(field in there and there[field] != noted["original"].get(field) for field in noted["held"])
+
+
+def _derived(kind: ScheduleKind, noted: Noted, there: Fields) -> Fields:
+    """Give what follows from the other fields, if all of them are as they were."""
+    if any(there[field] != noted["original"].get(field) for field in there if field not in kind.derived):
+        return {}
+    return {field: noted["original"].get(field) for field in kind.derived}
 
 
 def _changed(kind: ScheduleKind, noted: Noted, there: Fields) -> list[str]:
@@ -287,6 +365,20 @@ def _refuse_foreign(kind: ScheduleKind, name: str, marks: set[str]) -> None:
             f"{kind.noun} {name} is off its schedule already: {', '.join(sorted(marks))} is what another DAG run, or "
             "task, has put in its place. Wait until that has put it back, or, if it is gone, do so on the service."
         )
+
+
+def _leave_foreign(kind: ScheduleKind, noted: Noted, there: Fields) -> None:
+    if foreign := _foreign(noted, there):
+        raise ScheduleOwnedError(
+            f"{kind.noun} {noted['name']} is another's by now: {', '.join(sorted(foreign))} is what another DAG run, "
+            "or task, has put in place of its schedule. That is left as it is, whatever if_changed says, and the other "
+            "one puts back what was there. If it is gone, do so on the service."
+        )
+
+
+def _foreign(noted: Noted, there: Fields) -> set[str]:
+    """Give the marks of others where this owner's were to be."""
+    return _marks({field: there.get(field) for field in noted["held"]}) - _marks(noted["held"])
 
 
 def _marks(fields: Fields) -> set[str]:

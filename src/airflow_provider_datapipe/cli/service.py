@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -98,19 +100,37 @@ def service_of(options: argparse.Namespace) -> Iterator[Service]:
 def _by_connection(conn_id: str) -> Iterator[Client]:
     # Otherwise Airflow does not look into its database: it takes this for a task.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
-    from airflow.providers.common.compat.sdk import AirflowException
+    with _without_airflow_talking():
+        from airflow.providers.common.compat.sdk import AirflowException
 
-    from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+        from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 
-    hook = DatapipeHook(conn_id)
-    try:
-        client = hook.get_conn()
-    except AirflowException as error:
-        raise CommandError(f"Airflow has no connection {conn_id}: {error}") from None
+        hook = DatapipeHook(conn_id)
+        try:
+            client = hook.get_conn()
+        except AirflowException as error:
+            raise CommandError(f"Airflow has no connection {conn_id}: {error}") from None
     try:
         yield client
     finally:
         hook.close()
+
+
+@contextmanager
+def _without_airflow_talking() -> Iterator[None]:
+    """Keep what Airflow 3.1 logs while it loads its database away from what the command has to say."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # It has its own way to show warnings, and its own opinion on which.
+            import airflow.settings  # noqa: F401 - for what it does when it is loaded
+
+            warnings.showwarning = lambda *_, **__: None
+            yield
+    finally:
+        logging.disable(before)
 
 
 @contextmanager

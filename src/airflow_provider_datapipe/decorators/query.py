@@ -48,7 +48,11 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
 
     def _begin(self) -> Steps[Batch]:
         batch = yield from super()._begin()
-        batch.note["computed"] = dict(self._known)
+        # A decimal or a date is compared as text anyway, and a trigger's arguments are JSON.
+        batch.note["computed"] = {
+            name: value if isinstance(value, str | int | float | None) else str(value)
+            for name, value in self._known.items()
+        }
         return batch
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

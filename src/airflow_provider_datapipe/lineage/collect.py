@@ -17,9 +17,11 @@ from airflow_provider_datapipe.pipelines.transforms.direct_names import named_di
 from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
 if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.common import Page
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
     from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
     from airflow_provider_datapipe.api.models.transforms import Reference, Transform
+    from airflow_provider_datapipe.api.request import Request
     from airflow_provider_datapipe.runs.reference import RunResult, Target
 
 T = TypeVar("T")
@@ -29,8 +31,10 @@ U = TypeVar("U")
 PUBLISHED = "published"
 #: The most things of a kind that are looked at for an orchestration or a folder of transforms.
 _MOST_LISTED = 300
-#: From so many transforms on, they are listed, and no longer asked for one by one.
+#: More transforms than these are listed; one by one is asked only for those that the list does not show.
 _MANY = 3
+#: Of more transforms than these the newest SQL is told: which is published, takes a request for each.
+_FEW = 5
 #: What SQL has that reads a table.
 _READS = re.compile(r"\bfrom\b|\{\{", re.IGNORECASE)
 _RAW = "raw."
@@ -104,6 +108,15 @@ class _Collecting:
                 yield from self._orchestration(target.resource_id)
         return self._found
 
+    def _first(self, request: Request[Page[T]], otherwise: Iterable[U]) -> Steps[Sequence[T | U]]:
+        """Give the first things of a list, and note where there may be more."""
+        found = yield from attempt(ask_all(request, limit=_MOST_LISTED), None)
+        if found is None:
+            return list(otherwise)
+        if len(found) == _MOST_LISTED:
+            self._found.problem = f"of {request.label}, the first {_MOST_LISTED} things are looked at"
+        return found
+
     def _references(self) -> Steps[tuple[Reference, ...]]:
         if self._available is None:
             self._available = ()
@@ -145,30 +158,42 @@ class _Collecting:
     # --- Transforms
 
     def _transforms(self) -> Steps[None]:
-        wanted = [target.resource_id for target in self._work.targets]
+        targets = self._work.targets
         listed: dict[str, Transform] = {}
-        if len(wanted) > _MANY:
+        if len(targets) > _MANY:
             found: list[Transform] = yield from attempt(ask_all(transforms.list_(), limit=_MOST_LISTED), [])
             listed = {each.id: each for each in found}
-        for transform_id in wanted:
-            transform = listed.get(transform_id)
-            if transform is None and not listed:
-                transform = yield from attempt(ask(transforms.get(transform_id)), None)
+        for target in targets:
+            transform = listed.get(target.resource_id)
+            if transform is None:
+                # It may be beyond what was listed.
+                transform = yield from attempt(ask(transforms.get(target.resource_id)), None)
             if transform is not None:
-                yield from self._transform(transform, is_alone=len(wanted) == 1)
+                yield from self._transform(
+                    transform,
+                    is_alone=len(targets) == 1,
+                    version=self._work.version if len(targets) <= _FEW else None,
+                    is_moving=not self._work.is_over and _is_moved(transform, target.options),
+                )
 
-    def _transform(self, transform: Transform, *, is_alone: bool) -> Steps[None]:
+    def _transform(
+        self, transform: Transform, *, is_alone: bool, version: str | None, is_moving: bool = False
+    ) -> Steps[None]:
         """
         Add a transform.
 
         :param is_alone: whether the task is about this one: then its SQL, its columns and what they are made from are
             told as well.
+        :param version: which SQL of it is run, as :class:`Work` has it.
+        :param is_moving: whether it is going to stand elsewhere: nobody knows where until it does.
         """
         sql, parameters = transform.sql_template, transform.parameters
-        if is_alone and self._work.version is not None:
-            sql, parameters = yield from self._sql_of_version(transform)
+        if version is not None:
+            sql, parameters = yield from self._sql_of_version(transform, version)
         places = places_of(parameters)
-        place = place_of_transform(transform.folder_path, transform.name, (yield from self._references()))
+        place = None
+        if not is_moving:
+            place = place_of_transform(transform.folder_path, transform.name, (yield from self._references()))
         columns: tuple[Column, ...] = ()
         if is_alone:
             self._found.sql = with_names(sql, {tag: _quoted(where) for tag, where in places.items()})
@@ -182,11 +207,11 @@ class _Collecting:
         outputs = [] if place is None else [Dataset(self._naming.table(place), columns, made_from)]
         self._found.add(self._tables(places.values()), outputs)
 
-    def _sql_of_version(self, transform: Transform) -> Steps[tuple[str, tuple[Reference, ...]]]:
+    def _sql_of_version(self, transform: Transform, wanted: str) -> Steps[tuple[str, tuple[Reference, ...]]]:
         # The newest in most cases; a service has few versions that matter.
         page = yield from attempt(ask(transforms.versions(transform.id, limit=20)), None)
         for version in () if page is None else page.data:
-            if version.is_published if self._work.version == PUBLISHED else version.id == self._work.version:
+            if version.is_published if wanted == PUBLISHED else version.id == wanted:
                 return version.sql_template, version.parameters
         return transform.sql_template, transform.parameters
 
@@ -243,19 +268,28 @@ class _Collecting:
 
     def _orchestration(self, orchestration_id: str) -> Steps[None]:
         """Add all that is attached to an orchestration."""
-        for sync in (yield from attempt(ask_all(elt_syncs.list_(), limit=_MOST_LISTED), [])):
-            if sync.orchestration_workflow_id == orchestration_id:
-                listed = ask_all(elt_streams.list_(elt_sync_id=sync.id), limit=_MOST_LISTED)
-                streams = yield from attempt(listed, list(sync.source_streams or ()))
-                self._loads(sync, {stream.name: None for stream in streams})
-        models = {each.id: each for each in (yield from attempt(ask_all(transforms.list_(), limit=_MOST_LISTED), []))}
-        for model in models.values():
-            if model.orchestration_workflow_id == orchestration_id:
-                yield from self._transform(model, is_alone=False)
-        for sending in (yield from attempt(ask_all(reverse_etl_syncs.list_(), limit=_MOST_LISTED), [])):
+        syncs = yield from self._first(elt_syncs.list_(), [])
+        models = {each.id: each for each in (yield from self._first(transforms.list_(), []))}
+        sendings = yield from self._first(reverse_etl_syncs.list_(), [])
+        # What can be told without further requests comes last, as there may be none left for it.
+        for sending in sendings:
             if sending.orchestration_workflow_id == orchestration_id:
                 read = models.get(sending.transform_id or sending.source_id)
                 yield from self._sends(sending, read, rows=None)
+        built = [each for each in models.values() if each.orchestration_workflow_id == orchestration_id]
+        for model in built:
+            version = PUBLISHED if len(built) <= _FEW else None
+            yield from self._transform(model, is_alone=False, version=version)
+        for sync in syncs:
+            if sync.orchestration_workflow_id == orchestration_id:
+                streams = yield from self._first(elt_streams.list_(elt_sync_id=sync.id), sync.source_streams or ())
+                self._loads(sync, {stream.name: None for stream in streams})
+
+
+def _is_moved(transform: Transform, options: Mapping[str, str]) -> bool:
+    """Tell whether the options of a publication give a transform another name or folder."""
+    folder, name = options.get("folder_path", transform.folder_path), options.get("name", transform.name)
+    return (folder.strip("/"), name) != (transform.folder_path.strip("/"), transform.name)
 
 
 def _quoted(place: str) -> str:

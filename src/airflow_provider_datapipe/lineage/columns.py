@@ -7,7 +7,9 @@ A parser reads the SQL: the extra ``sql``. What it can't tell is left out; nothi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -20,8 +22,12 @@ _STAR = "*"
 #: SQL beyond this many characters, or of more columns, would take the parser longer than it is worth.
 _LONGEST = 50_000
 _MOST_COLUMNS = 300
+#: Seconds in which columns may be followed: a few shapes of SQL take much longer, such as hundreds of unions.
+_PATIENCE = 1.0
 #: What stands for the schema of a reference while SQL is parsed, before a number.
 _SCHEMA = "datapipe_reference_"
+#: What a service puts behind a name that is there already.
+_NUMBER = re.compile(r"[_:]\d+$")
 
 
 def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> Columns:
@@ -44,17 +50,20 @@ def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> C
     tables = _Tables(places)
     try:
         query = parse_one(with_names(sql, tables.names), read="duckdb")
+        if _is_by_other_names(query):
+            return {}
         with _quiet():
-            found: Any = lineage(None, query, {}, dialect="duckdb")
-    except (SqlglotError, RecursionError, ValueError, KeyError, AttributeError, IndexError):
-        # SQL of another dialect, or what the parser does not know.
+            # A node with the whole SELECT is enough; trimmed to a column, each would be a copy of it.
+            found: Any = lineage(None, query, {}, dialect="duckdb", trim_selects=False, on_node=_limit())
+        known = {name: _origins(node, tables) for name, node in found.items() if name != _STAR}
+    except (SqlglotError, RecursionError, TimeoutError, ValueError, TypeError, LookupError, AttributeError):
+        # SQL of another dialect, or what the parser does not know, or takes long for.
         return {}
-    known = {name: _origins(node, tables) for name, node in found.items() if name != _STAR}
     star = _behind_the_star(query, tables)
     told: Columns = {}
     for column in columns:
         origins = known.get(column, known.get(column.lower()))
-        if origins is None and star is not None:
+        if origins is None and star is not None and _NUMBER.sub("", column).lower() not in known:
             # What is not named comes through the star.
             origins = [(star, column)]
         if origins:
@@ -82,7 +91,8 @@ class _Tables:
         """Give the place of a table of the parser; None for what is none, such as a query with a name."""
         from sqlglot import exp
 
-        if not isinstance(table, exp.Table):
+        # The names that an alias gives columns are not those of the table.
+        if not isinstance(table, exp.Table) or table.alias_column_names:
             return None
         return self._places.get(table.db) or self._direct.get(f"{table.db}.{table.name}".casefold())
 
@@ -98,15 +108,37 @@ def _quiet() -> Iterator[None]:
         log.disabled = before
 
 
+def _limit() -> Callable[[Any], None]:
+    """Give what ends the parser's work when it takes too long: it is told of each step."""
+    ends = time.monotonic() + _PATIENCE
+
+    def check(_: Any) -> None:
+        if time.monotonic() > ends:
+            raise TimeoutError("columns are not followed further")
+
+    return check
+
+
+def _is_by_other_names(query: Any) -> bool:
+    """Tell whether columns go by names, or meet in an order, that the parser does not follow."""
+    from sqlglot import exp
+
+    return query.find(exp.Pivot) is not None or any(
+        each.args.get("by_name") for each in query.find_all(exp.SetOperation)
+    )
+
+
 def _origins(node: Any, tables: _Tables) -> list[tuple[str, str]]:
     """Give the columns of tables that a column is made from, each once."""
+    from sqlglot import exp
+
     found = []
     for each in node.walk():
-        if each.downstream:
+        if each.downstream or each.name.startswith(_STAR):
             continue
-        place, column = tables.place(each.expression), each.name.rpartition(".")[2].strip('"')
-        if place is not None and column != _STAR:
-            found.append((place, column))
+        place = tables.place(each.expression)
+        if place is not None:
+            found.append((place, exp.to_column(each.name).name))
     return sorted(set(found))
 
 
@@ -116,6 +148,9 @@ def _behind_the_star(query: Any, tables: _Tables) -> str | None:
 
     stars = [each for each in query.selects if each.is_star] if isinstance(query, exp.Select) else []
     if len(stars) != 1:
+        return None
+    if not all(isinstance(each, exp.Column | exp.Star | exp.Alias) for each in query.selects):
+        # The service makes up a name for it, which would pass for one of the table's.
         return None
     (star,) = stars
     inner = star.this if isinstance(star, exp.Column) else star

@@ -51,6 +51,7 @@ class Lineage:
     :param sql: the SQL that is run; None if there is none.
     :param query_id: the service's id of the query; None if it is none.
     :param runs: the runs of the service.
+    :param problem: why not all may be known, where nothing failed.
     """
 
     inputs: list[Dataset] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Lineage:
     sql: str | None = None
     query_id: str | None = None
     runs: list[RunResult] = field(default_factory=list)
+    problem: str | None = None
 
     def add(self, inputs: Iterable[Dataset], outputs: Iterable[Dataset]) -> None:
         """Add what a part of it reads and writes; what one part writes and another reads is no input of the whole."""

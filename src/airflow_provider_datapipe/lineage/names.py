@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 SCHEME = "datapipe"
 _RAW = "raw"
 _RAW_VIEW = "raw_view"
+#: What may follow the name of a database in an address.
+_OPTIONS = re.compile(r"[?;#].*", re.DOTALL)
 #: A part of an address that is as long as this may be all that lets in.
 _LIKE_A_KEY = 16
 #: What OpenLineage calls schemes of object storage that go by other names as well.
@@ -55,16 +58,18 @@ class Naming:
 
         :param netloc: host and port of the service.
         :param warehouse: what the warehouse is, as a namespace and a database, such as
-            ``snowflake://org-account/ANALYTICS``; None if nobody has said so.
+            ``snowflake://org-account/ANALYTICS``; None if nobody has said so. User, password and options in it are no
+            part of a name, and not for everybody who reads events.
         :raises ValueError: it is no such thing.
         """
         service = f"{SCHEME}://{netloc}"
         if not warehouse:
             return cls(service, service)
         scheme, found, rest = warehouse.partition("://")
-        authority, _, database = rest.partition("/")
+        # A password may have any character: what is before the last @ is no name, whatever it looks like.
+        authority, _, database = _OPTIONS.sub("", rest.rpartition("@")[2]).partition("/")
         if not (scheme and found):
-            raise ValueError(f"lineage_warehouse must be like snowflake://org-account/DATABASE, not {warehouse!r}")
+            raise ValueError("lineage_warehouse must be like snowflake://org-account/DATABASE")
         return cls(service, f"{scheme}://{authority}" if authority else scheme, database.strip("/").replace("/", "."))
 
     def table(self, place: str) -> Name:
@@ -103,10 +108,13 @@ def place_of_transform(folder_path: str, name: str, available: Iterable[Referenc
     :returns: schema and name; None if the service names no such place, as before it is first published.
     """
     path = [*(part for part in folder_path.split("/") if part), name]
-    for reference in available:
-        segments = reference.tag.split(".")
-        if reference.type != _RAW_VIEW and segments[0] != _RAW and path in (segments[1:], segments):
-            return reference.dw_item_id
+    tags = [(each.tag.split("."), each.dw_item_id) for each in available if each.type != _RAW_VIEW]
+    named = [(segments, place) for segments, place in tags if segments[0] != _RAW]
+    # A folder may be called as that word is.
+    for first in (1, 0):
+        for segments, place in named:
+            if path == segments[first:]:
+                return place
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,11 @@ from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.hooks.connection import settings_of
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-from airflow_provider_datapipe.lineage.asking import Asker
+from airflow_provider_datapipe.lineage.asking import Asker, Budget, budget_of
 from airflow_provider_datapipe.lineage.collect import PUBLISHED, Work, lineage_of
 from airflow_provider_datapipe.lineage.facets import operator_lineage
 from airflow_provider_datapipe.lineage.names import Naming
+from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.steps import Steps, drive
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
@@ -55,11 +56,12 @@ class TaskOfRuns:
     batch: Batch | None = None
 
 
-def lineage_of_task(task: TaskOfRuns) -> OperatorLineage[Any, Any] | None:
+def lineage_of_task(task: TaskOfRuns, budget: Budget | None = None) -> OperatorLineage[Any, Any] | None:
     """
     Say what a task reads, writes and runs, as far as that can be found out soon.
 
     :param task: the task.
+    :param budget: the time that requests may take; None where an event begins with this task.
     :returns: the lineage; None if the connection can't be used.
     """
     hook = DatapipeHook(task.conn_id)
@@ -67,17 +69,17 @@ def lineage_of_task(task: TaskOfRuns) -> OperatorLineage[Any, Any] | None:
         connection: Any = hook.get_connection(task.conn_id)
         settings = settings_of(connection, hook.extra)
         naming = naming_of(settings, connection.extra_dejson)
+        asker = Asker(settings, budget or budget_of(task.conn_id, begins=True))
     except (DatapipeError, AirflowNotFoundException) as error:
         log.warning("OpenLineage is told nothing of what this task reads and writes: %s", error)
         return None
-    asker = Asker(settings)
     try:
         work = drive(_work(task), asker.send, _no_pause)
         lineage = drive(lineage_of(work, naming), asker.send, _no_pause)
     finally:
         asker.close()
-    if asker.problem is not None:
-        log.warning("OpenLineage is not told all of what this task reads and writes: %s", asker.problem)
+    if problem := asker.problem or lineage.problem:
+        log.warning("OpenLineage is not told all of what this task reads and writes: %s", problem)
     return operator_lineage(lineage, naming.service)
 
 
@@ -102,7 +104,9 @@ def _work(task: TaskOfRuns) -> Steps[Work]:
     queries: tuple[str, ...] = ()
     # What is wrong with the arguments is said by the task itself.
     with suppress(ValueError, TypeError, AttributeError):
-        queries = tuple(sql for sql in task.queries().values() if sql)
+        given: Iterable[Any] = task.queries().values()
+        # What a function computes is not there before it was called.
+        queries = tuple(sql for sql in given if isinstance(sql, str) and sql)
     if batch is None:
         found: list[Target] = []
         with suppress(DatapipeError, ValueError, TypeError):
@@ -111,7 +115,7 @@ def _work(task: TaskOfRuns) -> Steps[Work]:
     known = [*(end.reference for end in batch.ended), *batch.waiting]
     targets = {each.resource_id: Target(each.resource_id, each.name, sync_id=each.sync_id) for each in known}
     targets |= {each.resource_id: each for each in [*batch.queued, *(one.target for one in batch.hindered)]}
-    if not targets and (transform_id := batch.note.get("transform_id")):
+    if not targets and (transform_id := batch.note.get("transform_id")) and not _is_draft(batch):
         # A deployment that found nothing to be built.
         targets[transform_id] = Target(transform_id, transform_id)
     has_succeeded = bool(batch.ended) and batch.is_over and all(error_of(end) is None for end in batch.ended)
@@ -124,6 +128,11 @@ def _work(task: TaskOfRuns) -> Steps[Work]:
         PUBLISHED if has_succeeded else task.version,
         is_over=batch.is_over,
     )
+
+
+def _is_draft(batch: Batch) -> bool:
+    """Tell whether a deployment was not to publish: what stands in the warehouse is none of its own."""
+    return (batch.note.get("result") or {}).get("outcome") == Outcome.SKIPPED
 
 
 def _no_pause(seconds: float) -> None:

@@ -8,9 +8,15 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow.providers.common.compat.sdk import BaseOperator, conf
+from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.links import DatapipeLink, address_of, show_link
+
+# All that differs between versions here: common.compat would be three more modules for each DAG file.
+try:
+    from airflow.sdk.configuration import conf
+except ModuleNotFoundError:  # before Airflow 3.2
+    from airflow.configuration import conf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +31,10 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.start import StartPolicy
     from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.wait import End, WaitPolicy
+
+
+#: Whether tasks give up their place while they wait, where they do not say.
+DEFERRABLE: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
 
 
 def seconds(value: timedelta | float) -> float:
@@ -122,7 +132,7 @@ class DatapipeRunOperator(BaseOperator):
         if_running: Literal["attach", "wait", "fail", "skip"] = "attach",
         on_kill: Literal["leave", "disable"] = "leave",
         emit_assets: bool = False,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        deferrable: bool = DEFERRABLE,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

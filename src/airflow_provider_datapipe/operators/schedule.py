@@ -226,15 +226,16 @@ class SchedulePutBackOperator(_NotedOperator):
     Put back what was noted of a schedule. The last of the three tasks of :func:`owned_schedule`.
 
     Only the fields of the schedule that were changed are put back; all else stays as it is by now. If somebody has
-    changed one of them in the meantime, nothing is overwritten, unless that is said.
+    changed one of them in the meantime, nothing is overwritten, unless that is said. What another task has taken off
+    meanwhile is left to that one in any case.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     :param noted: the output of :class:`ScheduleNoteOperator`, or the JSON of it. (templated)
     :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
         sync. (templated)
-    :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, ``keep`` what is
-        there, or ``restore`` what was there before. (templated)
+    :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, with nothing put
+        back; ``keep`` what was changed, and put back the rest; or ``restore`` what was there before. (templated)
     """
 
     template_fields: Sequence[str] = (*_NotedOperator.template_fields, "if_changed")
@@ -260,7 +261,9 @@ class SchedulePutBackOperator(_NotedOperator):
         """
         Put it back.
 
-        :raises ScheduleChangedError: somebody has changed the schedule, and ``if_changed`` is ``fail``.
+        :raises ScheduleOwnedError: another task has taken it off since.
+        :raises ScheduleChangedError: somebody has changed the schedule, and ``if_changed`` is ``fail``; or the
+            orchestration is gone to which it was attached.
         :raises NotPutBackError: the service shows something else afterwards.
         :raises DatapipeError: the service refused, or could not be reached.
         """
@@ -271,7 +274,9 @@ class SchedulePutBackOperator(_NotedOperator):
         is_taken = current in [_pulled(context, each, _TAKEN) for each in takers]
         has_begun = current in [(_pulled(context, each, _BEGUN) or {}).get("round") for each in takers]
         # What never began has deactivated nothing either.
-        self._left_whole = is_taken or (bool(takers) and not has_begun)
+        # Without task state, before Airflow 3.3, what a retry finds deactivated may be what a killed try has left so.
+        is_told = context.get("task_state_store") is not None or context["ti"].try_number == 1
+        self._left_whole = (is_taken and is_told) or (bool(takers) and not has_begun)
         result = super().execute(context)
         context["ti"].xcom_push(key=_OVER, value=read_note(self.noted)["round"])
         return result
@@ -331,8 +336,8 @@ def owned_schedule(
     ``<name>_put_back``, which runs whatever has become of the others.
 
     :param name: what the names of the three tasks begin with.
-    :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, ``keep`` what is
-        there, or ``restore`` what was there before.
+    :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, with nothing put
+        back; ``keep`` what was changed, and put back the rest; or ``restore`` what was there before.
     :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
         sync.
     :param fail_dag_run: whether the DAG run fails when what was there could not be put back. A teardown alone does not
@@ -342,11 +347,19 @@ def owned_schedule(
     :param what: what to own, as :class:`ScheduleNoteOperator` takes it: one of ``elt_sync_id``,
         ``destination_schema_name``, ``transform_id``, ``transform_name``, ``reverse_etl_sync_id``,
         ``orchestration_id`` and ``orchestration_name``; also ``paused``.
+    :raises ValueError: the DAG has a ``dagrun_timeout``.
     """
     shared = dict(task_arguments or {})
     if datapipe_conn_id is not None:
         shared["datapipe_conn_id"] = datapipe_conn_id
     note = ScheduleNoteOperator(task_id=f"{name}_note", **what, **shared)
+    dag = note.get_dag()
+    if dag is not None and dag.dagrun_timeout is not None:
+        # Airflow skips all that is not finished then, teardowns too.
+        raise ValueError(
+            f"DAG {dag.dag_id} has a dagrun_timeout, which skips teardowns too: {name} would stay off its "
+            "schedule. Give its tasks an execution_timeout in place of it."
+        )
     changing = {"noted": note.output, "wait_for_run": wait_for_run, **shared}
     take_off = ScheduleTakeOffOperator(task_id=f"{name}_take_off", **changing)
     put_back = SchedulePutBackOperator(task_id=f"{name}_put_back", if_changed=if_changed, **changing)

@@ -7,12 +7,12 @@ from typing import Any, TypedDict
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs
 from airflow_provider_datapipe.runs.errors import RunConflictError, RunError, RunFailedError
-from airflow_provider_datapipe.runs.names import near_matches
+from airflow_provider_datapipe.runs.names import UnknownNameError, near_matches
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import RunResult, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
-from airflow_provider_datapipe.runs.wait import End
+from airflow_provider_datapipe.runs.wait import End, EndReason
 
 
 class SyncResult(TypedDict):
@@ -38,7 +38,8 @@ def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
     :param chosen: names or ids of the streams; None for all.
     :param options: what each run takes.
     :raises NotFoundError: there is no such sync.
-    :raises RunError: the sync does not run, has no streams, or not those that were chosen.
+    :raises RunError: the sync does not run, has no streams, or none was chosen.
+    :raises UnknownNameError: it has none of that name.
     """
     sync = yield from ask(elt_syncs.get(sync_id))
     if not sync.enabled:
@@ -56,7 +57,8 @@ def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
     :param sync_id: id of the sync.
     :param chosen: names or ids of the streams; None for all.
     :param options: what each run takes.
-    :raises RunError: the sync has no streams, or not those that were chosen.
+    :raises RunError: the sync has no streams, or none was chosen.
+    :raises UnknownNameError: it has none of that name.
     """
     streams = yield from ask_all(elt_streams.list_(elt_sync_id=sync_id))
     if not streams:
@@ -68,7 +70,7 @@ def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
             hint = (
                 f"Was {' or '.join(near)} meant?" if near else f"It has {', '.join(sorted(s.name for s in streams))}."
             )
-            raise RunError(f"ELT sync {sync_id} has no stream {', '.join(unknown)}. {hint}")
+            raise UnknownNameError(f"ELT sync {sync_id} has no stream {', '.join(unknown)}. {hint}")
         # A name given twice, or beside its id, is one stream.
         streams = list({known[name].id: known[name] for name in chosen}.values())
         if not streams:
@@ -95,8 +97,11 @@ def result_of_sync(sync_id: str, ends: Sequence[End]) -> SyncResult:
 
 def error_of_sync(sync_id: str, ends: Sequence[End]) -> RunError | None:
     """Put the errors of the streams together, or give None if all succeeded."""
-    errors = [error for end in ends if (error := error_of(end))]
+    errors = [(end, error) for end in ends if (error := error_of(end))]
     if not errors:
         return None
-    told = " | ".join(str(error) for error in errors)
-    return RunFailedError(f"ELT sync {sync_id}: {len(errors)} of {len(ends)} streams failed: {told}")
+    told = " | ".join(str(error) for _, error in errors)
+    message = f"ELT sync {sync_id}: {len(errors)} of {len(ends)} streams failed: {told}"
+    # A run that failed counts for more than one that was only lost sight of, and that for more than one never started.
+    kinds = [type(error) for end, error in errors if end.reason is not EndReason.NOT_STARTED] or [RunError]
+    return (RunFailedError if any(issubclass(kind, RunFailedError) for kind in kinds) else kinds[0])(message)

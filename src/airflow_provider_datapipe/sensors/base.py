@@ -9,15 +9,17 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow import __version__ as airflow_version
-from airflow.providers.common.compat.sdk import BaseSensorOperator, PokeReturnValue, conf
+from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
-from airflow_provider_datapipe.operators.base import deadline_of, exactly_one, seconds, together
+from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, address_of, show_link
+from airflow_provider_datapipe.operators.base import DEFERRABLE, deadline_of, exactly_one, seconds, together
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
-    from airflow_provider_datapipe.runs.conditions import Check, Condition, Patience
+    from airflow_provider_datapipe.runs.condition import Check, Condition
+    from airflow_provider_datapipe.runs.patience import Patience
 
 #: The end of the data interval; where a DAG run has none, as one that a person or an asset has started without a
 #: logical date, the time from which it was to run.
@@ -41,6 +43,7 @@ class DatapipeSensor(BaseSensorOperator):
     """
 
     template_fields: Sequence[str] = ("datapipe_conn_id",)
+    operator_extra_links = (DatapipeLink(),)
     ui_color = "#d7efe9"
 
     #: Name of the condition.
@@ -54,7 +57,7 @@ class DatapipeSensor(BaseSensorOperator):
         self,
         *,
         datapipe_conn_id: str = "datapipe_default",
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        deferrable: bool = DEFERRABLE,
         start_from_trigger: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -87,10 +90,13 @@ class DatapipeSensor(BaseSensorOperator):
         :raises DatapipeError: it is so, and is a failure; or it can't become so.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.runs.conditions import is_final
+        from airflow_provider_datapipe.runs.patience import is_final
 
         condition, patience = self._looking()
         with contextlib.closing(self._hook()) as hook:
+            if not hasattr(self, ADDRESS):
+                # First: what can't be looked at has a page, too.
+                self._show_link(hook, context)
             try:
                 check = hook.run(condition.check(time.time()))
             except DatapipeError as error:
@@ -100,6 +106,7 @@ class DatapipeSensor(BaseSensorOperator):
                 self.log.warning("%s", error)
                 return False
             patience.answered(time.time())
+            self._show_link(hook, context, check)
             if not check.is_met:
                 self.log.info("Not yet: %s.", check.said)
                 return False
@@ -124,14 +131,16 @@ class DatapipeSensor(BaseSensorOperator):
         :raises AirflowTaskTimeout: it did not become so within ``execution_timeout``.
         :raises DatapipeError: it is so, and is a failure; or it can't become so.
         """
-        from airflow_provider_datapipe.runs.conditions import Check
+        from airflow_provider_datapipe.runs.condition import Check
         from airflow_provider_datapipe.runs.errors import LostContactError
 
         status = event.get("status")
         with self._never_failing():
             if status == "success":
+                check = Check.from_dict(event["check"])
                 with contextlib.closing(self._hook()) as hook:
-                    return self._judged(hook, Check.from_dict(event["check"]))
+                    self._show_link(hook, context, check)
+                    return self._judged(hook, check)
             if status not in ("again", "timeout"):
                 raise LostContactError(str(event.get("message") or f"the trigger gave {status!r}"))
             # What the trigger could not get over is met again here, and said; or it is over.
@@ -200,12 +209,24 @@ class DatapipeSensor(BaseSensorOperator):
 
     def _looking(self) -> tuple[Condition, Patience]:
         """Give the condition, and how long the service was not there."""
-        from airflow_provider_datapipe.runs.conditions import Patience, condition_of
+        from airflow_provider_datapipe.runs.conditions import condition_of
+        from airflow_provider_datapipe.runs.patience import Patience
 
         if self._looked is None:
             condition = condition_of(self.condition, _as_json(self._fields()))
             self._looked = (condition, Patience(time.time()))
         return self._looked
+
+    def _show_link(self, hook: DatapipeHook, context: Context, check: Check | None = None) -> None:
+        """Show the page of what is waited for, as soon as it is known; what an earlier pass has shown stays."""
+        condition, _ = self._looking()
+        try:
+            template = hook.extra.link
+        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: who needs the connection says it
+            self.log.debug("No link: %s", error)
+            return
+        if address := address_of(template, *condition.page(check)):
+            show_link(self, context, address)
 
     def _hook(self) -> DatapipeHook:
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook

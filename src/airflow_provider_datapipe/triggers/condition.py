@@ -14,7 +14,7 @@ from airflow_provider_datapipe.triggers import run as run_trigger
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.board import Board
-    from airflow_provider_datapipe.runs.conditions import Check
+    from airflow_provider_datapipe.runs.condition import Check
     from airflow_provider_datapipe.runs.reference import Reference
     from airflow_provider_datapipe.runs.wait import End
 
@@ -22,6 +22,7 @@ _NEEDED = (
     "airflow_provider_datapipe.hooks.datapipe",
     "airflow_provider_datapipe.runs.board",
     "airflow_provider_datapipe.runs.conditions",
+    "airflow_provider_datapipe.runs.patience",
 )
 #: The least seconds between two looks.
 _FASTEST = 0.1
@@ -98,10 +99,15 @@ class DatapipeConditionTrigger(BaseTrigger):
         except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: nothing was seen
             return {"status": "error", "message": f"connection {self.datapipe_conn_id}: {error}"}
 
+    def _tell(self, line: str) -> None:
+        """Say how far it is in the log of the task, whose logger is made for the first line only."""
+        self.log.info(line)
+
     async def _look_until_met(self, board: Board) -> dict[str, Any]:
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.runs.conditions import Patience, condition_of, is_final
+        from airflow_provider_datapipe.runs.conditions import condition_of
         from airflow_provider_datapipe.runs.errors import LostContactError
+        from airflow_provider_datapipe.runs.patience import Patience, is_final
 
         condition, patience = condition_of(self.condition, self.fields), Patience(time.time())
         said, before = "nothing was seen so far", None
@@ -159,7 +165,7 @@ class DatapipeConditionTrigger(BaseTrigger):
     async def _wait_for(self, board: Board, condition: Any, reference: Reference, said: str) -> dict[str, Any] | None:
         """Wait for the end of a run; give the event that this is, or None where it is time to look again."""
         from airflow_provider_datapipe.runs.batch import Batch
-        from airflow_provider_datapipe.runs.conditions import Check
+        from airflow_provider_datapipe.runs.condition import Check
         from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 
         batch = Batch(reference.kind, waiting=[reference])
@@ -169,7 +175,7 @@ class DatapipeConditionTrigger(BaseTrigger):
             # A run that nobody asked for may be hours away: only the sensor's own time-out counts.
             schedule_limit=float("inf"),
         )
-        await board.wait(batch, policy)
+        await board.wait(batch, policy, self._tell)
         end: End
         (end,) = batch.ended
         if end.reason is EndReason.TIMEOUT:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 #: Seconds from its start in which a trigger keeps its event back. A scheduler that hears of a task's first pass only
 #: after the task was queued again takes the one for the other, and fails the task ("executor reported that the task
 #: instance finished with state success, but the task instance's state attribute is queued"): seen with Airflow 3.3.2.
-SETTLE_SECONDS = 5.0
+#: It may hear of it as late as the task's supervisor looks whether the process has ended, ``[workers]
+#: min_heartbeat_interval``, by default 5 s; and a loop of its own later.
+SETTLE_SECONDS = 8.0
 #: The most seconds for a last look at the runs of a task that is stopped.
 LAST_LOOK_SECONDS = 10.0
 

@@ -58,6 +58,23 @@ async def refuse_unknown_parameters(request: Request) -> None:
             raise BadRequestError(f"{name}: the query parameter is given more than once.", error_code="invalid_request")
 
 
+async def refuse_other_than_json(request: Request) -> None:
+    """
+    Refuse a body that is not said to be JSON. FastAPI does so of some kinds, before 0.132 of fewer.
+
+    :raises BadRequestError: it is said to be something else, or nothing.
+    """
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    if request.scope["route"].body_field is None or not has_body:
+        return
+    kind, _, detail = request.headers.get("content-type", "").partition(";")[0].strip().lower().partition("/")
+    if kind != "application" or not (detail == "json" or detail.endswith("+json")):
+        raise BadRequestError(
+            "Content-Type: the body is not said to be JSON: send it as application/json.",
+            error_code="invalid_request",
+        )
+
+
 def envelope(page: Page[Any], as_json: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
     """Give a page as it is sent: with both spellings of the envelope."""
     more = page.next_cursor is not None

@@ -66,9 +66,6 @@ def _told(entry: dict[str, Any]) -> str:
     where = entry["loc"][1:]
     if entry["type"] == "json_invalid":
         return f"body: it is no JSON, from character {where[0]} on: send JSON"
-    if not where and isinstance(entry["input"], bytes):
-        # It was not even tried.
-        return "Content-Type: the body is not said to be JSON: send it as application/json"
     field = ".".join(str(part) for part in where) or "body"
     return f"{field[:100]}: {_PLAIN_WORDS.get(entry['type'], entry['msg'].removeprefix('Value error, '))}"
 

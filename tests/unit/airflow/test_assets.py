@@ -189,6 +189,11 @@ def test_outlets_of_ones_own_stay_and_none_comes_twice() -> None:
     assert task.outlets == [own, elt_stream_asset("orders")]
 
 
+def test_an_outlet_with_a_name_of_its_own_is_the_same_thing() -> None:
+    own = Asset(name="orders", uri=STREAM)
+    assert EltStreamRunOperator(task_id="t", stream_id="orders", emit_assets=True, outlets=[own]).outlets == [own]
+
+
 @pytest.mark.parametrize("how", ["task", "task's defaults", "group", "dag"])
 def test_mapped_tasks_have_the_alias_when_the_dag_is_read_and_when_they_run(how: str) -> None:
     asked: dict[str, Any] = {"emit_assets": True}
@@ -259,6 +264,12 @@ def test_a_task_without_the_alias_tells_of_no_other_asset() -> None:
 
 def test_the_run_of_a_watchers_event() -> None:
     assert run_of(SimpleNamespace(extra={"from_trigger": True, "payload": result()})) == result()
+
+
+@pytest.mark.parametrize("extra", [{}, None])
+def test_an_event_may_tell_of_no_run(extra: Any) -> None:
+    # Airflow makes one of each outlet that a task names itself.
+    assert run_of(SimpleNamespace(extra=extra)) == {}
 
 
 def test_an_alias_is_of_a_kind() -> None:

@@ -6,10 +6,11 @@ import asyncio
 import json
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from airflow_provider_datapipe.runs.conditions import Check
+from airflow_provider_datapipe.runs.condition import Check
 from airflow_provider_datapipe.triggers import run as run_trigger
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from tests.support.scripted_server import Reply, ScriptedServer
@@ -33,8 +34,10 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def event_of(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> dict[str, Any]:
     connection = {"conn_type": "datapipe", "host": server.url, "password": "k", "extra": {"retry_budget": 0}}
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
-    given: dict[str, Any] = {"reverse_etl_sync_id": "e", "at_most": 1, "poll_interval": 0.1} | arguments
-    trigger = DatapipeConditionTrigger("failed_records", "datapipe_test", **given)
+    if "condition" not in arguments:
+        arguments = {"condition": "failed_records", "at_most": 1} | arguments
+    given: dict[str, Any] = {"reverse_etl_sync_id": "e", "poll_interval": 0.1} | arguments
+    trigger = DatapipeConditionTrigger(datapipe_conn_id="datapipe_test", **given)
 
     async def first() -> Any:
         async with asyncio.timeout(20):
@@ -99,11 +102,25 @@ def test_contact_that_is_lost_for_long_ends_it(monkeypatch: pytest.MonkeyPatch) 
     class Impatient:
         contact_limit = 0.3
 
-    monkeypatch.setattr("airflow_provider_datapipe.runs.conditions.WaitPolicy", Impatient)
+    monkeypatch.setattr("airflow_provider_datapipe.runs.patience.WaitPolicy", Impatient)
     with ScriptedServer([DOWN]) as server:
         event = event_of(server, monkeypatch)
     assert event["status"] == "error"
     assert "Contact with the service was lost" in event["message"]
+
+
+def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_datapipe.runs.progress._SHORTEST_GAP", 0.05)
+    going = {"id": "r", "reverse_etl_sync_id": "e", "started_at": "2026-01-01T00:00:00.000Z", "status": "RUNNING"}
+    told: list[str] = []
+    monkeypatch.setattr(DatapipeConditionTrigger, "log", Mock(info=lambda line, *_: told.append(line)))
+    with ScriptedServer([Reply(body=going)]) as server:
+        deadline = time.time() + 1.5
+        event = event_of(server, monkeypatch, condition="run", deadline=deadline, kind="reverse_etl", run_id="r")
+    assert event["status"] == "timeout"
+    assert told[0].startswith("Waiting: ")
+    assert len(told) > 2
+    assert all(line.startswith("reverse ETL sync e, run r: running for ") for line in told[1:]), told
 
 
 def test_a_list_that_lags_behind_its_run_is_not_asked_in_a_circle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,11 @@ if older_than("3.3"):
 from airflow.sdk import RetryAction
 
 from airflow_provider_datapipe.api import errors
+from airflow_provider_datapipe.changes.schedule_kinds import NotHoldableError
+from airflow_provider_datapipe.changes.schedules import ScheduleOwnedError
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.retries import DatapipeRetryPolicy
-from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError, RunPartialError
+from airflow_provider_datapipe.runs.errors import LostContactError, RunConflictError, RunFailedError, RunPartialError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
 from airflow_provider_datapipe.webhook.delivery import IngestError
 from tests.support.documents import blocks
@@ -37,6 +39,7 @@ def refused(status: int, retry_after: float | None = None) -> errors.ApiError:
         errors.InvalidInputError("no such field"),
         UnknownNameError("none"),
         AmbiguousNameError("two"),
+        NotHoldableError("no schedule that could be put back"),
     ],
 )
 def test_what_stays_so_fails_at_once(failure: BaseException) -> None:
@@ -53,6 +56,9 @@ def test_what_stays_so_fails_at_once(failure: BaseException) -> None:
         errors.ProtocolError("no JSON"),
         LostContactError("lost"),
         RunFailedError("failed"),
+        RunConflictError("a run is going"),
+        ScheduleOwnedError("another's"),
+        ValueError("an argument, or an answer that a task of one's own could not read"),
         OSError("a disc"),
     ],
 )

@@ -15,8 +15,9 @@ from airflow_provider_datapipe.api.models.connection_bridges import ConnectionBr
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.changes.connections import ConnectionInUseError, Opened, delete, open_bridge, result_of
 from airflow_provider_datapipe.runs.bridges import Bridge, BridgeError, BridgeExpiredError, fingerprint
-from airflow_provider_datapipe.runs.conditions import condition_of, is_final
+from airflow_provider_datapipe.runs.conditions import condition_of
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
+from airflow_provider_datapipe.runs.patience import is_final
 from airflow_provider_datapipe.runs.steps import drive
 from tests.unit.runs.model_service import ModelService, page
 

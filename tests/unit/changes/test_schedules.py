@@ -10,12 +10,6 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, TransportError
-from airflow_provider_datapipe.api.models.common import Page
-from airflow_provider_datapipe.api.models.elt_streams import EltStream
-from airflow_provider_datapipe.api.models.elt_syncs import EltSync
-from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncWithSettings
-from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.changes import schedules
 from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore
@@ -27,240 +21,23 @@ from airflow_provider_datapipe.changes.schedules import (
     ScheduleLostError,
     ScheduleOwnedError,
 )
-from airflow_provider_datapipe.runs.records import NoRecords, Records, TaskStateRecords
+from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
 from airflow_provider_datapipe.runs.steps import drive
 from tests.support.tasks import Memory
-
-NOW = "2026-01-01T00:00:00Z"
-OURS, THEIRS = "11 4 29 2 *", "12 5 29 2 *"
-UPSERT = {"mode": "upsert", "mappings": [{"source_property_id": "id", "destination_property_id": "id"}]}
-DATES = {"created_at": NOW, "updated_at": NOW}
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "elt_sync": {
-        "id": "x",
-        "account_id": "a",
-        "source_connection_id": "c",
-        "source_integration_id": "files",
-        "destination_connection_id": "w",
-        "destination_integration_id": "warehouse",
-        "enabled": True,
-        "status": "RUNNING",
-        "sync_interval": "0 3 * * *",
-        "config": {"region": "eu"},
-        "orchestration_workflow_id": None,
-        **DATES,
-    },
-    "transform": {
-        "id": "x",
-        "name": "orders",
-        "folder_path": "",
-        "status": "published",
-        "materialization": "table",
-        "sql_template": "SELECT 1",
-        "parameters": [],
-        "cron_expression": "0 4 * * *",
-        "orchestration_workflow_id": None,
-        **DATES,
-    },
-    "reverse_etl_sync": {
-        "id": "x",
-        "enabled": True,
-        "source_type": "Transform",
-        "source_id": "t",
-        "destination_connection_id": "c",
-        "destination_integration_id": "crm",
-        "object_type_id": "contact",
-        "sync_interval": "0 5 * * *",
-        "orchestration_workflow_id": None,
-        "operation": UPSERT,
-        "settings": {"list": "1"},
-        **DATES,
-    },
-    "orchestration": {"id": "x", "name": "Nightly", "cron_schedule": "0 2 * * *"},
-}
-ATTACHED = {"orchestration_workflow_id": "o"}
-#: What is to be taken off, and put back exactly.
-THINGS: list[tuple[str, dict[str, Any]]] = [
-    ("elt_sync", {}),
-    ("elt_sync", ATTACHED),
-    ("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *", "s2": None, "s3": "30 * * * *"}}),
-    ("transform", {}),
-    ("transform", ATTACHED),
-    ("transform", ATTACHED | {"cron_expression": None}),
-    ("transform", ATTACHED | {"cron_expression": None, "materialization": "view"}),
-    ("reverse_etl_sync", {}),
-    ("reverse_etl_sync", ATTACHED),
-    ("reverse_etl_sync", ATTACHED | {"sync_interval": None}),
-    ("orchestration", {}),
-]
-PAUSABLE: list[tuple[str, dict[str, Any]]] = [
-    ("elt_sync", ATTACHED),
-    ("elt_sync", {"sync_interval": None}),
-    ("reverse_etl_sync", {}),
-]
-ALL = [*((kind, more, False) for kind, more in THINGS), *((kind, more, True) for kind, more in PAUSABLE)]
-
-
-#: What another owner within the same DAG has begun.
-ANOTHER = Noted(resource="transform", id="y", name="y", round="y", original={"cron_expression": "0 4 * * *"}, held={})
-
-
-class KilledError(BaseException):
-    """The end of the process."""
-
-
-class Service:
-    """A service with one thing, which it changes as the real one does."""
-
-    def __init__(self, kind: str, more: dict[str, Any]) -> None:
-        self.kind = kind
-        self.thing = DEFAULTS[kind] | more
-        self.streams = self.thing.pop("streams", {})
-        self.asked: list[str] = []
-        self.kill_at = 0
-        self.is_carried_out = True
-        self.shows_schedule = True
-        self.always_on_schedule: list[tuple[Any, ...]] = []
-
-    @property
-    def state(self) -> Any:
-        return copy.deepcopy((self.thing, self.streams))
-
-    def send(self, request: Request[Any]) -> Any:
-        name = request.endpoint.name
-        self.asked.append(name)
-        is_killed = len(self.asked) == self.kill_at
-        if is_killed and not self.is_carried_out:
-            raise KilledError
-        answer = self._carry_out(name, request)
-        if self.kind == "elt_sync":
-            self.always_on_schedule.append((self.thing["orchestration_workflow_id"], self.thing["sync_interval"]))
-        if is_killed:
-            raise KilledError
-        return answer
-
-    def _carry_out(self, name: str, request: Request[Any]) -> Any:
-        body = request.body.as_json() if request.body is not None else {}
-        thing = self.thing
-        match name.partition(".")[2]:
-            case "list" if name == "elt_streams.list":
-                return Page(data=tuple(self._stream(each) for each in self.streams), has_more=False)
-            case "set_sync_interval":
-                self.streams[request.path.split("/")[2]] = body["sync_interval"]
-                return self._stream(request.path.split("/")[2])
-            case "enable" | "activate" | "disable" | "deactivate" as how:
-                thing["enabled"] = how in ("enable", "activate")
-                return None
-            case "attach_orchestration":
-                thing |= body
-            case "detach_orchestration":
-                thing["orchestration_workflow_id"] = None
-                if request.query:
-                    assert thing["materialization"] == "table", "only tables have schedules"
-                    thing["cron_expression"] = dict(request.query)["cron_expression"]
-            case "update":
-                if self.kind == "reverse_etl_sync":
-                    if thing["enabled"]:
-                        raise InvalidRequestError("still active", status=400)
-                    # The whole schedule.
-                    thing |= {"sync_interval": None, "orchestration_workflow_id": None}
-                thing |= body
-            case other:
-                assert other == "get"
-        return self._answer()
-
-    def _answer(self) -> Any:
-        models: dict[str, Any] = {
-            "elt_sync": EltSync,
-            "transform": Transform,
-            "reverse_etl_sync": ReverseEtlSyncWithSettings,
-            "orchestration": Orchestration,
-        }
-        shown = dict(self.thing)
-        if not self.shows_schedule:
-            del shown["cron_schedule"]
-        if self.kind == "transform":
-            own = "none" if shown["cron_expression"] is None else "schedule"
-            shown["rebuild_trigger"] = shown.get("rebuild_trigger") or (
-                own if shown["orchestration_workflow_id"] is None else "orchestration"
-            )
-        return models[self.kind].model_validate(shown)
-
-    def _stream(self, stream_id: str) -> EltStream:
-        flags = ("full_sync_at_midnight", "full_sync_always", "protected_from_full_sync", "enabled_history_table")
-        fields = {"id": stream_id, "elt_sync_id": "x", "name": stream_id, "excluded_substreams": [], **DATES}
-        own = {"sync_interval": self.streams[stream_id]}
-        return EltStream.model_validate(fields | dict.fromkeys(flags, False) | own)
-
-    def sleep(self, seconds: float) -> None:
-        raise AssertionError("nothing to wait for")
-
-
-class Owner:
-    """
-    The three tasks of an owner, and what they know of each other.
-
-    :param service: the service.
-    :param mark: its cron expression.
-    """
-
-    def __init__(self, service: Service, mark: str = OURS, *, paused: bool = False, cron: str | None = None) -> None:
-        self.service, self.mark, self.paused, self.cron = service, mark, paused, cron
-        self.noted: Noted | None = None
-        self.begun: Noted | None = None
-        self.was_taken = False
-        self.kept: Noted | None = None
-        self.records: Records = NoRecords()
-
-    def _drive(self, steps: Any) -> Any:
-        return drive(steps, self.service.send, self.service.sleep)
-
-    def note(self) -> Noted:
-        which = "elt_sync_id" if self.service.kind == "elt_sync" else f"{self.service.kind}_id"
-        finding = schedules.find(**{which: "x"})
-        noted: Noted = self._drive(
-            schedules.note(
-                finding,
-                self.mark,
-                paused=self.paused,
-                cron_schedule=self.cron,
-                begun=[each for each in (ANOTHER, self.begun) if each],
-                kept=self.kept,
-            )
-        )
-        self.noted = self.kept = json.loads(json.dumps(noted))
-        return noted
-
-    def take_off(self) -> Any:
-        self.begun, self.was_taken = self.noted, False
-        assert self.noted is not None
-        result = self._drive(schedules.take_off(self.noted, Means(Earlier(self.records), 60)))
-        self.was_taken = True
-        return result
-
-    def put_back(self, if_changed: str = "fail") -> tuple[Any, list[str]]:
-        assert self.noted is not None
-        result: tuple[Any, list[str]] = self._drive(
-            schedules.put_back(
-                self.noted, Means(Earlier(self.records), 60), left_whole=self.was_taken, if_changed=if_changed
-            )
-        )
-        self.begun = None
-        return result
-
-
-def marks(service: Service) -> set[Any]:
-    return {value for value in (*service.thing.values(), *service.streams.values()) if value in (OURS, THEIRS)}
-
-
-def is_due(service: Service) -> bool:
-    """Tell whether it would run on its own, or with its orchestration."""
-    thing = service.thing
-    if not thing.get("enabled", True):
-        return False
-    crons = [thing.get(each) for each in ("sync_interval", "cron_expression", "cron_schedule")]
-    own = [each for each in (*crons, *service.streams.values()) if each is not None]
-    return thing.get("orchestration_workflow_id") is not None or any(each not in (OURS, THEIRS) for each in own)
+from tests.unit.changes.schedule_model import (
+    ALL,
+    ATTACHED,
+    DEFAULTS,
+    OURS,
+    THEIRS,
+    THINGS,
+    UPSERT,
+    KilledError,
+    Owner,
+    Service,
+    is_due,
+    marks,
+)
 
 
 @pytest.fixture(params=ALL, ids=lambda given: f"{given[0]} {given[1]}{' paused' * given[2]}")
@@ -500,9 +277,12 @@ def test_what_is_owned_is_not_owned_by_another(kind: str) -> None:
         second.take_off()
     with pytest.raises(ScheduleOwnedError):
         second.note()
-    # Its teardown runs all the same, and does nothing.
-    with pytest.raises(ScheduleChangedError):
-        second.put_back()
+    # Its teardown runs all the same, and does nothing, whatever it is told to do with what somebody has changed.
+    owned = service.state
+    for if_changed in ("fail", "keep", "restore"):
+        with pytest.raises(ScheduleOwnedError, match="left as it is, whatever if_changed says"):
+            second.put_back(if_changed)
+        assert service.state == owned
     assert marks(service) == {OURS}
     first.put_back()
     assert service.state == before
@@ -530,11 +310,143 @@ def test_of_two_that_take_it_in_the_same_moment_one_loses() -> None:
     service.send = send  # type: ignore[method-assign]
     with pytest.raises(ScheduleOwnedError):
         first.take_off()
-    with pytest.raises(ScheduleChangedError):
+    with pytest.raises(ScheduleOwnedError):
         first.put_back()
     second.take_off()
     second.put_back()
     assert service.state == before
+
+
+def test_a_teardown_that_is_run_again_leaves_the_next_owner_alone() -> None:
+    service = Service("elt_sync", {})
+    before = service.state
+    first, second = two(service)
+    first.note()
+    first.take_off()
+    first.put_back()
+    second.note()
+    second.take_off()
+    with pytest.raises(ScheduleOwnedError):
+        first.put_back("restore")
+    assert marks(service) == {THEIRS}
+    second.put_back()
+    assert first.put_back("restore")[0]["action"] == "none"
+    assert service.state == before
+
+
+def test_who_disables_sees_first_whether_another_owns_it() -> None:
+    service = Service("elt_sync", {})
+    first, second = Owner(service, OURS), Owner(service, THEIRS, paused=True)
+    first.note()
+    second.note()
+    first.take_off()
+    with pytest.raises(ScheduleOwnedError):
+        second.take_off()
+    assert service.thing["enabled"]
+
+
+def test_what_is_kept_is_what_somebody_has_changed_and_no_more() -> None:
+    service, owner = new(("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *"}}, False))
+    owner.note()
+    owner.take_off()
+    service.thing["sync_interval"] = "0 9 * * *"
+    result, (line,) = owner.put_back("keep")
+    assert (result["action"], "That is kept" in line) == ("put_back", True)
+    assert service.thing["sync_interval"] == "0 9 * * *"
+    assert (service.thing["orchestration_workflow_id"], service.streams) == ("o", {"s1": "0 1 * * *"})
+
+
+def test_who_attaches_a_transform_to_an_orchestration_finds_it_so() -> None:
+    service, owner = new(("transform", {}, False))
+    owner.note()
+    owner.take_off()
+    service.thing["orchestration_workflow_id"] = "p"
+    assert owner.put_back()[0]["action"] == "put_back"
+    assert (service.thing["orchestration_workflow_id"], service.thing["cron_expression"]) == ("p", "0 4 * * *")
+
+
+@pytest.mark.parametrize("is_carried_out", [True, False])
+def test_the_note_of_the_task_itself_counts_where_there_is_no_mark(case: Any, *, is_carried_out: bool) -> None:
+    # The task that takes it off was killed anywhere, and its retry before it could say that it had begun.
+    for nth in range(1, 30):
+        service, owner = new(case)
+        before = service.state
+        owner.note()
+        service.asked.clear()
+        service.kill_at, service.is_carried_out = nth, is_carried_out
+        try:
+            owner.take_off()
+        except KilledError:
+            is_over = False
+        else:
+            is_over = True
+        service.kill_at, owner.begun = 0, None
+        owner.note()
+        owner.take_off()
+        assert not is_due(service)
+        owner.put_back()
+        assert service.state == before
+        if is_over:
+            return
+    raise AssertionError("it never came to its end")
+
+
+def _without_orchestrations(service: Service) -> None:
+    carry_out = service._carry_out
+
+    def refuse(name: str, request: Request[Any]) -> Any:
+        body = request.body.as_json() if request.body is not None else {}
+        if name == "orchestrations.get" or name.endswith(".attach_orchestration"):
+            raise NotFoundError("no such orchestration", status=404)
+        if name == "reverse_etl_syncs.update":
+            if body.get("orchestration_workflow_id") is not None:
+                raise InvalidRequestError("no such orchestration", status=400)
+            assert body.get("sync_interval") is not None, "the service refuses it without any schedule"
+        return carry_out(name, request)
+
+    service._carry_out = refuse  # type: ignore[method-assign]  # of this one service
+
+
+@pytest.mark.parametrize("if_changed", ["fail", "keep", "restore"])
+@pytest.mark.parametrize(
+    ("kind", "more"), [each for each in THINGS if each[1].get("orchestration_workflow_id")], ids=str
+)
+def test_an_orchestration_that_is_gone_keeps_nothing_else_off(kind: str, more: dict[str, Any], if_changed: str) -> None:
+    service, owner = new((kind, more, False))
+    thing, streams = service.state
+    owner.note()
+    owner.take_off()
+    _without_orchestrations(service)
+    for _ in range(2):
+        if kind == "reverse_etl_sync" and more.get("sync_interval", "") is None:
+            # Nothing in the interface takes away its last schedule.
+            with pytest.raises(NotPutBackError, match=f"without orchestration o, which is gone.*{OURS[:4]}.* of None"):
+                owner.put_back(if_changed)
+            assert (service.thing["sync_interval"], service.thing["enabled"]) == (OURS, True)
+            continue
+        if if_changed == "keep":
+            assert owner.put_back("keep")[1][0].endswith("is gone. All else is put back.")
+        else:
+            with pytest.raises(ScheduleChangedError, match=r"Orchestration o, to which .* is gone\. All else is put"):
+                owner.put_back(if_changed)
+        assert service.state == (thing | {"orchestration_workflow_id": None}, streams)
+
+
+def test_an_orchestration_that_is_there_is_not_taken_for_gone() -> None:
+    service, owner = new(("elt_sync", ATTACHED, False))
+    owner.note()
+    owner.take_off()
+    carry_out = service._carry_out
+
+    def refuse(name: str, request: Request[Any]) -> Any:
+        if name == "elt_syncs.attach_orchestration":
+            raise NotFoundError("not now", status=404)
+        return None if name == "orchestrations.get" else carry_out(name, request)
+
+    service._carry_out = refuse  # type: ignore[method-assign]  # of this one service
+    with pytest.raises(NotFoundError):
+        owner.put_back()
+    assert service.thing["sync_interval"] == OURS
 
 
 def test_what_was_taken_off_and_nobody_knows_is_said() -> None:
@@ -626,11 +538,11 @@ def test_a_lost_answer_leaves_a_sync_active() -> None:
             raise TransportError("lost", sent=True)
         return answer
 
-    service._carry_out = lost  # type: ignore[method-assign]
+    service._carry_out = lost  # type: ignore[method-assign]  # of this one service
     with pytest.raises(TransportError):
         owner.take_off()
     assert service.thing["enabled"]
-    service._carry_out = carry_out  # type: ignore[method-assign]
+    service._carry_out = carry_out  # type: ignore[method-assign]  # of this one service
     owner.put_back()
     assert service.state == before
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sys
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -53,6 +55,18 @@ PLACES = {"orders": "shop.orders", "people": "shop.people"}
         ("SELECT FROM WHERE", ["id"], {}),
         ("", ["id"], {}),
         ("SELECT id FROM {{orders}}", [], {}),
+        # Names that an alias gives, those of a pivot, and columns that meet by name.
+        ("SELECT * FROM {{orders}} AS o(x, y)", ["x", "y"], {}),
+        ("SELECT x FROM {{orders}} AS o(x, y)", ["x"], {}),
+        ("SELECT * FROM {{orders}} UNPIVOT (v FOR k IN (a, b))", ["id", "v", "k"], {}),
+        ("SELECT * FROM {{orders}} PIVOT (sum(total) FOR person IN (1, 2))", ["id", "1"], {}),
+        ("SELECT id, total FROM {{orders}} UNION ALL BY NAME SELECT total, id FROM {{people}}", ["id"], {}),
+        # Beside a star, a name that the service makes up is none of the table's.
+        ("SELECT *, total * 2 FROM {{orders}}", ["id", "(total * 2)"], {}),
+        ("SELECT *, 1 AS total FROM {{orders}}", ["id", "total", "total_1"], {"id": ["o.id"]}),
+        ("SELECT *, total * 2 AS twice FROM {{orders}}", ["id", "twice"], {"id": ["o.id"], "twice": ["o.total"]}),
+        # A dot may be part of a name.
+        ('SELECT "a.b" AS z FROM {{orders}}', ["z"], {"z": ["o.a.b"]}),
         # Braces in a comment are no reference.
         ("SELECT id -- from {{people}}\nFROM {{orders}}", ["id"], {"id": ["o.id"]}),
     ],
@@ -66,6 +80,37 @@ def test_columns_are_followed_as_far_as_can_be_told(sql: str, columns: list[str]
 def test_sql_that_is_too_long_or_too_wide_is_left_alone() -> None:
     assert columns_of("SELECT id FROM {{orders}}" + " " * 60_000, PLACES, ["id"]) == {}
     assert columns_of("SELECT * FROM {{orders}}", PLACES, [f"c{n}" for n in range(301)]) == {}
+
+
+def work_for(count: int) -> int:
+    """Count the calls of functions that it takes to follow columns through two queries with names."""
+    names = [f"column_{number}" for number in range(count)]
+    sql = "WITH a AS (SELECT ALL_OF FROM {{orders}}), b AS (SELECT ALL_OF FROM a) SELECT ALL_OF FROM b"
+    sql = sql.replace("ALL_OF", ", ".join(names))
+    calls = 0
+
+    def one_more(_frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(one_more)
+    try:
+        found = columns_of(sql, PLACES, names)
+    finally:
+        sys.setprofile(None)
+    assert found == {name: [("shop.orders", name)] for name in names}
+    return calls
+
+
+def test_wide_sql_takes_work_by_its_width_and_not_by_the_square_of_it() -> None:
+    # The first time, the parser is imported.
+    work_for(1)
+    assert work_for(120) < 3 * work_for(60)
+
+
+def test_what_takes_the_parser_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_datapipe.lineage.columns._PATIENCE", -1)
+    assert columns_of("SELECT id FROM {{orders}}", PLACES, ["id"]) == {}
 
 
 def test_without_the_parser_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,10 @@ def reference(tag: str, place: str, kind: str = "model_view") -> Reference:
         ("datapipe://h.example/a/b/", ("datapipe://h.example", "a.b.shop.orders")),
         ("bigquery://", ("bigquery", "shop.orders")),
         ("duckdb://host", ("duckdb://host", "shop.orders")),
+        # Events are read by many.
+        ("snowflake://user:secret@acct/DB", ("snowflake://acct", "DB.shop.orders")),
+        ("snowflake://user:sec/r@t?@acct/DB?role=R&token=t", ("snowflake://acct", "DB.shop.orders")),
+        ("mssql://host:1433;user=sa;password=secret", ("mssql://host:1433", "shop.orders")),
     ],
 )
 def test_tables_go_by_the_name_of_the_warehouse(warehouse: str | None, table: tuple[str, str]) -> None:
@@ -37,10 +41,11 @@ def test_tables_go_by_the_name_of_the_warehouse(warehouse: str | None, table: tu
     assert naming.external("c/1", "a b") == ("datapipe://h.example:81", "connections/c%2F1/a%20b")
 
 
-@pytest.mark.parametrize("warehouse", ["snowflake", "://x", "/a/b"])
-def test_what_is_no_namespace_is_refused(warehouse: str) -> None:
-    with pytest.raises(ValueError, match="lineage_warehouse"):
+@pytest.mark.parametrize("warehouse", ["snowflake", "://x", "/a/b", "user:secret@acct/DB"])
+def test_what_is_no_namespace_is_refused_and_not_shown(warehouse: str) -> None:
+    with pytest.raises(ValueError, match="lineage_warehouse") as caught:
         Naming.of("h.example", warehouse)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_transform_is_found_by_its_tag_whatever_its_place() -> None:
@@ -56,6 +61,15 @@ def test_a_transform_is_found_by_its_tag_whatever_its_place() -> None:
     assert place_of_transform("core", "orders", available) is None
     assert place_of_transform("", "orders", available) is None
     assert places_of(available[:1]) == {"raw.core.orders": "core.orders"}
+
+
+def test_a_folder_may_be_called_as_the_word_before_tags_is() -> None:
+    available = [reference("model.orders", "public.orders"), reference("model.model.orders", "model.orders")]
+    for known in (available, available[::-1]):
+        assert place_of_transform("model", "orders", known) == "model.orders"
+        assert place_of_transform("", "orders", known) == "public.orders"
+    # A service whose tags have no such word.
+    assert place_of_transform("core", "orders", [reference("core.orders", "core.orders")]) == "core.orders"
 
 
 def test_places_of_streams() -> None:

@@ -18,21 +18,15 @@ from airflow_provider_datapipe.api.errors import (
     RateLimitError,
     ServerError,
 )
-from airflow_provider_datapipe.runs.conditions import (
-    Check,
-    Condition,
-    FreshCondition,
-    LastRunCondition,
-    Patience,
-    RunCondition,
-    SyncCondition,
-    condition_of,
-    is_final,
-)
+from airflow_provider_datapipe.runs.condition import Check, Condition
+from airflow_provider_datapipe.runs.conditions import condition_of
 from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.patience import Patience, is_final
 from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.run_conditions import FreshCondition, LastRunCondition, RunCondition
 from airflow_provider_datapipe.runs.steps import drive
+from airflow_provider_datapipe.runs.sync_conditions import SyncCondition
 from airflow_provider_datapipe.runs.wait import End, EndReason
 from tests.unit.runs.history_service import HistoryService, Past, at, stamp
 

@@ -23,6 +23,7 @@ from airflow_provider_datapipe.runs.errors import (
     RunVanishedError,
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.names import UnknownNameError
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference, RunResult
 from airflow_provider_datapipe.runs.steps import drive
@@ -243,7 +244,7 @@ def test_streams_are_chosen_by_name_or_id(names: list[str] | None, expected: lis
 
 
 def test_a_stream_that_is_not_there_is_said_with_what_is() -> None:
-    with pytest.raises(RunError, match=r"no stream zz\. It has a, b\."):
+    with pytest.raises(UnknownNameError, match=r"no stream zz\. It has a, b\."):
         chosen(["a", "zz"])
 
 
@@ -280,6 +281,33 @@ def test_a_sync_sums_its_streams_up(outcomes: list[Outcome], expected: str) -> N
     assert set(result["streams"]) == {"stream-0", "stream-1"}
     error = error_of_sync("y", ends)
     assert (error is None) == (expected == "succeeded")
+
+
+def _unfinished(*reasons: EndReason) -> list[End]:
+    return [
+        End(reason, Reference("elt_stream", f"s{number}", f"stream-{number}"), Outcome.FAILED)
+        for number, reason in enumerate(reasons)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        ((EndReason.RUN_OVER,), RunFailedError),
+        ((EndReason.LOST_CONTACT, EndReason.RUN_OVER), RunFailedError),
+        ((EndReason.LOST_CONTACT, EndReason.NOT_SCHEDULED), LostContactError),
+        ((EndReason.NOT_STARTED, EndReason.TIMEOUT), RunTimeoutError),
+        ((EndReason.NOT_SCHEDULED,), RunNotScheduledError),
+        ((EndReason.VANISHED,), RunVanishedError),
+        ((EndReason.NOT_STARTED,), RunError),
+    ],
+)
+def test_a_sync_failed_only_if_the_run_of_a_stream_did(
+    reasons: tuple[EndReason, ...], expected: type[RunError]
+) -> None:
+    error = error_of_sync("y", _unfinished(*reasons))
+    assert type(error) is expected
+    assert f"{len(reasons)} of {len(reasons)} streams failed" in str(error)
 
 
 def test_the_newest_run_is_looked_at_where_none_is_named() -> None:

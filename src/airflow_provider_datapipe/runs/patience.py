@@ -1,0 +1,74 @@
+"""How long a sensor goes on looking at a service that can't be asked, and what looking again would not help."""
+
+from __future__ import annotations
+
+from airflow_provider_datapipe.api.errors import (
+    ApiError,
+    AuthenticationError,
+    ConfigurationError,
+    DatapipeError,
+    InvalidInputError,
+    InvalidRequestError,
+    PermissionDeniedError,
+)
+from airflow_provider_datapipe.runs.bridges import BridgeError
+from airflow_provider_datapipe.runs.errors import LostContactError, RunError
+from airflow_provider_datapipe.runs.names import NameLookupError
+from airflow_provider_datapipe.runs.wait import WaitPolicy
+
+#: Statuses that say that something is not there.
+_NOT_THERE = frozenset({400, 404, 410})
+#: The most seconds between two looks at a service that fails.
+_LONGEST_BACKOFF = 300.0
+
+
+class Patience:
+    """
+    How long a service that can't be asked is waited for.
+
+    :param now: seconds since the epoch.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._contact = now
+        self._failures = 0
+        #: Whether the service has answered so far.
+        self.was_answered = False
+
+    def answered(self, now: float) -> None:
+        """Take word that a look has succeeded."""
+        self._contact, self._failures, self.was_answered = now, 0, True
+
+    def failed(self, error: DatapipeError, now: float, interval: float) -> float:
+        """
+        Take a look that failed, and give the seconds until the next.
+
+        :param error: what went wrong.
+        :param now: seconds since the epoch.
+        :param interval: seconds between two looks, while all is well.
+        :raises LostContactError: that has lasted too long.
+        """
+        if now >= self._contact + WaitPolicy().contact_limit:
+            raise LostContactError(
+                f"Contact with the service was lost for {now - self._contact:.0f} s: {error} Mend the cause, then run "
+                "this task again."
+            )
+        backoff = min(_LONGEST_BACKOFF, interval * 2.0 ** min(self._failures, 10))
+        self._failures += 1
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        return max(interval, backoff, asked or 0.0)
+
+
+def is_final(error: DatapipeError, *, was_answered: bool) -> bool:
+    """
+    Tell whether looking again would not help: something is not there, or is set wrongly.
+
+    :param error: what went wrong.
+    :param was_answered: whether an earlier look has succeeded: then keys and addresses may be about to change.
+    """
+    if isinstance(error, ApiError) and error.status in _NOT_THERE:
+        return True
+    if isinstance(error, BridgeError | InvalidInputError | NameLookupError | RunError):
+        return True
+    set_wrongly = isinstance(error, AuthenticationError | ConfigurationError | PermissionDeniedError)
+    return not was_answered and (set_wrongly or isinstance(error, InvalidRequestError))

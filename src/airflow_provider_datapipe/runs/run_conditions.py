@@ -1,0 +1,210 @@
+"""What a sensor waits for of the runs of one stream, orchestration or reverse ETL sync."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from typing_extensions import override
+
+from airflow_provider_datapipe.runs.condition import Check, Condition, Page
+from airflow_provider_datapipe.runs.kinds import KINDS, Kind
+from airflow_provider_datapipe.runs.moments import (
+    After,
+    MomentOf,
+    Sight,
+    first_after,
+    last_over,
+    newest_back_to,
+    parse_moment,
+)
+from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
+from airflow_provider_datapipe.runs.steps import Steps, ask
+from airflow_provider_datapipe.runs.targets import by_id, orchestration_target, required, stream_target
+from airflow_provider_datapipe.runs.wait import End, EndReason
+
+#: Before every run.
+_EVER = "1970-01-01T00:00:00+00:00"
+#: Which field has the id of what runs, by kind.
+_ID_FIELDS = {
+    "elt_stream": "stream_id",
+    "orchestration": "orchestration_id",
+    "reverse_etl": "reverse_etl_sync_id",
+}
+
+
+class _OfOne(Condition):
+    """A condition of one thing that runs. Fields: ``kind``, and the ids or names of what runs."""
+
+    def __init__(self, *, target: Target | None = None, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._target = target
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of run."""
+        return KINDS[self.fields["kind"]]
+
+    @override
+    def page(self, check: Check | None = None) -> Page:
+        kind = self.fields["kind"]
+        known = self.given(_ID_FIELDS[kind]) if self._target is None else self._target.resource_id
+        if check is None:
+            return Page(kind, known)
+        if check.ends:
+            (end,) = check.ends
+            return Page(kind, end.reference.resource_id, end.result["run_id"] if end.result else end.reference.run_id)
+        return Page(kind, known, check.awaited.run_id if check.awaited else None)
+
+    def target(self) -> Steps[Target]:
+        """Find what runs, once."""
+        if self._target is None:
+            self._target = yield from self._find()
+        return self._target
+
+    def _find(self) -> Steps[Target]:
+        given = self.fields.get
+        match self.fields["kind"]:
+            case "elt_stream":
+                return (yield from stream_target(given("stream_id"), given("sync_id"), given("stream_name")))
+            case "orchestration":
+                return (yield from orchestration_target(given("orchestration_id"), given("orchestration_name")))
+            case _:
+                return (yield from by_id("reverse_etl_sync_id", given("reverse_etl_sync_id")))
+
+    def _met_by(self, seen: Observation) -> Check:
+        end = End(EndReason.RUN_OVER, seen.reference, seen.outcome, seen.result)
+        run_id = seen.result and seen.result["run_id"]
+        return Check(f"run {run_id} of {seen.reference.name} is over: {seen.outcome}", is_met=True, ends=(end,))
+
+
+class RunCondition(_OfOne):
+    """
+    A run has ended: the one with ``run_id``, or the ``newest``, or the first after a moment.
+
+    Further fields: ``after``, ``moment_of`` (:class:`~.moments.MomentOf`), ``on_failure`` (``fail`` or ``next``).
+    """
+
+    name = "run"
+
+    def __init__(self, *, target: Target | None = None, **fields: Any) -> None:
+        super().__init__(target=target, **fields)
+        # A load in slices goes on in other runs: which one was seen last.
+        self._pinned: Reference | None = None
+        # The run that the last look found to be the one, while it goes on.
+        self._found: str | None = None
+
+    @property
+    def rule(self) -> After:
+        """Which runs count."""
+        return After(
+            parse_moment("after", self.fields.get("after")),
+            MomentOf(self.fields.get("moment_of", MomentOf.START)),
+            succeeded=self.fields.get("on_failure") == "next",
+        )
+
+    @override
+    def check(self, now: float) -> Steps[Check]:
+        if self.fields.get("newest") or "run_id" in self.fields:
+            return (yield from self._check_one((yield from self.target())))
+        # Before anything is asked: a wrong moment is said at once.
+        rule = self.rule
+        return (yield from self._check_after((yield from self.target()), rule))
+
+    @override
+    def settled_by(self, end: End) -> bool:
+        if "run_id" in self.fields or self._pinned:
+            return True
+        if end.result is None:
+            return False
+        rule, run = self.rule, Sight.of(Observation(end.reference, end.outcome, end.result))
+        # Which of two that overlap counts, and of which load a run is, the list tells.
+        sure = rule.moment_of is MomentOf.START and self._found == run.run_id
+        return sure and rule.counts(run)
+
+    def _check_after(self, target: Target, rule: After) -> Steps[Check]:
+        found, newest = yield from first_after(self.kind, target, rule)
+        if found is not None and found.observation.outcome.is_over:
+            return self._met_by(found.observation)
+        since = f"{rule.moment:%Y-%m-%d %H:%M:%S %Z}"
+        if found is not None:
+            self._found = found.run_id
+            said = f"run {found.run_id} of {target.name} is {found.observation.outcome}"
+            return Check(said, awaited=found.observation.reference)
+        verb = "started" if rule.moment_of is MomentOf.START else "ended"
+        which = "has succeeded that" if rule.succeeded else "has"
+        said = f"no run of {target.name} {which} {verb} since {since}"
+        # Of the same load, perhaps, as the run before it: the next look tells.
+        awaited = self.kind.awaited(target, newest.run_id if newest else None)
+        return Check(said, awaited=awaited and replace(awaited, attached=True))
+
+    def _check_one(self, target: Target) -> Steps[Check]:
+        kind = self.kind
+        if self._pinned is None:
+            run_id = self.fields.get("run_id")
+            given = None if run_id is None else required("run_id", run_id)
+            self._pinned = Reference.to(kind.name, target, run_id=given, attached=True)
+        seen = yield from self._look(kind, self._pinned)
+        self._pinned = seen.reference
+        if self.fields.pop("newest", None):
+            # From now on it is this one; where there was none so far, the first.
+            first = {"after": _EVER} if seen.result is None else {"run_id": seen.result["run_id"]}
+            self.fields |= first
+            if seen.result is None:
+                self._pinned = None
+                return (yield from self._check_after(target, self.rule))
+        if seen.outcome.is_over:
+            return self._met_by(seen)
+        return Check(f"run {seen.reference.run_id} of {target.name} is {seen.outcome}", awaited=seen.reference)
+
+    def _look(self, kind: Kind, reference: Reference) -> Steps[Observation]:
+        """Look at a run; where it is a slice of a load, at those after it."""
+        last = None
+        while True:
+            seen = kind.read(reference, (yield from ask(replace(kind.look(reference), once=True))))
+            # The run after a slice may not be there yet: the slice is what is known.
+            last = seen.result or last
+            if not Sight.of(seen).is_slice:
+                return replace(seen, result=last)
+            reference = seen.reference
+
+
+class FreshCondition(_OfOne):
+    """
+    The last run that succeeded ended no longer ago than a duration.
+
+    Further fields: ``max_age`` in seconds, and ``as_of``, the moment from which that is counted; left out, it is now.
+    """
+
+    name = "fresh"
+
+    def bound(self, now: float) -> datetime:
+        """Give the moment at or after which the run has to have ended."""
+        as_of = self.fields.get("as_of")
+        end = datetime.fromtimestamp(now, UTC) if as_of is None else parse_moment("as_of", as_of)
+        return end - timedelta(seconds=self.fields["max_age"])
+
+    @override
+    def check(self, now: float) -> Steps[Check]:
+        rule = After(self.bound(now), MomentOf.END)
+        target = yield from self.target()
+        seen = yield from newest_back_to(self.kind, target, rule)
+        good = [run for run in seen if run.succeeded and run.finished is not None]
+        best = max(good, key=lambda run: run.finished or rule.moment, default=None)
+        if best is not None and not rule.is_before(best):
+            return self._met_by(best.observation)
+        last = f"; the last one ended at {best.finished:%Y-%m-%d %H:%M:%S %Z}" if best and best.finished else ""
+        return Check(f"no run of {target.name} has succeeded since {rule.moment:%Y-%m-%d %H:%M:%S %Z}{last}")
+
+
+class LastRunCondition(_OfOne):
+    """There is a run that has ended: the last of them is judged, whatever goes on now."""
+
+    name = "last_run"
+
+    @override
+    def check(self, now: float) -> Steps[Check]:
+        target = yield from self.target()
+        last = yield from last_over(self.kind, target)
+        return Check(f"no run of {target.name} has ended so far") if last is None else self._met_by(last.observation)

@@ -1,0 +1,75 @@
+"""What is told of services that hold more than is looked at."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from airflow_provider_datapipe.api.models.transforms import AvailableReferences, Transform
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.lineage.collect import Work, lineage_of
+from airflow_provider_datapipe.lineage.model import Lineage
+from airflow_provider_datapipe.lineage.names import Naming
+from airflow_provider_datapipe.runs.reference import Target
+from airflow_provider_datapipe.runs.steps import drive
+
+
+class ManyTransforms:
+    """A service with transforms alone, the last of which is attached to an orchestration."""
+
+    def __init__(self, count: int) -> None:
+        given = {
+            "folder_path": "f",
+            "status": "published",
+            "materialization": "view",
+            "sql_template": "SELECT 1",
+            "parameters": [],
+            "created_at": "2026-01-01T00:00:00Z",
+            "updated_at": "2026-01-01T00:00:00Z",
+        }
+        self.transforms = [
+            Transform.model_validate({"id": f"t{number}", "name": f"n{number}", **given}) for number in range(count)
+        ]
+        self.transforms[-1] = self.transforms[-1].model_copy(update={"orchestration_workflow_id": "nightly"})
+        self.requests: list[str] = []
+
+    def __call__(self, request: Request[Any]) -> Any:
+        """Answer a request."""
+        self.requests.append(request.endpoint.name)
+        known = self.transforms
+        match request.endpoint.name:
+            case "transforms.list":
+                query = dict(request.query)
+                begin, limit = int(query.get("starting_after", 0)), int(query["limit"])
+                end = begin + limit
+                return SimpleNamespace(data=known[begin:end], next_cursor=str(end), has_more=end < len(known))
+            case "transforms.get":
+                return next(each for each in known if each.id == request.path.rpartition("/")[2])
+            case "transforms.available_references":
+                tags = [{"weld_tag": f"model.f.{each.name}", "type": "model_view"} for each in known]
+                return AvailableReferences.model_validate(
+                    {"data": [{**tag, "dw_item_id": tag["weld_tag"]} for tag in tags]}
+                )
+            case _:
+                return SimpleNamespace(data=[], next_cursor=None, has_more=False)
+
+    def lineage_of(self, kind: str, *resource_ids: str) -> Lineage:
+        """Give the lineage of runs."""
+        targets = [Target(each, each) for each in resource_ids]
+        return drive(lineage_of(Work(kind, targets), Naming.of("h")), self, lambda _: None)
+
+
+def test_transforms_beyond_those_that_are_listed_are_asked_for() -> None:
+    service = ManyTransforms(400)
+    lineage = service.lineage_of("transform", "t1", *(f"t{number}" for number in range(396, 400)))
+    assert [each.name.name for each in lineage.outputs] == [f"model.f.n{number}" for number in (1, *range(396, 400))]
+    assert service.requests.count("transforms.list") == 3
+    assert service.requests.count("transforms.get") == 4
+
+
+def test_what_may_be_beyond_the_first_things_of_a_list_is_said() -> None:
+    few, many = ManyTransforms(299), ManyTransforms(301)
+    told = few.lineage_of("orchestration", "nightly")
+    assert ([each.name.name for each in told.outputs], told.problem) == (["model.f.n298"], None)
+    told = many.lineage_of("orchestration", "nightly")
+    assert (told.outputs, told.problem) == ([], "of GET /transforms, the first 300 things are looked at")

@@ -101,9 +101,8 @@ class Materializer:
             if transform.materialization == Materialization.TABLE:
                 return Built(transform.publication, self._build(transform))
             with self._context.publishing:
-                # As it is under the lock: publishing could have made something else of it.
-                transform = transforms.get(self._context, job.subject_id)
-                if transform.materialization == Materialization.VIEW:
+                # Under the lock, it may have been published anew, and nothing was done for that publication here.
+                if transforms.get(self._context, job.subject_id).publication == transform.publication:
                     self._create_view(transform)
                 return Built(transform.publication)
         except (WarehouseError, BadRequestError, NotFoundError) as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -249,3 +251,35 @@ class KilledError(BaseException):
 
 def killed(place: Place) -> None:
     raise KilledError
+
+
+class _Overtaken:
+    """The lock of publishing, before whose first holder somebody else has it."""
+
+    def __init__(self, context: Context, publish: Callable[[], Any]) -> None:
+        self._lock = context.publishing
+        self._publishings = [publish]
+
+    def __enter__(self) -> None:
+        while self._publishings:
+            self._publishings.pop()()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("becomes", [TABLE, VIEW])
+def test_a_view_that_is_published_anew_while_its_build_waits(context: Context, becomes: Materialization) -> None:
+    older = put(context, "a", "SELECT 1 AS older")
+    newer = put(context, "a", "SELECT 2 AS newer")
+    publishing.publish(context, "a", materialization=TABLE)
+    publishing.publish(context, "a", version_id=older, materialization=VIEW)
+    overtaken = _Overtaken(context, lambda: publishing.publish(context, "a", version_id=newer, materialization=becomes))
+    materialize(replace(context, publishing=overtaken), "a")  # type: ignore[arg-type]  # RLock is a class of its own
+    # That was for the one before, so it is still owed.
+    assert transforms.get(context, "a").materialization_status == ("running" if becomes == TABLE else None)
+    materialize(context, "a")
+    assert names(context, "a") == ["newer"]
+    assert transforms.get(context, "a").materialization_status == ("completed" if becomes == TABLE else None)
+    assert jobs.get(context, JobKind.MATERIALIZATION, "a") is None

@@ -23,6 +23,8 @@ _OPTIONS = re.compile(r"[?;#].*", re.DOTALL)
 _LIKE_A_KEY = 16
 #: What OpenLineage calls schemes of object storage that go by other names as well.
 _SCHEMES = {"gcs": "gs", "s3a": "s3", "s3n": "s3"}
+#: Where an address may have a query; elsewhere, a question mark is a character of the name.
+_WEB = frozenset({"http", "https"})
 
 
 class Name(NamedTuple):
@@ -145,6 +147,9 @@ def name_of_file(source: str) -> Name:
     scheme, is_address, rest = source.partition("://")
     if not is_address or scheme == "file":
         return Name("file", str(Path(rest if is_address else source).absolute()))
+    if scheme in _WEB:
+        # What signs the address is no part of a name, and not for everybody who reads events.
+        rest = _OPTIONS.sub("", rest)
     bucket, _, key = rest.partition("/")
     return Name(f"{_SCHEMES.get(scheme, scheme)}://{bucket.rpartition('@')[2]}", key)
 

@@ -100,6 +100,8 @@ def test_a_webhook_goes_by_its_connection(endpoint: str | None, name: str) -> No
         ("s3://bucket/folder/records #1.jsonl", ("s3://bucket", "folder/records #1.jsonl")),
         ("s3a://aws_default@bucket/records.jsonl", ("s3://bucket", "records.jsonl")),
         ("gcs://bucket/records.parquet", ("gs://bucket", "records.parquet")),
+        ("s3://bucket/what?.jsonl", ("s3://bucket", "what?.jsonl")),
+        ("https://files.example.com/day/records.jsonl?sig=a/b@c", ("https://files.example.com", "day/records.jsonl")),
         ("memory://bucket/records.jsonl", ("memory://bucket", "records.jsonl")),
     ],
 )

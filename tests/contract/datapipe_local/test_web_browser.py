@@ -330,7 +330,8 @@ def test_times_are_those_of_the_user(browser: Chrome, service: LocalService, api
 
 
 def test_a_run_is_asked_for_appears_and_ends(browser: Chrome, service: LocalService) -> None:
-    service.runs({"resources": {"orders": {"minimum_duration": 1}}})
+    # Long enough to ask once more while it goes on, on a machine that is busy with other things.
+    service.runs({"resources": {"orders": {"minimum_duration": 4}}})
     go(browser, service, "/streams")
 
     def status() -> list[str]:

@@ -118,14 +118,14 @@ def test_a_cursor_stays_right_when_its_entry_is_deleted(api: Api) -> None:
 
 
 def test_what_goes_on_when_its_orchestration_is_deleted(service: LocalService, api: Api, data: Path) -> None:
-    service.runs({"resources": {"orders": {"minimum_duration": 0.5}}})
+    service.runs({"resources": {"orders": {"minimum_duration": 2}}})
     api.post("/transforms/table/publish", {"wait_for_completion": True})
     # It waits for the stream, and so has not begun.
     ready = api.run_stream("people")
     api.client.patch("/transforms/table", json={"sql_template": "SELECT count(*) AS n FROM {{raw.shop.people}}"})
     api.post("/transforms/table/publish", {"wait_for_completion": True})
     api.post("/transforms/table/orchestration", {"orchestration_workflow_id": "nightly"})
-    service.runs({"resources": {"people": {"minimum_duration": 0.5}}})
+    service.runs({"resources": {"people": {"minimum_duration": 2}}})
     first, second = (api.post("/orchestrations/nightly/request_run")["id"] for _ in range(2))
     api.until(f"/orchestration_runs/{first}", lambda run: run["status"] == "RUNNING")
     status_url = f"/elt_stream_runs?elt_stream_id=people&starting_after={ready.id}&limit=1&sort_direction=asc"

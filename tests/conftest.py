@@ -1,10 +1,12 @@
-"""What the tests and all that they start are given: a home for Airflow that is not the user's, and Ctrl-C."""
+"""What the tests are given: a home for Airflow that is not the user's, Ctrl-C, and time."""
 
 from __future__ import annotations
 
 import os
 import signal
 import tempfile
+
+from hypothesis import HealthCheck, settings
 
 # Before any test imports Airflow.
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-home-")
@@ -14,3 +16,7 @@ os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 # A shell has what it starts in the background ignore SIGINT, and so would every program that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes is up to what else the machine does; all else stays as it is, also where CI has its own.
+settings.register_profile("busy_machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy_machine")

@@ -116,7 +116,6 @@ def emptied(folder: Path) -> None:
 
 
 @settings(
-    deadline=None,
     max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -108,7 +108,7 @@ def changes_of(seed: dict[str, Any]) -> list[Change]:
     return found
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
 def test_what_is_pulled_is_what_is_held(
     service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
@@ -175,7 +175,7 @@ def said(tree: Any) -> Any:
     }
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
 def test_a_file_that_is_there_keeps_what_it_leaves_unsaid(
     service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject

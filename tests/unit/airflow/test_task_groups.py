@@ -248,7 +248,7 @@ def test_an_argument_that_no_operator_knows_is_refused_by_airflow(file: Path) ->
 COUNTER = itertools.count()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(snapshots(), st.data(), st.booleans())
 def test_tasks_wait_as_the_graph_says(tmp_path: Path, snapshot: Snapshot, data: st.DataObject, grouped: bool) -> None:
     chosen = data.draw(st.sets(st.sampled_from(sorted(snapshot.nodes)), min_size=1))

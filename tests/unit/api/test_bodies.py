@@ -85,7 +85,7 @@ def needed_by(name: str) -> dict[str, Any]:
 
 
 @every_body
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_what_is_given_is_what_is_sent(name: str, data: st.DataObject) -> None:
     drawn = data.draw(bodies(name))
@@ -97,7 +97,7 @@ def test_what_is_given_is_what_is_sent(name: str, data: st.DataObject) -> None:
 
 
 @every_body
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_a_service_reads_what_is_sent(name: str, data: st.DataObject) -> None:
     drawn = data.draw(bodies(name))

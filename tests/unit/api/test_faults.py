@@ -243,9 +243,23 @@ def test_a_connection_that_is_not_made_was_not_sent(send: Send) -> None:
         for each in waiting:
             each.setblocking(False)
             each.connect_ex(full.getsockname())
-        settings = Settings(f"http://127.0.0.1:{full.getsockname()[1]}", KEY, timeout=0.5, retry=ONCE)
+        settings = Settings(f"http://127.0.0.1:{full.getsockname()[1]}", KEY, connect_timeout=0.5, retry=ONCE)
         with pytest.raises(RequestTimeoutError, match="no connection") as caught:
             send(settings, elt_streams.request_run("s"))
         for each in waiting:
             each.close()
     assert not caught.value.sent
+
+
+@pytest.mark.parametrize(
+    ("timeout", "connect_timeout", "limit"),
+    [
+        (60, 10, 10),
+        # Less than the whole, or nobody could say that nothing was sent.
+        (10, 10, 9),
+        (0.5, 10, 0.45),
+    ],
+)
+def test_connecting_ends_before_the_attempt_does(timeout: float, connect_timeout: float, limit: float) -> None:
+    settings = Settings("http://127.0.0.1", KEY, timeout=timeout, connect_timeout=connect_timeout)
+    assert settings.connect_limit == limit

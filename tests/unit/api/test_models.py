@@ -51,7 +51,7 @@ RUN = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2024-
 
 
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_what_fits_the_interface_is_read_and_kept(model: type[Answer], data: st.DataObject) -> None:
     sent = data.draw(objects(model))
@@ -85,7 +85,7 @@ def test_known_values_of_an_enum_become_members_and_others_stay_text(status: str
 
 
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.data())
 def test_fields_that_are_absent_are_none(model: type[Answer], data: st.DataObject) -> None:
     required = {

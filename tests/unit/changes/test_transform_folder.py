@@ -7,7 +7,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.changes.transform_folder import (
@@ -115,7 +115,6 @@ PIECES = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None)
 @given(PIECES)
 def test_references_are_those_that_the_local_service_sees(sql: str) -> None:
     assert references(sql) == templates.tags(sql)

@@ -86,7 +86,7 @@ def test_what_a_killed_process_has_kept_is_done_by_the_next(tmp_path: Path) -> N
     assert table(tmp_path) == [["id", "name"], ["1", "Ada"], ["2", "Bob"]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     names=st.lists(st.text(alphabet='ab,"\r\n ü', max_size=5), min_size=1, max_size=4, unique=True),
     share=st.floats(0, 1),

@@ -211,7 +211,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=_STEPS)
 def test_it_is_as_if_nobody_had_been_killed(steps: list[tuple[str, int, int]], tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("table")

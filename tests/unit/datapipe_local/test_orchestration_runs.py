@@ -365,7 +365,7 @@ class Runs(RuleBasedStateMachine):
 
 
 TestRuns = Runs.TestCase
-TestRuns.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestRuns.settings = settings(max_examples=60, stateful_step_count=25)
 
 
 def test_a_run_takes_as_long_as_it_is_told_to(context: Context, made: Made) -> None:

@@ -346,7 +346,7 @@ FIELD = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(st.lists(FIELD, min_size=5, max_size=5).map(" ".join), st.text()))
 def test_any_text_is_a_schedule_or_refused(text: str) -> None:
     with suppress(BadRequestError):
@@ -405,7 +405,7 @@ class UndoneError(Exception):
     """Nothing of this is to stay."""
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.lists(CHANGES, min_size=1, max_size=2), max_size=8))
 def test_whatever_changes_the_next_look_knows_of_it(scheduled: Context, changes: Any) -> None:
     schedule = Schedule(scheduled)

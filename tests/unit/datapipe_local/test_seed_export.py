@@ -187,7 +187,7 @@ def definitions(store: Store) -> dict[str, list[dict[str, Any]]]:
 
 
 # Shrinking takes minutes, and the seeds are small.
-@settings(max_examples=30, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(seeds())
 def test_an_exported_seed_makes_the_same(seed: dict[str, Any]) -> None:
     with contexts() as first, contexts() as second:

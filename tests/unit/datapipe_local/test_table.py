@@ -31,7 +31,7 @@ def all_ids(store: Store, order: Order, limit: int) -> list[str]:
         assert len(page.records) == limit
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(moments=st.lists(st.integers(0, 3), max_size=12), limit=st.integers(1, 5), descending=st.booleans())
 def test_pages_give_every_record_once_in_order(moments: list[int], limit: int, descending: bool) -> None:
     store = Store(Path(":memory:"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.pipelines.errors import CycleError
@@ -26,7 +26,6 @@ def naive_among(graph: Graph, chosen: set[str]) -> dict[str, list[str]]:
     return {key: sorted(first(key)) for key in chosen}
 
 
-@settings(deadline=None)
 @given(snapshots(), st.data())
 def test_what_is_chosen_waits_for_what_it_reads_through_others(snapshot: Snapshot, data: st.DataObject) -> None:
     graph = Graph(snapshot)
@@ -34,7 +33,6 @@ def test_what_is_chosen_waits_for_what_it_reads_through_others(snapshot: Snapsho
     assert graph.among(chosen) == naive_among(graph, chosen)
 
 
-@settings(deadline=None)
 @given(snapshots(), st.data())
 def test_the_order_is_that_of_the_whole(snapshot: Snapshot, data: st.DataObject) -> None:
     graph = Graph(snapshot)
@@ -95,7 +93,6 @@ def test_what_reads_itself_is_a_circle() -> None:
         Graph(of_edges({"transform:a": ["transform:a"]})).among({"transform:a"})
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from("abcdefg"), st.sets(st.sampled_from("abcdefg")), min_size=1))
 def test_a_circle_is_found_if_there_is_one(read: dict[str, set[str]]) -> None:
     parents = {f"transform:{key}": [f"transform:{each}" for each in sorted(read.get(key, ()))] for key in "abcdefg"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.pipelines.graph import Graph
@@ -19,7 +19,6 @@ def plain(label: str) -> str:
     return re.sub(r"#(\d+);", lambda found: chr(int(found[1])), label)
 
 
-@settings(deadline=None)
 @given(snapshots())
 def test_every_node_and_edge_is_drawn(snapshot: Snapshot) -> None:
     graph = Graph(snapshot)
@@ -35,7 +34,6 @@ def test_every_node_and_edge_is_drawn(snapshot: Snapshot) -> None:
     assert drawn.count("subgraph") == drawn.count("  end\n") == len({each.folder for each in nodes if each.folder})
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_names_are_shown_and_never_understood(name: str, folder: str) -> None:
     drawn = picture([node("transform:1", name=name, folder=folder)], {"transform:1": []})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from airflow.sdk.definitions._internal.node import validate_group_key, validate_key
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.pipelines.naming import places, slug
@@ -33,7 +33,6 @@ def nodes(draw: st.DrawFn) -> list[Node]:
     return list(made.values())
 
 
-@settings(deadline=None)
 @given(nodes())
 @example([node("transform:1", name="eu", folder="marts"), node("transform:2", name="x", folder="marts/eu")])
 @example([node("transform:1", name="a b"), node("transform:2", name="a_b"), node("transform:3", name="a_b")])
@@ -55,7 +54,6 @@ def test_ids_are_valid_and_unique(given_: list[Node]) -> None:
         validate_key(f"{'g' * 40}.{place.path}")
 
 
-@settings(deadline=None)
 @given(nodes(), st.randoms(use_true_random=False))
 def test_the_order_does_not_matter(given_: list[Node], shuffled: object) -> None:
     before = places(given_)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.pipelines.errors import SelectionError
@@ -71,7 +71,6 @@ def is_meant(node: Node, part: Part, snapshot: Snapshot) -> bool:
     )
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_selection_means_what_the_model_says(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots())

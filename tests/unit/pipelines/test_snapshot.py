@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.pipelines.errors import SnapshotError
@@ -46,7 +46,6 @@ def test_what_is_written_is_read() -> None:
     assert again.as_text() == EXAMPLE.as_text()
 
 
-@settings(deadline=None)
 @given(snapshots(), st.randoms(use_true_random=False))
 def test_the_order_of_the_nodes_does_not_matter(snapshot: Snapshot, shuffled: random.Random) -> None:
     nodes = list(snapshot.nodes.values())
@@ -142,7 +141,6 @@ def test_the_schema_describes_the_fields() -> None:
 VALUES: st.SearchStrategy[Any] = st.sampled_from([None, True, 1, 1.5, "", "x", [], [""], ["stream:orders"], [1], {}])
 
 
-@settings(deadline=None)
 @given(st.integers(0, 4), st.sampled_from(sorted(Node.__dataclass_fields__)), VALUES)
 def test_the_schema_and_the_reader_agree(place: int, field: str, value: Any) -> None:
     document = json.loads(EXAMPLE.as_text())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
@@ -94,7 +94,6 @@ class Service:
         return [self.run(steps) for steps in several]
 
 
-@settings(deadline=None)
 @given(st.lists(HELD, max_size=4, unique_by=lambda each: (each["folder_path"], each["name"])))
 def test_whatever_is_pulled_plans_empty(held: list[dict[str, Any]]) -> None:
     service = Service(held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.errors import (
@@ -68,7 +68,6 @@ def seen_at(runs: list[Past], minute: float) -> list[Past]:
     ]
 
 
-@settings(deadline=None)
 @given(
     runs=lives(),
     minute=st.integers(0, 60),

@@ -620,7 +620,7 @@ class Anything(RuleBasedStateMachine):
 
 
 TestAnything = Anything.TestCase
-TestAnything.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
+TestAnything.settings = settings(max_examples=200, stateful_step_count=60)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -80,7 +80,6 @@ def run_id(sight: Sight | None) -> str | None:
     return None if sight is None else sight.run_id
 
 
-@settings(deadline=None)
 @given(
     runs=stream_histories(),
     minute=st.integers(-1, 130),
@@ -98,7 +97,6 @@ def test_it_is_the_first_one_however_the_list_is_cut_into_pages(
     assert run_id(newest) == (runs[-1].id if runs else None)
 
 
-@settings(deadline=None)
 @given(runs=orchestration_histories(), minute=st.integers(-1, 70), moment_of=MOMENTS_OF, good=st.booleans())
 def test_runs_that_overlap_are_told_apart_by_their_moments(
     runs: list[Past], minute: int, moment_of: MomentOf, good: bool
@@ -108,7 +106,6 @@ def test_runs_that_overlap_are_told_apart_by_their_moments(
     assert run_id(found) == expected(runs, rule)
 
 
-@settings(deadline=None)
 @given(runs=stream_histories(), later=stream_histories(most=10), minute=st.integers(0, 100), moment_of=MOMENTS_OF)
 def test_what_was_found_once_is_found_whenever_one_looks(
     runs: list[Past], later: list[Past], minute: int, moment_of: MomentOf
@@ -126,7 +123,7 @@ def test_what_was_found_once_is_found_whenever_one_looks(
     assert run_id(again) == run_id(found)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(count=st.integers(1, 1500), position=st.floats(0, 1), size=st.sampled_from([20, 100]))
 def test_no_more_pages_are_read_than_the_way_from_the_nearer_end_needs(count: int, position: float, size: int) -> None:
     runs = [Past(f"r{number}", number, number + 0.5) for number in range(count)]

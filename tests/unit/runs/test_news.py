@@ -289,7 +289,7 @@ class Watching(RuleBasedStateMachine):
 
 
 TestWatching = Watching.TestCase
-TestWatching.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
+TestWatching.settings = settings(max_examples=300, stateful_step_count=30)
 
 
 def seen(number: int, moment: float, *, is_over: bool = True, is_slice: bool = False, rows: int = 1) -> Seen:

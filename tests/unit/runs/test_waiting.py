@@ -570,7 +570,7 @@ def _as_json(run: OrchestrationRun) -> dict[str, Any]:
 
 
 TestWaiting = Waiting.TestCase
-TestWaiting.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestWaiting.settings = settings(max_examples=300, stateful_step_count=40)
 
 
 def test_a_last_look_that_is_late_is_made_where_the_service_wants_to_be_asked_again_by_then() -> None:

@@ -10,11 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
+from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from typing_extensions import override
 
 from airflow_provider_datapipe.api.errors import (
     ApiError,
@@ -30,9 +32,11 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs import batch as batch_module
 from airflow_provider_datapipe.runs.batch import Batch, Hindered, wait_for_some
 from airflow_provider_datapipe.runs.contact import is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.looks import Look, Looks
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps
@@ -144,6 +148,19 @@ class Followed:
     #: Whether a list that should show it did not, so that it may be looked at itself at once.
     missed: bool = False
     failing: bool = False
+
+
+class _Recorded(Looks):
+    """Keeps the last look: whom a request is for can't be seen from the request."""
+
+    last: ClassVar[Look]
+
+    @override
+    def next(self, now: float) -> Look | None:
+        look = super().next(now)
+        if look is not None:
+            _Recorded.last = look
+        return look
 
 
 class Waiting(RuleBasedStateMachine):
@@ -276,7 +293,12 @@ class Waiting(RuleBasedStateMachine):
         self._go(None, dict.fromkeys(self._asked_about(), error), error)
 
     def _asked_about(self) -> list[str]:
-        return list(self.followed) if _is_list_of_all(self.request) else [self.world.resource_of(self.request)]
+        """Give whom the request is for: a list is not for those that are looked at themselves meanwhile."""
+        asked = [watch.reference.resource_id for watch in _Recorded.last.watches]
+        assert set(asked) <= set(self.followed)
+        if not _is_list_of_all(self.request):
+            assert asked == [self.world.resource_of(self.request)]
+        return asked
 
     def _meet(self) -> None:
         """Begin with a connection of which nothing bad is known."""
@@ -355,7 +377,8 @@ class Waiting(RuleBasedStateMachine):
         assert steps is not None
         while True:
             try:
-                step = steps.send(answer) if error is None else steps.throw(error)
+                with patch.object(batch_module, "Looks", _Recorded):
+                    step = steps.send(answer) if error is None else steps.throw(error)
             except StopIteration:
                 self._check_ends()
                 assert self.batch.has_room or self.batch.is_over

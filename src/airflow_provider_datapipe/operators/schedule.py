@@ -273,9 +273,9 @@ class SchedulePutBackOperator(_NotedOperator):
         current = read_note(self.noted)["round"]
         is_taken = current in [_pulled(context, each, _TAKEN) for each in takers]
         has_begun = current in [(_pulled(context, each, _BEGUN) or {}).get("round") for each in takers]
-        # What never began has deactivated nothing either.
         # Without task state, before Airflow 3.3, what a retry finds deactivated may be what a killed try has left so.
         is_told = context.get("task_state_store") is not None or context["ti"].try_number == 1
+        # What never began has deactivated nothing either.
         self._left_whole = (is_taken and is_told) or (bool(takers) and not has_begun)
         result = super().execute(context)
         context["ti"].xcom_push(key=_OVER, value=read_note(self.noted)["round"])

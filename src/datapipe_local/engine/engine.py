@@ -117,15 +117,16 @@ class Engine:
     def _step(self, stop: Stop) -> float:
         """Begin what is due and tell for how many seconds there is nothing more to do."""
         jobs, clock = self._context.store.jobs, self._context.clock
+        # Read before anything else. A job that ends during this step counts as work: its end may let an orchestration
+        # run advance, which only the next step does.
+        with self._guard:
+            going = set(self._going)
         next_fire = self._fire()
         until = orchestration.advance(self._context)
         # One moment for the whole step: what came due between two of them would be neither due nor waited for.
         now = clock.now()
         for job in jobs.all("WHERE NOT begun AND due_at <= ? ORDER BY due_at, seq", now):
             self._begin(job)
-        # Before the store is asked: what ends in between is still among the due.
-        with self._guard:
-            going = set(self._going)
         free = _WORKERS - len(going)
         due = jobs.all(
             "WHERE begun AND due_at <= ? ORDER BY kind = ?, due_at, seq LIMIT ?",

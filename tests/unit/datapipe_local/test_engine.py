@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from datapipe_local.clock import Clock, Timestamp, later
+from datapipe_local.engine import orchestration
 from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.stop import Stop
 from datapipe_local.errors import RunError
@@ -213,3 +214,29 @@ def test_what_comes_due_in_the_middle_of_a_step_is_not_slept_over(context: Conte
     if seconds > 0.5:
         # It was found at once, and only its end is still to come.
         until(lambda: executor.ended == [("a", None, None)])
+
+
+def test_work_that_ends_during_a_step_keeps_the_engine_unsettled(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+    executor = Scripted(context, load=lambda _: released.wait(10))
+    engine = Engine(context, {KIND: executor})
+    has_work: list[bool] = []
+    monkeypatch.setattr(engine._looks, "note", lambda **noted: has_work.append(noted["has_work"]))
+    advance = orchestration.advance
+
+    def advance_then_end(given: Context) -> Timestamp | None:
+        moment = advance(given)
+        released.set()
+        until(lambda: not engine._going)
+        return moment
+
+    owe(context, "load")
+    engine._step(Stop())
+    monkeypatch.setattr(orchestration, "advance", advance_then_end)
+    # The load ends after this step advanced the orchestrations, so only the next step can finish their runs.
+    engine._step(Stop())
+    engine._step(Stop())
+    assert executor.ended == [("load", True, None)]
+    assert has_work == [True, True, False]

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import FrameType
 from typing import Any
@@ -37,7 +38,8 @@ class Service:
         self.held = threading.Event()
         self.arrived = threading.Semaphore(0)
         self.released = threading.Event()
-        lock, all_there = threading.Lock(), threading.Barrier(AT_A_TIME, timeout=LIMIT)
+        lock = threading.Lock()
+        self.all_there = threading.Barrier(AT_A_TIME, timeout=LIMIT)
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -52,15 +54,19 @@ class Service:
                 if service.held.is_set():
                     service.released.wait(LIMIT)
                 elif name != "gone":
-                    all_there.wait()
+                    # The test may end before all of them are there.
+                    with suppress(threading.BrokenBarrierError):
+                        service.all_there.wait()
                 with lock:
                     service.now -= 1
                 body = json.dumps({"id": name, "name": name}).encode()
-                self.send_response(404 if name == "gone" else 200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                # The client closes its connections after an error or a signal.
+                with suppress(ConnectionError):
+                    self.send_response(404 if name == "gone" else 200)
+                    self.send_header("content-type", "application/json")
+                    self.send_header("content-length", str(len(body)))
+                    self.end_headers()
+                    self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
                 """Say nothing."""
@@ -76,6 +82,7 @@ def service() -> Iterator[Service]:
     thread.start()
     yield made
     made.released.set()
+    made.all_there.abort()
     made.server.shutdown()
     thread.join()
     made.server.server_close()

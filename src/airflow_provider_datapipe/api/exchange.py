@@ -119,9 +119,10 @@ class Exchange(Generic[T]):
         :raises InvalidInputError: no URL can hold what was given.
         """
         if self._request.origin is not None and origin_of(self._request.origin) != self.where:
-            raise ProtocolError(
+            raise self._safe(
+                ProtocolError,
                 f"The service at {self.where} sent its client to {self._request.origin} for "
-                f"{self._request.label}: refused, because the API key is for one origin only."
+                f"{self._request.label}: refused, because the API key is for one origin only.",
             )
         self._attempts += 1
         query = urlencode(self._request.query, quote_via=quote)
@@ -146,7 +147,7 @@ class Exchange(Generic[T]):
             )
         if self._attempts > 1:
             log.info("%s succeeded at attempt %d.", self._request.label, self._attempts)
-        if self._request.endpoint.answer is NO_CONTENT and (not body.strip() or _is_json(body)):
+        if self._request.endpoint.answer is NO_CONTENT and _is_acknowledgment(head, body):
             return None  # type: ignore[return-value]  # T is None then
         try:
             reader = _reader(self._request.endpoint.answer)  # type: ignore[arg-type]  # every class is hashable
@@ -257,12 +258,17 @@ def _json_bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _is_json(body: bytes) -> bool:
+def _is_acknowledgment(head: Head, body: bytes) -> bool:
+    """
+    Return True if a successful answer without declared content means that the request was carried out.
+
+    The body may be empty, JSON or plain text. A web page is the login page of a proxy, or another server.
+    """
     try:
-        json.loads(body)
-    except (ValueError, RecursionError):
+        text = body.decode()
+    except UnicodeDecodeError:
         return False
-    return True
+    return not text.lstrip().startswith("<") and "html" not in head.headers.get("content-type", "").lower()
 
 
 def _untrusted_certificate(error: BaseException | None) -> str | None:

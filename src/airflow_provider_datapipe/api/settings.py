@@ -117,6 +117,9 @@ def trust(ca_bundle: str | None) -> ssl.SSLContext:
 
 @lru_cache(maxsize=64)
 def origin_of(url: str) -> str:
-    """Give scheme, host and port in one spelling."""
-    parsed = httpx.URL(url)
+    """Return scheme, host and port in one spelling; return a text that is no URL as it is."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        return url
     return f"{parsed.scheme}://{parsed.netloc.decode('ascii')}"

@@ -213,7 +213,7 @@ def test_a_page_in_place_of_no_content_is_no_success(send: Send, body: bytes) ->
         send(Settings(server.url, KEY, retry=ONCE), elt_syncs.enable("y"))
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b"null", b"  "])
+@pytest.mark.parametrize("body", [b"", b"{}", b"null", b"  ", b"OK", b"Deleted: the sync, and its streams"])
 def test_no_content_may_come_as_an_empty_answer(send: Send, body: bytes) -> None:
     with RawServer(writes(head(f"content-length: {len(body)}"), body)) as server:
         assert send(Settings(server.url, KEY, retry=ONCE), elt_syncs.enable("y")) is None

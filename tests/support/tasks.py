@@ -26,13 +26,13 @@ class Memory:
         return self.kept.get(key)
 
     def set(self, key: str, value: Any) -> None:
-        self.kept[key] = json.loads(json.dumps(value))
+        self.kept[key] = json.loads(json.dumps(value, allow_nan=False))
 
     def delete(self, key: str) -> None:
         self.kept.pop(key, None)
 
     def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = json.loads(json.dumps(value))
+        self.pushed[key] = json.loads(json.dumps(value, allow_nan=False))
 
 
 def context_of(memory: Memory) -> Any:
@@ -59,12 +59,12 @@ def stored_and_made_again(deferral: TaskDeferred) -> Any:
     # A time-out of the deferral would by-pass execute_complete.
     assert deferral.timeout is None
     _, stored = deferral.trigger.serialize()
-    return type(deferral.trigger)(**json.loads(json.dumps(stored)))
+    return type(deferral.trigger)(**json.loads(json.dumps(stored, allow_nan=False)))
 
 
 async def first_event(trigger: Any) -> Any:
     event = await anext(trigger.run())
-    return json.loads(json.dumps(event.payload))
+    return json.loads(json.dumps(event.payload, allow_nan=False))
 
 
 def copy_of(task: Any) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from math import isfinite
 from typing import Annotated, Any, Final, Generic, Self, TypeVar
 
 import pendulum
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     BeforeValidator,
@@ -57,8 +59,48 @@ Timestamp = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 
-#: A ``number`` of the interface. Counts arrive as integers, but nothing promises it.
-Number = int | float
+# Sums of such counts stay finite.
+_LARGEST_COUNT = 2**63
+
+
+def _is_count(value: float) -> bool:
+    # NaN compares false.
+    return -_LARGEST_COUNT <= value <= _LARGEST_COUNT
+
+
+def check_number(value: float) -> float:
+    """
+    Return a number unchanged.
+
+    :raises ValueError: it is NaN, infinite or beyond 64 bits: JSON readers accept `NaN` and `1e999`.
+    """
+    if not _is_count(value):
+        raise ValueError("must be a finite number of at most 64 bits")
+    return value
+
+
+def number_or_none(value: float | None) -> float | None:
+    """Return a number; None if it is NaN, infinite or beyond 64 bits."""
+    return value if value is not None and _is_count(value) else None
+
+
+def only_finite(value: Any) -> Any:
+    """Return JSON in which None replaces NaN and infinite numbers, which strict JSON does not have."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: only_finite(each) for key, each in value.items()}
+    return [only_finite(each) for each in value] if isinstance(value, list) else value
+
+
+#: A required ``number`` of the interface. Counts arrive as integers, but nothing promises it.
+Number = Annotated[int | float, AfterValidator(check_number)]
+
+#: A ``number`` that can be absent; one that is not finite counts as absent.
+OptionalNumber = Annotated[int | float | None, AfterValidator(number_or_none)]
+
+#: A JSON object whose fields the interface does not declare.
+FreeObject = Annotated[dict[str, Any], AfterValidator(only_finite)]
 
 # As Airflow, which masks nothing shorter.
 _SHORTEST_SECRET = 5

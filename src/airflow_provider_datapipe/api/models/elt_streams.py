@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Number, Timestamp
+from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, OptionalNumber, Timestamp
 from airflow_provider_datapipe.api.models.rules import Cron
 
 
@@ -46,7 +46,7 @@ class EltStreamRun(Answer):
     started_at: Timestamp
     finished_at: Timestamp | None = None
     status: Annotated[EltStreamRunStatus | str | None, OPEN_ENUM] = None
-    rows_synced: Number | None = None
+    rows_synced: OptionalNumber = None
 
 
 class FullRefreshRequest(Body):

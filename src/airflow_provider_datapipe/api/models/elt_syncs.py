@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Number, Timestamp
+from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, FreeObject, OptionalNumber, Timestamp
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.rules import Cron, Day, JsonObject, Omissible
 
@@ -36,7 +36,7 @@ class EltSync(Answer):
     sync_interval: str | None = None
     orchestration_workflow_id: str | None = None
     source_streams: tuple[EltStream, ...] | None = None
-    config: dict[str, Any] | None = Field(default=None, repr=False)
+    config: FreeObject | None = Field(default=None, repr=False)
     start_date: Timestamp | None = None
     created_at: Timestamp
     updated_at: Timestamp
@@ -78,15 +78,15 @@ class OperationMode(StrEnum):
 class StreamSnapshot(Answer):
     """``SourceStreamSnapshotDto``: one run of a stream as the sync's status shows it, without its id."""
 
-    bytes_synced: Number
-    records_synced: Number | None = None
-    estimated_total_count: Number | None = None
+    bytes_synced: OptionalNumber = None
+    records_synced: OptionalNumber = None
+    estimated_total_count: OptionalNumber = None
     started_at: Timestamp | None = None
     finished_at: Timestamp | None = None
     status: Annotated[SnapshotStatus | str | None, OPEN_ENUM] = None
     full_sync_trigger: Annotated[FullSyncTrigger | str | None, OPEN_ENUM] = None
     operation_mode: Annotated[OperationMode | str | None, OPEN_ENUM] = None
-    retry_attempt: Number | None = None
+    retry_attempt: OptionalNumber = None
     error_message: str | None = None
     details: str | None = None
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Number
+from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, FreeObject, Number
 
 
 class QueryPreviewState(StrEnum):
@@ -33,7 +33,7 @@ class QueryPreviewStatus(Answer):
 class QueryPreviewResult(Answer):
     """``QueryPreviewResultResponseDto``: the first rows, and how many there are."""
 
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[FreeObject, ...]
     num_rows_total: Number
 
 

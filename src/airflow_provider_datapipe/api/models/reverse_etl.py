@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Number, Timestamp
+from airflow_provider_datapipe.api.models.common import (
+    OPEN_ENUM,
+    Answer,
+    Body,
+    FreeObject,
+    Number,
+    OptionalNumber,
+    Timestamp,
+)
 from airflow_provider_datapipe.api.models.rules import Cron, JsonObject, Omissible
 
 
@@ -73,7 +81,7 @@ class ReverseEtlSyncWithSettings(ReverseEtlSync):
     """``ReverseEtlSyncWithSettingsDto``: in lists the settings are absent."""
 
     # Settings may hold secrets.
-    settings: dict[str, Any] = Field(repr=False)
+    settings: FreeObject = Field(repr=False)
 
 
 class ReverseEtlSyncRun(Answer):
@@ -84,11 +92,11 @@ class ReverseEtlSyncRun(Answer):
     started_at: Timestamp
     finished_at: Timestamp | None = None
     status: Annotated[ReverseEtlSyncRunStatus | str, OPEN_ENUM]
-    total_rows: Number | None = None
-    distinct_rows: Number | None = None
-    new_rows: Number | None = None
-    synced_rows: Number | None = None
-    failed_rows: Number | None = None
+    total_rows: OptionalNumber = None
+    distinct_rows: OptionalNumber = None
+    new_rows: OptionalNumber = None
+    synced_rows: OptionalNumber = None
+    failed_rows: OptionalNumber = None
     error: str | None = None
 
 

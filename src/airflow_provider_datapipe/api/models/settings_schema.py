@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from airflow_provider_datapipe.api.models.common import Answer
+from airflow_provider_datapipe.api.models.common import Answer, FreeObject
 
 
 class SettingsSchema(Answer):
@@ -20,7 +20,7 @@ class SettingsSchema(Answer):
     schema_uri: str = Field(alias="$schema")
     title: str
     type: str
-    properties: dict[str, Any]
+    properties: FreeObject
     required: tuple[str, ...] | None = None
     # In draft-07 a dependency may be a schema, too.
     dependencies: dict[str, tuple[str, ...] | dict[str, Any]] | None = None

@@ -66,13 +66,16 @@ class Document:
     def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self._lines: dict[Location, int] = {}
+        self._read_count = 0
+        #: The mappings that contain the current one by way of `<<`, outermost first.
+        self._merging: list[yaml.MappingNode] = []
         text = _read(path) if text is None else text
         try:
             root = yaml.compose(text, Loader=yaml.SafeLoader)
         except yaml.YAMLError as error:
             raise SetupError(f"{path}{_line_of(error, text)}: this is no YAML: {_problem(error)}.") from error
         except RecursionError as error:
-            raise SetupError(f"{path}: it is nested too deep.") from error
+            raise SetupError(f"{path}, line {_too_deep_at(text)}: it is nested too deep.") from error
         self.content: dict[str, Any] = {}
         if root is not None:
             self._constructor = yaml.SafeLoader("")
@@ -122,10 +125,7 @@ class Document:
         if len(location) > _DEEPEST:
             # Or without an end: an alias can stand within what it stands for.
             raise self.error(location[:2], "it is nested too deep")
-        if len(self._lines) > _MOST_VALUES:
-            raise self.error(
-                location, f"a seed has {_MOST_VALUES:,} values at the most, with those that aliases repeat"
-            )
+        self._count(location)
         if isinstance(node, yaml.MappingNode):
             return self._read_mapping(node, location)
         if isinstance(node, yaml.SequenceNode):
@@ -146,12 +146,22 @@ class Document:
             raise self.error(location, "the text holds what is no character")
         return text
 
+    def _count(self, location: Location) -> None:
+        """Count a value, also one that `<<` repeats at the same place."""
+        self._read_count += 1
+        if self._read_count > _MOST_VALUES:
+            raise self.error(
+                location, f"a seed has {_MOST_VALUES:,} values at the most, with those that aliases repeat"
+            )
+
     def _read_mapping(self, node: yaml.MappingNode, location: Location) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
         # First what others say, so that lines are those of what counts.
         merged: dict[str, Any] = {}
-        for _, value_node in (pair for pair in node.value if pair[0].tag == _MERGE):
+        for key_node, value_node in (pair for pair in node.value if pair[0].tag == _MERGE):
+            # An alias has the line of its anchor, so the line of the key is the one to name.
+            self._lines[*location, "<<"] = key_node.start_mark.line + 1
             merged |= self._merged(value_node, location)
         for key_node, value_node in own:
             key = self._construct(key_node, location) if isinstance(key_node, yaml.ScalarNode) else None
@@ -169,10 +179,17 @@ class Document:
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, Any] = {}
         for one in reversed(nodes):
-            self._lines.setdefault((*location, "<<"), node.start_mark.line + 1)
             if not isinstance(one, yaml.MappingNode):
                 raise self.error((*location, "<<"), "what is merged must be a mapping")
+            line = one.start_mark.line + 1
+            if one in self._merging:
+                raise self.error((*location, "<<"), f"the mapping of line {line} is merged into itself")
+            if len(self._merging) > _DEEPEST:
+                raise self.error((*location, "<<"), f"merges are nested too deep: line {line}")
+            self._count(location)
+            self._merging.append(one)
             merged |= self._read_mapping(one, location)
+            self._merging.pop()
         return merged
 
     def _construct(self, node: yaml.Node, location: Location) -> Any:
@@ -246,6 +263,17 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SetupError(f"{path}, line {line}: this is not UTF-8.") from error
+
+
+def _too_deep_at(text: str) -> int:
+    """Return the line at which YAML is nested too deep to be read."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST and event.start_mark is not None:
+            return int(event.start_mark.line) + 1
+    return 1
 
 
 def _where(location: Sequence[str | int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -113,7 +114,8 @@ async def test_event_of_a_run_has_no_numbers_that_are_none(number: str, monkeypa
         return Reply(200, f'{{"data": [{",".join(runs)}], "hasMore": false}}'.encode())
 
     with connected(answer, monkeypatch):
-        event = await first_event(ReverseEtlRunEventTrigger("s", poll_interval=0.05))
+        trigger = ReverseEtlRunEventTrigger("s", outcomes=["succeeded", "partial"], poll_interval=0.05)
+        event = await asyncio.wait_for(first_event(trigger), 30)
     assert event["run_id"] == "r2"
     assert event["rows_failed"] is None
 

@@ -305,3 +305,12 @@ def test_the_example_fits(context: Context, monkeypatch: pytest.MonkeyPatch) -> 
     apply(context, example)
     declared = yaml.safe_load(example.read_text())
     assert len(context.store.elt_streams.all()) == len(declared["elt_syncs"][0]["source_streams"])
+
+
+def test_merges_that_repeat_values_count_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datapipe_local.seed.document._MOST_VALUES", 10_000)
+    text = "a0: &a0 {x: 1}\n" + "".join(
+        f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 10)
+    )
+    with pytest.raises(SetupError, match=r"line \d+: .*10,000 values at the most"):
+        Document(Path("seed.yaml"), text)

@@ -23,6 +23,7 @@ MARK = "-- ---"
 #: Stands for no orchestration.
 NO_ORCHESTRATION = "none"
 _COMMENT = "--"
+_MERGE = "tag:yaml.org,2002:merge"
 #: How many values can stand within one another.
 _DEEPEST = 20
 #: What aliases stand for counts each time: a few lines can mean more than any memory holds.
@@ -233,7 +234,7 @@ class _Document:
             hint = ". A value that begins with * belongs in quotes" if "alias" in context else ""
             raise self._error(mark.line + 1 if mark else 1, f"this is no YAML: {problem}{hint}") from None
         except RecursionError:
-            raise self._error(1, "it is nested too deep") from None
+            raise self._error(_too_deep_at(text), "it is nested too deep") from None
         if not isinstance(self.content, dict):
             raise self._error(1, "front matter is a mapping, such as 'materialization: table'")
 
@@ -267,6 +268,8 @@ class _Document:
             return self._plain(node)
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                raise self._error(key_node.start_mark.line + 1, "<< is not supported: write the keys themselves")
             key = self._plain(key_node) if isinstance(key_node, yaml.ScalarNode) else None
             key_line = key_node.start_mark.line + 1
             if not isinstance(key, str):
@@ -283,6 +286,17 @@ class _Document:
         except (yaml.YAMLError, ValueError) as error:
             problem = getattr(error, "problem", None) or str(error)
             raise self._error(node.start_mark.line + 1, f"the value can't be read: {problem}") from None
+
+
+def _too_deep_at(text: str) -> int:
+    """Return the line at which YAML is nested too deep to be read."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST and event.start_mark is not None:
+            return int(event.start_mark.line) + 1
+    return 1
 
 
 class _Dumper(yaml.SafeDumper):

@@ -12,6 +12,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
@@ -71,6 +72,9 @@ class Document:
         self._keys: dict[Location, tuple[int, int]] = {}
         self._problems: list[Problem] = []
         self._secrets: set[str] = set()
+        self._read_count = 0
+        #: The mappings that contain the current one by way of `<<`, outermost first.
+        self._merging: list[MappingNode] = []
         root = self._compose(text)
         content = {} if root is None else self._read(root, ())
         if not isinstance(content, dict):
@@ -121,7 +125,7 @@ class Document:
         except YAMLError as error:
             raise WorkspaceError(f"{self.name}: this is no YAML: {_first_line(str(error))}.") from None
         except RecursionError:
-            raise WorkspaceError(f"{self.name}: it is nested too deep.") from None
+            raise WorkspaceError(f"{self.name}:{_too_deep_at(text)}:1: it is nested too deep.") from None
         return root
 
     def _read(self, node: Node, location: Location) -> Any:
@@ -129,10 +133,7 @@ class Document:
         # Or without an end: an alias can stand within what it stands for.
         if len(location) > _DEEPEST:
             raise self.error([Problem(location[:2], "it is nested too deep")])
-        if len(self._values) > _MOST_VALUES:
-            raise self.error(
-                [Problem(location[:2], f"there are more than {_MOST_VALUES:,} values, with what aliases repeat")]
-            )
+        self._count(location)
         if isinstance(node, MappingNode):
             return self._mapping(node, location)
         if isinstance(node, SequenceNode):
@@ -141,13 +142,35 @@ class Document:
             return self._scalar(node, location)
         raise TypeError(type(node))
 
+    def _count(self, location: Location) -> None:
+        """Count a value, also one that `<<` repeats at the same place."""
+        self._read_count += 1
+        if self._read_count > _MOST_VALUES:
+            raise self.error(
+                [Problem(location[:2], f"there are more than {_MOST_VALUES:,} values, with what aliases repeat")]
+            )
+
+    def _merged(self, node: MappingNode, location: Location) -> dict[str, Any]:
+        """Return what `<<` adds to the mapping at a location."""
+        line = node.start_mark.line + 1
+        if node in self._merging:
+            raise self.error([Problem(location, f"<< merges the mapping of line {line} into itself")])
+        if len(self._merging) > _DEEPEST:
+            raise self.error([Problem(location, f"<< is nested too deep: line {line}")])
+        self._count(location)
+        self._merging.append(node)
+        try:
+            return self._mapping(node, location)
+        finally:
+            self._merging.pop()
+
     def _mapping(self, node: MappingNode, location: Location) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag == f"{_TAG}merge":
                 for each in reversed(value.value if isinstance(value, SequenceNode) else [value]):
                     if isinstance(each, MappingNode):
-                        merged |= self._mapping(each, location)
+                        merged |= self._merged(each, location)
                     else:
                         self._problems.append(Problem(location, "what << merges must be a mapping"))
         own: dict[str, Any] = {}
@@ -202,6 +225,17 @@ class Document:
             return found
 
         return _VARIABLE.sub(value, text)
+
+
+def _too_deep_at(text: str) -> int:
+    """Return the line at which YAML is nested too deep to be read."""
+    depth = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        depth += isinstance(event, CollectionStartEvent)
+        depth -= isinstance(event, CollectionEndEvent)
+        if depth > _DEEPEST:
+            return int(event.start_mark.line) + 1
+    return 1
 
 
 def read(path: Path, environment: Mapping[str, str] | None = os.environ) -> Document:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from airflow_provider_datapipe.api.endpoints.registry import Parts, endpoint
-from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.common import ListOrPage, Page
 from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
 from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 
+# The interface declares no schema of this list.
+_CONNECTIONS: type[Page[Connection]] = ListOrPage[Connection]
 
-@endpoint("GET", "/connections", answer=Page[Connection], repeat=Repeat.READ)
+
+@endpoint("GET", "/connections", answer=_CONNECTIONS, repeat=Repeat.READ)
 def list_(*, limit: int | None = None, starting_after: str | None = None) -> Parts:
     """
     List the account's connections.

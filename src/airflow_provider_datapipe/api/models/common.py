@@ -99,6 +99,9 @@ Number = Annotated[int | float, AfterValidator(check_number)]
 #: A ``number`` that can be absent; one that is not finite counts as absent.
 OptionalNumber = Annotated[int | float | None, AfterValidator(number_or_none)]
 
+#: Any JSON, where the interface declares no schema.
+FreeJson = Annotated[Any, AfterValidator(only_finite)]
+
 #: A JSON object whose fields the interface does not declare.
 FreeObject = Annotated[dict[str, Any], AfterValidator(only_finite)]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 from pydantic import Field
 
-from airflow_provider_datapipe.api.models.common import Answer, FreeObject
+from airflow_provider_datapipe.api.models.common import Answer, FreeJson, FreeObject
 
 
 class SettingsSchema(Answer):
@@ -22,5 +22,7 @@ class SettingsSchema(Answer):
     type: str
     properties: FreeObject
     required: tuple[str, ...] | None = None
-    # In draft-07 a dependency may be a schema, too.
-    dependencies: dict[str, tuple[str, ...] | dict[str, Any]] | None = None
+    # In draft-07 a dependency may be a schema, too. Services add shapes of their own, which are kept as they are.
+    dependencies: Annotated[
+        dict[str, tuple[str, ...] | FreeObject] | FreeJson | None, Field(union_mode="left_to_right")
+    ] = None

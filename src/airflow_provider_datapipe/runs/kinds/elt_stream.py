@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pendulum
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs
-from airflow_provider_datapipe.api.models.common import Page, RunRequested, format_timestamp
+from airflow_provider_datapipe.api.models.common import Page, RunRequested, parse_timestamp
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import StreamSnapshot
 from airflow_provider_datapipe.api.request import Request
@@ -19,6 +20,9 @@ from airflow_provider_datapipe.runs.kinds.listed import ListedKind
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
+
+#: Seconds by which the start of a run may differ between the run and the status of its sync.
+_START_TOLERANCE = 1.0
 
 
 class EltStreamKind(ListedKind):
@@ -103,5 +107,8 @@ class EltStreamKind(ListedKind):
 
 def _is_of(snapshot: StreamSnapshot, result: RunResult | None) -> bool:
     """Tell whether a snapshot, which has no run id, may be that of a run: by when it started."""
-    started = result and result["started_at"]
-    return not started or snapshot.started_at is None or format_timestamp(snapshot.started_at) == started
+    started = parse_timestamp(result["started_at"]) if result else None
+    if not isinstance(started, pendulum.DateTime) or snapshot.started_at is None:
+        return True
+    # The status may have whole seconds where runs have milliseconds.
+    return abs((snapshot.started_at - started).total_seconds()) <= _START_TOLERANCE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import urllib.request
 from collections.abc import AsyncIterator
 from typing import Self, TypeVar
 
@@ -12,11 +11,11 @@ import yarl
 
 from airflow_provider_datapipe.api import paging
 from airflow_provider_datapipe.api.body import TooLarge, Unreadable
-from airflow_provider_datapipe.api.errors import ConfigurationError
 from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
+from airflow_provider_datapipe.api.masking import Mask, user_info
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.api.settings import LOOPBACK, Settings, trust
+from airflow_provider_datapipe.api.settings import Settings, environment_proxy, trust
 
 T = TypeVar("T")
 
@@ -34,7 +33,8 @@ class AsyncClient:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._trust = trust(settings.ca_bundle)
-        self._proxy = settings.proxy or _proxy_of_environment(settings.base_url)
+        self._proxy = settings.proxy or environment_proxy(settings.base_url)
+        self._mask = Mask((settings.api_key, *user_info(self._proxy)))
         self._http: aiohttp.ClientSession | None = None
         self._gate = asyncio.Semaphore(settings.max_connections)
 
@@ -56,7 +56,7 @@ class AsyncClient:
 
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
-        exchange = Exchange(self.settings, request)
+        exchange = Exchange(self.settings, request, self._mask)
         while True:
             async with self._gate:
                 outcome = await self._attempt(exchange)
@@ -74,7 +74,8 @@ class AsyncClient:
                     # Quoted already.
                     yarl.URL(outgoing.url, encoded=True),
                     data=outgoing.content,
-                    headers=None if outgoing.content is None else {"content-type": "application/json"},
+                    # Per request: aiohttp sends the headers of a session to proxies, too.
+                    headers=outgoing.headers,
                     proxy=self._proxy,
                     allow_redirects=False,
                 ) as response,
@@ -98,7 +99,6 @@ class AsyncClient:
         """Give the connections, which belong to the event loop that runs."""
         if self._http is None:
             self._http = aiohttp.ClientSession(
-                headers=self.settings.headers,
                 connector=aiohttp.TCPConnector(
                     ssl=self._trust, limit=self.settings.max_connections, keepalive_timeout=_KEEP_ALIVE
                 ),
@@ -135,19 +135,8 @@ def _lost(error: Exception) -> Lost:
     """Tell what became of an attempt by what it raised."""
     # Whatever is not about connecting may have come after the request had gone out.
     sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL)
-    return Lost(error, sent=sent, timed_out=isinstance(error, TimeoutError))
-
-
-def _proxy_of_environment(url: str) -> str | None:
-    """Give the proxy that the environment names for an address; the local service is asked directly."""
-    parsed = yarl.URL(url)
-    host = parsed.host or ""
-    if host in LOOPBACK or urllib.request.proxy_bypass(host):
-        return None
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(parsed.scheme) or proxies.get("all")
-    if proxy and yarl.URL(proxy).scheme not in ("http", "https", ""):
-        raise ConfigurationError(
-            f"The environment's proxy for {host} is no HTTP proxy: set the connection's proxy, or NO_PROXY."
-        )
-    return proxy
+    timed_out, reason = isinstance(error, TimeoutError), str(error)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        # Its text has the address of the proxy, with the password. The request itself was not sent.
+        sent, reason = False, f"the proxy answered {error.status} {error.message}"
+    return Lost(error, sent=sent, timed_out=timed_out, reason=reason)

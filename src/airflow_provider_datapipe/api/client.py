@@ -12,15 +12,16 @@ from airflow_provider_datapipe.api import paging
 from airflow_provider_datapipe.api.body import TooLarge, Unreadable
 from airflow_provider_datapipe.api.deadline import Deadline, bound
 from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
+from airflow_provider_datapipe.api.http_logs import mask_http_logs
+from airflow_provider_datapipe.api.masking import Mask, user_info
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.api.settings import Settings, trust
+from airflow_provider_datapipe.api.settings import Settings, environment_proxy, trust
 
 T = TypeVar("T")
 
-_LOOPBACK_PATTERNS = ("localhost", "127.0.0.1", "[::1]")
 #: A request that failed so was never sent.
-_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
 class Client:
@@ -32,15 +33,17 @@ class Client:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        proxy = settings.proxy or environment_proxy(settings.base_url)
+        self._mask = Mask((settings.api_key, *user_info(proxy)))
+        mask_http_logs(self._mask)
         self._http = httpx.Client(
-            headers=settings.headers,
             timeout=httpx.Timeout(settings.timeout, connect=settings.connect_limit),
             limits=httpx.Limits(max_connections=settings.max_connections),
             follow_redirects=False,
-            proxy=settings.proxy,
+            proxy=proxy,
+            # The proxy of the environment is read and checked above.
+            trust_env=False,
             verify=trust(settings.ca_bundle),
-            # A proxy of the environment is for other machines: the local service is asked directly.
-            mounts={f"all://{host}": None for host in _LOOPBACK_PATTERNS} if settings.proxy is None else None,
         )
         self._deadline = Deadline()
         bound(self._http, self._deadline)
@@ -61,7 +64,7 @@ class Client:
 
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
-        exchange = Exchange(self.settings, request)
+        exchange = Exchange(self.settings, request, self._mask)
         while True:
             outcome = self._attempt(exchange)
             if not isinstance(outcome, Again):
@@ -73,8 +76,9 @@ class Client:
         self._deadline.ends = time.monotonic() + self.settings.timeout
         response = None
         try:
-            headers = None if outgoing.content is None else {"content-type": "application/json"}
-            request = self._http.build_request(outgoing.method, outgoing.url, content=outgoing.content, headers=headers)
+            request = self._http.build_request(
+                outgoing.method, outgoing.url, content=outgoing.content, headers=outgoing.headers
+            )
             response = self._http.send(request, stream=True)
             head = Head(response.status_code, response.reason_phrase, response.headers)
             reader = exchange.begun(head)
@@ -83,7 +87,10 @@ class Client:
             body = reader.whole()
         except httpx.HTTPError as error:
             lost: Lost | TooLarge | Unreadable = Lost(
-                error, sent=not isinstance(error, _NOT_SENT), timed_out=isinstance(error, httpx.TimeoutException)
+                error,
+                sent=not isinstance(error, _NOT_SENT),
+                timed_out=isinstance(error, httpx.TimeoutException),
+                reason=f"the proxy answered {error}" if isinstance(error, httpx.ProxyError) else str(error),
             )
         except (TooLarge, Unreadable) as error:
             lost = error

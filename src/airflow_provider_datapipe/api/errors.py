@@ -25,22 +25,24 @@ from __future__ import annotations
 
 import re
 
+from airflow_provider_datapipe.api.masking import Mask
+
 # Control characters of both sets, line ends of Unicode, and what turns the direction of writing.
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _LONGEST_TEXT = 500
 
 
-def one_line(text: str, *, secret: str | None = None, longest: int = _LONGEST_TEXT) -> str:
+def one_line(text: str, *, secret: Mask | str | None = None, longest: int = _LONGEST_TEXT) -> str:
     """
     Make somebody else's text safe to show: one line, short, without the key.
 
     :param text: the text, of any length.
-    :param secret: what must not be shown; a service may echo the key.
+    :param secret: what must not be shown, in any encoding; a service may echo the key.
     :param longest: how many characters are kept.
     """
     # The secret goes first: a cut in the middle of it would leave a part that no longer matches.
     if secret:
-        text = text.replace(secret, "***")
+        text = (Mask((secret,)) if isinstance(secret, str) else secret).in_text(text)
     text = _CONTROL.sub(" ", text[: longest * 4]).strip()
     return text if len(text) <= longest else text[: longest - 1] + "…"
 

@@ -8,7 +8,7 @@ import random
 import ssl
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -27,6 +27,7 @@ from airflow_provider_datapipe.api.errors import (
     class_of_status,
     one_line,
 )
+from airflow_provider_datapipe.api.masking import Mask, without_user_info
 from airflow_provider_datapipe.api.models.common import RunConflict
 from airflow_provider_datapipe.api.request import NO_CONTENT, Request
 from airflow_provider_datapipe.api.settings import Settings, origin_of
@@ -51,11 +52,13 @@ class Outgoing:
     :param method: HTTP method.
     :param url: the whole address, quoted.
     :param content: JSON body.
+    :param headers: all headers, with the API key.
     """
 
     method: str
     url: str
     content: bytes | None
+    headers: dict[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,13 @@ class Lost:
     :param cause: what the HTTP library raised.
     :param sent: whether the service may have got the request.
     :param timed_out: whether time ran out.
+    :param reason: text for the error message.
     """
 
     cause: Exception
     sent: bool
     timed_out: bool
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +109,9 @@ def _reader(answer: Any) -> TypeAdapter[Any]:
 class Exchange(Generic[T]):
     """One request with all its attempts, apart from I/O: is told what happened, and says what comes next."""
 
-    def __init__(self, settings: Settings, request: Request[T]) -> None:
+    def __init__(self, settings: Settings, request: Request[T], mask: Mask | None = None) -> None:
         self._settings = settings
+        self._mask = mask or Mask((settings.api_key,))
         self._request = request
         self._began = time.monotonic()
         self._attempts = 0
@@ -133,10 +139,14 @@ class Exchange(Generic[T]):
             )
         body = self._request.body
         content = None if body is None else _json_bytes(body.as_json())
-        return Outgoing(self._request.endpoint.method, url, content)
+        headers = self._settings.headers
+        if content is not None:
+            headers["content-type"] = "application/json"
+        return Outgoing(self._request.endpoint.method, url, content, headers)
 
     def received(self, head: Head, body: bytes) -> T | Again:
-        """Take a complete answer."""
+        """Take a complete answer, without the key wherever the service repeats it."""
+        body = self._mask.in_json(body)
         if head.status >= _REFUSED:
             return self._failed(self._refusal(head, body))
         if head.status >= _REDIRECT:
@@ -187,8 +197,7 @@ class Exchange(Generic[T]):
         if lost.timed_out:
             within = f"within {self._settings.timeout:g} s" if lost.sent else "in time: there is no connection"
             return self._failed(RequestTimeoutError(self._no_answer(within), sent=lost.sent))
-        cause = lost.cause
-        reason = one_line(str(cause) or type(cause).__name__, secret=self._settings.api_key)
+        reason = one_line(without_user_info(lost.reason) or type(lost.cause).__name__, secret=self._mask)
         return self._failed(TransportError(self._no_answer(f"({reason})"), sent=lost.sent))
 
     def unfit(self, error: TooLarge | Unreadable) -> ProtocolError:
@@ -231,13 +240,13 @@ class Exchange(Generic[T]):
 
     def _safe(self, error_class: type[E], message: str) -> E:
         """Make an error whose text has parts that the other side wrote."""
-        return error_class(one_line(message, secret=self._settings.api_key, longest=1000))
+        return error_class(one_line(message, secret=self._mask, longest=1000))
 
     def _said(self, text: str) -> str:
         """Make what a refusal says safe to show: it may repeat the key, or what is secret in the request."""
-        for secret in () if self._request.body is None else self._request.body.secrets:
-            text = text.replace(secret, "***")
-        return one_line(text, secret=self._settings.api_key)
+        if self._request.body is not None and (secrets := self._request.body.secrets):
+            text = Mask(secrets).in_text(text)
+        return one_line(text, secret=self._mask)
 
     def _refusal(self, head: Head, body: bytes) -> DatapipeError:
         status = head.status
@@ -246,7 +255,7 @@ class Exchange(Generic[T]):
         text = self._said(told.message) if told else (head.reason or "no reason")
         message = f"{self._request.label} at {self.where} answered {status}: {text.rstrip('.')}. {error_class.hint}"
         return error_class(
-            one_line(message, secret=self._settings.api_key, longest=1000),
+            one_line(message, secret=self._mask, longest=1000),
             status=status,
             error_code=self._said(told.error_code) if told else None,
             retry_after=retry.parse_retry_after(head.headers.get("retry-after"), now=time.time()),

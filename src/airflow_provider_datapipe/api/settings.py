@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ssl
+import urllib.request
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -92,16 +94,42 @@ def _is_host(name: str) -> bool:
         name.encode("idna")
     except UnicodeError:
         return False
-    return True
+    return bool(name)
 
 
 def is_proxy(address: str) -> bool:
     """Tell whether an address can be that of an HTTP proxy."""
     try:
         url = httpx.URL(address)
-    except httpx.InvalidURL:
+        # The other HTTP libraries read addresses as the standard library does.
+        urlsplit(address)
+    except (httpx.InvalidURL, ValueError):
         return False
-    return url.scheme in ("http", "https") and bool(url.host)
+    # A path or query is the rest of a password with an unquoted slash or question mark.
+    rest = url.raw_path not in (b"", b"/") or url.fragment
+    return url.scheme in ("http", "https") and _is_host(url.host) and (url.port or 0) <= _HIGHEST_PORT and not rest
+
+
+def environment_proxy(url: str) -> str | None:
+    """
+    Return the proxy that the environment sets for an address; the local service is asked directly.
+
+    :raises ConfigurationError: the proxy can't be used. The message does not show it.
+    """
+    parsed = httpx.URL(url)
+    if parsed.host in LOOPBACK or urllib.request.proxy_bypass(parsed.host):
+        return None
+    proxies = urllib.request.getproxies()
+    proxy = proxies.get(parsed.scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if not is_proxy(proxy):
+        raise ConfigurationError(
+            f"The environment's proxy for {parsed.host} is no HTTP proxy: set the connection's proxy, or NO_PROXY. "
+            "Percent-encode special characters in its password."
+        )
+    return proxy
 
 
 @cache

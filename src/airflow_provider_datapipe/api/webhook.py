@@ -67,7 +67,7 @@ class BasicAuthentication:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What must never be shown."""
-        return (self._encoded, self.password)
+        return (self._encoded, f"{self.username}:{self.password}", self.password)
 
     @property
     def _encoded(self) -> str:
@@ -92,8 +92,8 @@ class TokenAuthentication:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
-        return (self.token,)
+        """What must never be shown. A service may repeat a token without its scheme, such as ``Bearer``."""
+        return (self.token, self.token.rpartition(" ")[2])
 
 
 @dataclass(frozen=True, slots=True)

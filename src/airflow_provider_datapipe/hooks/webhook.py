@@ -35,7 +35,10 @@ from airflow_provider_datapipe.api.errors import (
     class_of_status,
     one_line,
 )
+from airflow_provider_datapipe.api.http_logs import mask_http_logs
+from airflow_provider_datapipe.api.masking import Mask, user_info
 from airflow_provider_datapipe.api.retry import RetryPolicy, parse_retry_after
+from airflow_provider_datapipe.api.settings import environment_proxy
 from airflow_provider_datapipe.api.webhook import Authentication
 from airflow_provider_datapipe.hooks.webhook_connection import WebhookSettings, address, webhook_settings
 from airflow_provider_datapipe.hooks.webhook_transport import PunctualAdapter
@@ -134,8 +137,8 @@ class WebhookIngestHook(HttpHook):
         # Also where there is nothing to add: requests would look for a password in the user's .netrc.
         session.auth = _Credentials(settings.authentication)
         session.verify = settings.ca_bundle or True
-        if settings.proxy:
-            session.proxies = {"http": settings.proxy, "https": settings.proxy}
+        if proxy := settings.proxy or environment_proxy(settings.url):
+            session.proxies = {"http": proxy, "https": proxy}
         elif settings.is_here:
             # A proxy of the environment is for other machines: the local service is asked directly.
             session.trust_env = False
@@ -149,6 +152,13 @@ class WebhookIngestHook(HttpHook):
             }
         )
         return session
+
+    @cached_property
+    def _mask(self) -> Mask:
+        proxy = self.settings.proxy or environment_proxy(self.settings.url)
+        mask = Mask((*self.settings.secrets, *user_info(proxy)))
+        mask_http_logs(mask)
+        return mask
 
     @cached_property
     def _session(self) -> requests.Session:
@@ -218,6 +228,8 @@ class WebhookIngestHook(HttpHook):
         """
         response, text = self._answer(session, prepped_request)
         response._content = text  # noqa: SLF001 - it has been read, within bounds
+        # Callers may log it or return it as the result of their task.
+        response.reason = self._shown(response.reason or "")
         return response
 
     def _answer(
@@ -227,7 +239,7 @@ class WebhookIngestHook(HttpHook):
         options = session.merge_environment_settings(
             request.url, proxies=dict(session.proxies), stream=True, verify=session.verify, cert=None
         )
-        ends = time.monotonic() + timeout
+        ends, mask = time.monotonic() + timeout, self._mask
         try:
             response = session.send(
                 request, timeout=(min(_CONNECT_LIMIT, 0.9 * timeout), timeout), allow_redirects=False, **options
@@ -236,7 +248,7 @@ class WebhookIngestHook(HttpHook):
             lost = self._lost(error, timeout)
         else:
             with closing(response):
-                text = _read(response, ends)
+                text = mask.in_json(_read(response, ends))
             if httpx.codes.is_success(response.status_code):
                 return response, text
             lost = self._refusal(response, text)
@@ -257,7 +269,7 @@ class WebhookIngestHook(HttpHook):
             return RequestTimeoutError(f"The webhook at {where} gave no answer {how}. {advice}", sent=sent)
         # The innermost says what has happened, in words of the operating system.
         reasons = [each.strerror for each in causes if isinstance(each, OSError) and each.strerror]
-        told = one_line(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
+        told = self._shown(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
         return TransportError(f"The webhook at {where} gave no answer ({told}). {advice}", sent=sent)
 
     def _refusal(self, response: requests.Response, text: bytes) -> DatapipeError:
@@ -277,12 +289,9 @@ class WebhookIngestHook(HttpHook):
             retry_after=parse_retry_after(response.headers.get("retry-after"), now=time.time()),
         )
 
-    def _shown(self, said: object) -> str:
+    def _shown(self, said: object, longest: int = 500) -> str:
         """Make what the other side says safe to show: it may be anything, and repeat what is secret."""
-        text = str(said)
-        for secret in self.settings.secrets:
-            text = text.replace(secret, "***")
-        return one_line(text)
+        return one_line(str(said), secret=self._mask, longest=longest)
 
     @override
     def test_connection(self) -> tuple[bool, str]:

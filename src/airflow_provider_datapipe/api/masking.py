@@ -1,0 +1,131 @@
+"""Masking of secrets in text and JSON from another party, in every common encoding. Pure."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+_MASK = "***"
+#: Shorter forms are too likely to be ordinary words or ids to be replaced in the data of an answer.
+_SHORTEST = 8
+#: Shorter encoded forms occur by chance in other text.
+_SHORTEST_ENCODED = 6
+#: Layers of encodings that are undone: a percent-encoded text in an HTML page in a JSON string, and one more.
+_LAYERS = 4
+_ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([^\w\s]))")
+_USER_INFO = re.compile(r"//[^\s/@]*@")
+
+
+class Mask:
+    """
+    Replaces secrets in text and JSON.
+
+    :param secrets: the secrets; empty ones are ignored.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_data_bytes", "_text")
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        given = {secret for secret in secrets if secret}
+        self._text = _forms(given)
+        self._data = _forms({secret for secret in given if len(secret) >= _SHORTEST})
+        self._data_bytes = tuple(form.encode() for form in self._data)
+
+    def in_text(self, text: str) -> str:
+        """Return a text without the secrets, however short they are."""
+        return _masked(text, self._text)
+
+    def in_json(self, body: bytes) -> bytes:
+        """
+        Return a JSON document without the secrets; very short ones stay, because ids may contain them.
+
+        A body without a secret, or one that is not JSON, is returned as it is.
+        """
+        if not self._occurs(body):
+            return body
+        try:
+            return json.dumps(_walk(json.loads(body), self._data), ensure_ascii=False).encode("utf-8", "replace")
+        except (ValueError, RecursionError):
+            return _masked(body.decode("utf-8", "replace"), self._data).encode()
+
+    def _occurs(self, body: bytes) -> bool:
+        # Substring search: each poll pays for it.
+        for form in self._data_bytes:
+            if form in body:
+                return True
+        if b"\\" in body or b"%" in body or b"&" in body:
+            return _hidden(body.decode("utf-8", "replace"), self._data)
+        return False
+
+
+def user_info(url: str | None) -> tuple[str, ...]:
+    """Return the credentials in the address of a proxy: user and password together, and the password alone."""
+    written = "" if url is None else urlsplit(url).netloc.rpartition("@")[0]
+    # A user without a password is a token.
+    parts = (written, written.partition(":")[2])
+    return tuple(part for each in parts for part in {each, unquote(each)} if part)
+
+
+def without_user_info(text: str) -> str:
+    """Return a text whose URLs have no credentials."""
+    return _USER_INFO.sub(f"//{_MASK}@", text)
+
+
+def _forms(secrets: set[str]) -> tuple[str, ...]:
+    """Return the forms in which secrets are searched, the longest first."""
+    found = set(secrets)
+    for secret in secrets:
+        raw = secret.encode("utf-8", "surrogatepass")
+        encoded = {raw.hex(), raw.hex().upper(), secret.replace(" ", "+")}
+        for offset in range(3):
+            # The characters that depend on the secret alone, wherever it stands in the encoded text.
+            text = base64.b64encode(bytes(offset) + raw).decode()
+            text = text[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
+            encoded |= {text, text.replace("+", "-").replace("/", "_")}
+        found |= {form for form in encoded if len(form) >= _SHORTEST_ENCODED}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _masked(text: str, forms: tuple[str, ...]) -> str:
+    for form in forms:
+        text = text.replace(form, _MASK)
+    if not _hidden(text, forms):
+        return text
+    # Percent-encoding, HTML entities or escapes: mask the word.
+    text = "".join(_MASK if _hidden(word, forms) else word for word in re.split(r"(\s+)", text))
+    # The secret has spaces of its own.
+    return _MASK if _hidden(text, forms) else text
+
+
+def _hidden(text: str, forms: tuple[str, ...]) -> bool:
+    """Return whether a secret occurs once percent-encoding, HTML entities and escapes are undone."""
+    for _ in range(_LAYERS):
+        decoded = _ESCAPED.sub(_unescaped, text) if "\\" in text else text
+        decoded = html.unescape(decoded) if "&" in decoded else decoded
+        decoded = unquote(decoded) if "%" in decoded else decoded
+        if decoded == text:
+            return False
+        if any(form in decoded for form in forms):
+            return True
+        text = decoded
+    return False
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else match[3]
+
+
+def _walk(value: Any, forms: tuple[str, ...]) -> Any:
+    if isinstance(value, str):
+        return _masked(value, forms)
+    if isinstance(value, list):
+        return [_walk(each, forms) for each in value]
+    if isinstance(value, dict):
+        return {_masked(name, forms): _walk(each, forms) for name, each in value.items()}
+    return value

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_provider_datapipe.api.endpoints import elt_stream_runs
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
@@ -248,22 +249,25 @@ def test_error_of_a_failed_tunnel_shows_no_credentials(connect: Connect, use: Us
     assert_hidden(shown(failed.value))
 
 
-def test_event_of_a_trigger_shows_no_proxy_credentials(
-    tls: TlsFiles, connect: Connect, caplog: pytest.LogCaptureFixture
+def test_deferred_wait_shows_no_proxy_credentials(
+    tls: TlsFiles, connect: Connect, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def accept_then_refuse(call: Call) -> tuple[int, Any]:
-        if call.method == "POST":
-            proxy.refusal = REFUSALS["authentication required"]
-        return answer(call)
+    def answer_once(call: Call) -> tuple[int, Any]:
+        if call.path != "/elt_stream_runs":
+            return answer(call)
+        proxy.refusal = REFUSALS["authentication required"]
+        return 200, {"data": [], "hasMore": False, "nextCursor": None}
 
     caplog.set_level(logging.DEBUG)
     memory = Memory()
-    with TlsService(accept_then_refuse, tls.context) as service, ConnectProxy(service.port) as proxy:
+    timing: dict[str, Any] = {"after": "2025-12-31T00:00:00Z", "poke_interval": 0.05, "timeout": 1}
+    with TlsService(answer_once, tls.context) as service, ConnectProxy(service.port) as proxy:
         connect(proxy.url(USER_INFO))
-        task = EltStreamRunOperator(task_id="t", stream_id="s", poll_interval=0.05, timeout=1, deferrable=True)
-        with pytest.raises(Exception, match="407") as failed:
-            run(task, memory)
-    assert_hidden(shown(failed.value) + caplog.text + repr(memory))
+        with pytest.raises(AirflowSensorTimeout) as failed:
+            run(EltStreamRunSensor(task_id="t", stream_id="watched", deferrable=True, **timing), memory)
+    output = capsys.readouterr().out
+    assert "the proxy answered 407" in output
+    assert_hidden(shown(failed.value) + caplog.text + output + repr(memory))
 
 
 @pytest.mark.parametrize("use", [run_blocking, hook_blocking, hook_async, hook_test, push_by_hook])

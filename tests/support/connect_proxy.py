@@ -6,6 +6,7 @@ import base64
 import contextlib
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -57,8 +58,8 @@ class ConnectProxy:
             thread.join()
         self._listener.close()
 
-    def _start(self, target: object, *arguments: object) -> None:
-        thread = threading.Thread(target=target, args=arguments)  # type: ignore[arg-type]  # any function
+    def _start(self, target: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=target, args=arguments)
         self._threads.append(thread)
         thread.start()
 
@@ -93,12 +94,12 @@ class ConnectProxy:
             back.join()
 
     @contextlib.contextmanager
-    def _tracked(self, connection: socket.socket):  # type: ignore[no-untyped-def]  # a generator of sockets
+    def _tracked(self, connection: socket.socket) -> Iterator[socket.socket]:
+        """Close a connection at the end, and earlier if the proxy stops."""
         with self._lock:
             self._open.add(connection)
         try:
-            if not self._stopping.is_set():
-                yield connection
+            yield connection
         finally:
             with self._lock:
                 self._open.discard(connection)

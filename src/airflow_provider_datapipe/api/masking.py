@@ -17,7 +17,7 @@ _SHORTEST = 8
 _SHORTEST_ENCODED = 6
 #: Layers of encodings that are undone: a percent-encoded text in an HTML page in a JSON string, and one more.
 _LAYERS = 4
-_ESCAPED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([^\w\s]))")
+_CODE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _USER_INFO = re.compile(r"//[^\s/@]*@")
 
 
@@ -81,7 +81,7 @@ def _forms(secrets: set[str]) -> tuple[str, ...]:
     found = set(secrets)
     for secret in secrets:
         raw = secret.encode("utf-8", "surrogatepass")
-        encoded = {raw.hex(), raw.hex().upper(), secret.replace(" ", "+")}
+        encoded = {raw.hex(), raw.hex().upper(), secret.replace(" ", "+"), secret.replace("\\", "")}
         for offset in range(3):
             # The characters that depend on the secret alone, wherever it stands in the encoded text.
             text = base64.b64encode(bytes(offset) + raw).decode()
@@ -105,7 +105,9 @@ def _masked(text: str, forms: tuple[str, ...]) -> str:
 def _hidden(text: str, forms: tuple[str, ...]) -> bool:
     """Return whether a secret occurs once percent-encoding, HTML entities and escapes are undone."""
     for _ in range(_LAYERS):
-        decoded = _ESCAPED.sub(_unescaped, text) if "\\" in text else text
+        decoded = _CODE.sub(_unescaped, text) if "\\u" in text or "\\x" in text else text
+        # What escapes quotes, slashes and backslashes; _forms leaves backslashes out, too.
+        decoded = decoded.replace("\\", "")
         decoded = html.unescape(decoded) if "&" in decoded else decoded
         decoded = unquote(decoded) if "%" in decoded else decoded
         if decoded == text:
@@ -117,8 +119,7 @@ def _hidden(text: str, forms: tuple[str, ...]) -> bool:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    code = match[1] or match[2]
-    return chr(int(code, 16)) if code else match[3]
+    return chr(int(match[1] or match[2], 16))
 
 
 def _walk(value: Any, forms: tuple[str, ...]) -> Any:

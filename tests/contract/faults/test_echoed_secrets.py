@@ -271,3 +271,13 @@ def test_response_of_the_http_hook_repeats_no_secret(monkeypatch: pytest.MonkeyP
         define_connections(monkeypatch, service.url, **AUTHENTICATIONS["token"])
         response = WebhookIngestHook().run(data='{"a":1}')
     assert response.json() == {"accepted": 1, "token": "***", "quoted": "***"}
+
+
+def test_representations_show_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = {"proxy": "http://user:canary-password@127.0.0.1:9"}
+    define_connections(monkeypatch, "http://127.0.0.1:9", login="ann", extra={"authentication": "basic"} | proxy)
+    hook, webhook = DatapipeHook(), WebhookIngestHook()
+    client = hook.get_conn()
+    shown = [hook, client, client.settings, asyncio.run(hook.aget_settings()), webhook, webhook.settings]
+    shown += [webhook.settings.authentication, webhook.get_conn(), asyncio.run(hook.aget_conn())]
+    assert "canary" not in repr(shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
 import json
 import logging
 import traceback
@@ -79,7 +80,15 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
 
 @pytest.fixture
 def service(tls: TlsFiles) -> Iterator[TlsService]:
-    with TlsService(answer, tls.context) as running:
+    """Return a service on which the watched run appears after the first poll, so that a sensor is deferred."""
+    polls = itertools.count()
+
+    def answer_later(call: Call) -> tuple[int, Any]:
+        if "elt_stream_id=watched" in call.query and next(polls) == 0:
+            return 200, {"data": [], "hasMore": False, "nextCursor": None}
+        return answer(call)
+
+    with TlsService(answer_later, tls.context) as running:
         yield running
 
 

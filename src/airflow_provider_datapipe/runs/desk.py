@@ -250,7 +250,7 @@ class _Unit:
 
     async def _look(self) -> None:
         members = list(self.members)
-        steps = self._feed.look([member.interest for member in members])
+        steps = self._feed.look([member.interest for member in members], time.time())
         async with self._desk.turn(in_doubt=self._failures > 0):
             news = await adrive(steps, self._desk.send, asyncio.sleep)
         parts: dict[Member, Part] = {}

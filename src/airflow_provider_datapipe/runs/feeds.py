@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from typing_extensions import override
 
@@ -18,20 +19,45 @@ from airflow_provider_datapipe.api.endpoints import (
     reverse_etl_sync_runs,
     transforms,
 )
-from airflow_provider_datapipe.api.errors import NotFoundError
+from airflow_provider_datapipe.api.errors import ApiError, NotFoundError
 from airflow_provider_datapipe.api.models.common import Page, format_timestamp
 from airflow_provider_datapipe.api.models.transforms import TransformStatus
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.kinds import KINDS
-from airflow_provider_datapipe.runs.news import Cursor, Seen, needs_more_at_first, take
+from airflow_provider_datapipe.runs.news import (
+    CLOCK_SKEW,
+    GIVE_UP_AFTER,
+    LATE_START,
+    OVERLAP,
+    Cursor,
+    Seen,
+    needs_more_at_first,
+    reaches,
+    renamed,
+    take,
+    timestamp_at,
+)
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference
 from airflow_provider_datapipe.runs.sharing import Mark, SyncStatus
 from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
+if TYPE_CHECKING:
+    import pendulum
+
+log = logging.getLogger(__name__)
+
 #: Runs that are asked for where few are expected.
 _FEW = 10
+#: The most pages that are read to find a run whose ID the service does not know.
+_MOST_PAGES_BACK = 10
+#: Statuses that say that the service does not know an ID.
+_UNKNOWN_ID = frozenset({400, 404, 410})
+#: Before this a time is none: services write the zero of their programming language where they have no time.
+_FIRST_TIME = "1970-01-02"
+#: Seconds for which the cursor of a stream is kept that its sync does not list: a replica can lag behind.
+_KEEP_ABSENT = 86_400.0
 #: After how many looks at a sync's status all its streams are looked at, whether or not it tells of a change.
 _ALL_EVERY = 20
 
@@ -67,27 +93,48 @@ class Feed(ABC):
 
     def __init__(self, key: str) -> None:
         self.key = key
+        self._has_warned = False
 
     @abstractmethod
-    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
-        """Look once, and tell each watcher what is new to it."""
+    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
+        """
+        Look once, and tell each watcher what is new to it.
+
+        :param interests: what each watcher wants to know.
+        :param now: seconds since the epoch.
+        """
 
     def renew(self) -> None:
         """Take word that somebody has come who may know less than the others."""
         return
 
+    def _warn_if_renamed(self, cursors: Sequence[Cursor | None], seen: Sequence[Seen]) -> None:
+        """Log once that the service has changed its run IDs."""
+        if not self._has_warned and any(cursor and renamed(cursor, seen) for cursor in cursors):
+            self._has_warned = True
+            log.warning(
+                "%s %s: the service has changed the IDs of its runs. The watchers tell the runs apart by their times.",
+                self.kind,
+                self.key,
+            )
+
 
 class _RunsFeed(Feed):
     """Runs of one kind in a list that begins with the newest."""
 
+    #: Seconds before the newest run in which others may still appear in the list.
+    overlap: ClassVar[float] = OVERLAP
+
     @override
-    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
         cursors = [_cursor_of(interest.cursor) for interest in interests]
         listing = self._listing(interests)
-        seen, gone = yield from _look_at(self.kind, listing, cursors)
+        seen, unknown = yield from _look_at(self.kind, listing, cursors, now, overlap=self.overlap)
         news: list[News] = []
         for interest, cursor in zip(interests, cursors, strict=True):
-            ends, following = take(cursor, (run for run in seen if self._is_for(interest, run)), gone)
+            runs = [run for run in seen if self._is_for(interest, run)]
+            self._warn_if_renamed([cursor], runs)
+            ends, following = take(cursor, runs, now=now, unknown=unknown, overlap=self.overlap)
             news.append((ends, following.as_dict()))
         return news
 
@@ -124,6 +171,7 @@ class OrchestrationFeed(_RunsFeed):
     """The runs of all orchestrations that are watched: one list has them all."""
 
     kind = "orchestration"
+    overlap = LATE_START
 
     @override
     def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
@@ -140,7 +188,7 @@ class SyncFeed(Feed):
     The runs of the streams of an ELT sync, by its id.
 
     Its status, which has no ids of runs, tells which of the streams have to be looked at. The cursor of a watcher holds
-    one for each stream.
+    one for each stream, when it began to watch, and since when its sync does not list a stream (``absent``).
     """
 
     kind = "elt_stream"
@@ -158,7 +206,7 @@ class SyncFeed(Feed):
         self._marks = {}
 
     @override
-    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
         sharing = SyncStatus(self.key)
         shown = sharing.index((yield from ask(sharing.request())))
         if self._looks % _ALL_EVERY == 0 or self._shown != frozenset(shown):
@@ -169,6 +217,7 @@ class SyncFeed(Feed):
         self._looks += 1
         ends: list[list[dict[str, Any]]] = [[] for _ in interests]
         cursors: list[dict[str, Any]] = [dict((interest.cursor or {}).get("streams", {})) for interest in interests]
+        began = [(interest.cursor or {}).get("began") or timestamp_at(now - CLOCK_SKEW) for interest in interests]
         # Kept apart until all is well: else a failure would have them taken for told.
         marks = dict(self._marks)
         for stream_id, name in self._names.items():
@@ -183,25 +232,32 @@ class SyncFeed(Feed):
             # Once more after a change: the list of runs may lag behind the status.
             if not those or (is_same and is_confirmed and not _may_have_ended(mark, known)):
                 continue
-            # A stream that was not there when the watcher began has no history from before.
-            began = [interests[number].cursor is not None for number in those]
-            told_from = [one or (Cursor() if old else None) for one, old in zip(known, began, strict=True)]
+            # A stream that appears later may have been missing by mistake: its runs from before the begin are not new.
+            told_from = [
+                one or (None if interests[number].cursor is None else Cursor(began[number]))
+                for one, number in zip(known, those, strict=True)
+            ]
             try:
                 listing = elt_stream_runs.list_(stream_id, sort_direction="desc")
-                seen, gone = yield from _look_at(self.kind, listing, told_from, name)
+                seen, unknown = yield from _look_at(self.kind, listing, told_from, now, name)
             except NotFoundError:
                 # Deleted since its sync was asked for its streams.
                 continue
+            self._warn_if_renamed(told_from, seen)
             marks[stream_id] = (mark, is_same)
             for number, cursor in zip(those, told_from, strict=True):
-                told, following = take(cursor, seen, gone)
+                told, following = take(cursor, seen, now=now, unknown=unknown)
                 ends[number] += [payload | {"sync_id": self.key} for payload in told]
                 cursors[number][stream_id] = following.as_dict()
         self._marks = marks
-        return [
-            (told, {"streams": {each: one for each, one in cursor.items() if each in self._names}})
-            for told, cursor in zip(ends, cursors, strict=True)
-        ]
+        news: list[News] = []
+        for number, interest in enumerate(interests):
+            before = (interest.cursor or {}).get("absent", {})
+            absent = {each: before.get(each, now) for each in cursors[number] if each not in self._names}
+            absent = {each: since for each, since in absent.items() if now - since < _KEEP_ABSENT}
+            kept = {each: one for each, one in cursors[number].items() if each in self._names or each in absent}
+            news.append((ends[number], {"streams": kept, "began": began[number], "absent": absent}))
+        return news
 
 
 class TransformFeed(Feed):
@@ -210,16 +266,24 @@ class TransformFeed(Feed):
     kind = "transform"
 
     @override
-    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
         transform = yield from ask(transforms.get(self.key))
         seen: Observation = KINDS[self.kind].read(Reference(self.kind, self.key, self.key), transform)
-        changed_at = format_timestamp(transform.updated_at)
+        changed_at = _text(transform.updated_at)
         cursor = {"changed_at": changed_at, "status": transform.materialization_status or str(transform.status)}
         is_over = seen.outcome.is_over and transform.status == TransformStatus.PUBLISHED
         payload = _payload(seen) | {"finished_at": changed_at}
-        return [
-            ([payload] if is_over and interest.cursor not in (None, cursor) else [], cursor) for interest in interests
-        ]
+        news: list[News] = []
+        for interest in interests:
+            before = interest.cursor or {}
+            behind_since = before.get("behind_since", now)
+            if changed_at < before.get("changed_at", "") and now - behind_since < GIVE_UP_AFTER:
+                # A replica that lags behind shows the state before.
+                news.append(([], before | {"behind_since": behind_since}))
+                continue
+            last = {name: before[name] for name in cursor if name in before}
+            news.append(([payload] if is_over and last and last != cursor else [], cursor))
+        return news
 
 
 class FailedRecordsFeed(Feed):
@@ -228,7 +292,7 @@ class FailedRecordsFeed(Feed):
     kind = "failed_records"
 
     @override
-    def look(self, interests: Sequence[Interest]) -> Steps[list[News]]:
+    def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
         count = (yield from ask(reverse_etl_failed_records.count(self.key))).count
         news: list[News] = []
         for interest in interests:
@@ -258,33 +322,61 @@ FEEDS: dict[str, type[Feed]] = {
 
 
 def _look_at(
-    kind: str, listing: Request[Page[Any]], cursors: Sequence[Cursor | None], name: str | None = None
+    kind: str,
+    listing: Request[Page[Any]],
+    cursors: Sequence[Cursor | None],
+    now: float,
+    name: str | None = None,
+    *,
+    overlap: float = OVERLAP,
 ) -> Steps[tuple[list[Seen], frozenset[str]]]:
-    """Read a list as far back as is needed, and the runs noted as going that it does not show."""
+    """
+    Read a list as far back as is needed, and the runs noted as going that it does not show.
+
+    :return: the runs, and the IDs that the service does not know.
+    """
     seen: list[Seen] = []
-    size = LARGEST_PAGE if None in cursors else _FEW
+    noted = max((len(cursor.told) + len(cursor.going) for cursor in cursors if cursor), default=0)
+    size = LARGEST_PAGE if None in cursors or noted >= _FEW else _FEW
     following: Request[Page[Any]] | None = listing.with_query(limit=size)
     pages = paging.Cursors()
-    while following is not None:
-        page = yield from ask(following)
+
+    def read(request: Request[Page[Any]]) -> Steps[list[Seen]]:
+        nonlocal following
+        page = yield from ask(request)
         shown = [_seen(kind, run, name) for run in page.data]
-        seen += shown
+        seen.extend(shown)
+        more = pages.after(request, page)
+        following = more and more.with_query(limit=LARGEST_PAGE)
+        return shown
+
+    while following is not None:
+        shown = yield from read(following)
         if not shown or not any(
-            needs_more_at_first(seen, shown) if cursor is None else cursor.needs_more(shown[-1].moment)
+            needs_more_at_first(seen, shown, now, overlap) if cursor is None else cursor.needs_more(shown)
             for cursor in cursors
         ):
             break
-        following = pages.after(following, page)
-        following = following and following.with_query(limit=LARGEST_PAGE)
-    gone: set[str] = set()
-    missing = {run_id for cursor in cursors if cursor for run_id in cursor.going} - {run.run_id for run in seen}
-    for run_id in sorted(missing):
+    absent = {run_id: at for cursor in cursors if cursor for run_id, at in cursor.absent(seen, now).items()}
+    unknown: set[str] = set()
+    for run_id in sorted(absent):
         look = KINDS[kind].look(Reference(kind, "", "", run_id=run_id))
         try:
-            seen.append(_seen(kind, (yield from ask(look)), name))
-        except NotFoundError:
-            gone.add(run_id)
-    return seen, frozenset(gone)
+            run = _seen(kind, (yield from ask(look)), name)
+        except ApiError as error:
+            if error.status not in _UNKNOWN_ID:
+                raise
+            unknown.add(run_id)
+        else:
+            # The service may name it otherwise now.
+            seen.append(run._replace(run_id=run_id, is_listed=False))
+    # Perhaps the service names them otherwise now: the list shows them by their times.
+    oldest = min((absent[run_id] for run_id in unknown), default="")
+    for _ in range(_MOST_PAGES_BACK):
+        if following is None or not oldest or reaches([run for run in seen if run.is_listed], oldest):
+            break
+        yield from read(following)
+    return seen, frozenset(unknown)
 
 
 def _seen(kind: str, run: Any, name: str | None) -> Seen:
@@ -296,15 +388,22 @@ def _seen(kind: str, run: Any, name: str | None) -> Seen:
     observed = KINDS[kind].read(Reference(kind, resource_id, name or resource_id), run)
     result = observed.result
     is_slice = result is not None and result["status"] == "CHUNK_COMPLETED"
-    moment = run.due_at if kind == "orchestration" else run.started_at
+    started = _text(run.started_at)
+    listed_by = _text(run.due_at) if kind == "orchestration" else started
     return Seen(
         run_id=run.id,
-        moment=format_timestamp(moment),
-        has_begun=observed.outcome is not Outcome.SCHEDULED,
+        moment=listed_by or started or _text(run.finished_at),
+        started="" if observed.outcome is Outcome.SCHEDULED else started,
         is_over=observed.outcome.is_over or is_slice,
         is_slice=is_slice,
         payload=_payload(observed),
     )
+
+
+def _text(time: pendulum.DateTime | None) -> str:
+    """Return a time of the service as text that sorts; empty if there is none."""
+    text = "" if time is None else format_timestamp(time)
+    return text if text >= _FIRST_TIME else ""
 
 
 def _payload(observed: Observation) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from airflow_provider_datapipe.runs.news import Cursor, Seen, take
 from airflow_provider_datapipe.runs.steps import Pause, Steps, Together
 
 EPOCH = pendulum.datetime(2026, 1, 1)
+#: Seconds since the epoch.
+NOW = EPOCH.timestamp()
 PAGE = 4
 
 
@@ -152,7 +154,7 @@ def _stream(name: str) -> dict[str, Any]:
 
 def look(service: Service, feed: Feed, *interests: Interest) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
     """Drive a look; the cursors go through JSON, as in Airflow's store."""
-    steps: Steps[Any] = feed.look(interests)
+    steps: Steps[Any] = feed.look(interests, (EPOCH.timestamp() + service.now))
     answer: Any = None
     failure: DatapipeError | None = None
     while True:
@@ -294,35 +296,35 @@ TestWatching.settings = settings(max_examples=300, stateful_step_count=30)
 
 def seen(number: int, moment: float, *, is_over: bool = True, is_slice: bool = False, rows: int = 1) -> Seen:
     payload = {"run_id": f"r{number}", "rows_synced": rows}
-    return Seen(f"r{number}", at(moment), True, is_over, is_slice, payload)
+    return Seen(f"r{number}", at(moment), at(moment), is_over, is_slice, payload)
 
 
 def test_the_rows_of_slices_are_those_of_the_run_that_ends_the_load() -> None:
-    _, cursor = take(None, [])
-    told, cursor = take(cursor, [seen(1, 0, is_slice=True, rows=5)])
+    _, cursor = take(None, [], now=NOW)
+    told, cursor = take(cursor, [seen(1, 0, is_slice=True, rows=5)], now=NOW)
     assert told == []
     cursor = Cursor(**json.loads(json.dumps(cursor.as_dict())))
     told, cursor = take(
-        cursor, [seen(3, 2, rows=2), seen(2, 1, is_slice=True, rows=4), seen(1, 0, is_slice=True, rows=5)]
+        cursor, [seen(3, 2, rows=2), seen(2, 1, is_slice=True, rows=4), seen(1, 0, is_slice=True, rows=5)], now=NOW
     )
     assert told == [{"run_id": "r3", "rows_synced": 11}]
-    assert take(cursor, [seen(4, 3), seen(3, 2)])[0] == [{"run_id": "r4", "rows_synced": 1}]
+    assert take(cursor, [seen(4, 3), seen(3, 2)], now=NOW)[0] == [{"run_id": "r4", "rows_synced": 1}]
 
 
 def test_a_cursor_is_bounded_however_many_runs_end_or_never_do() -> None:
     runs = [seen(number, number / 100, is_over=number % 2 == 0) for number in range(2000)]
-    told, cursor = take(Cursor(), runs)
+    told, cursor = take(Cursor(), runs, now=NOW)
     assert len(told) == 1000
     assert len(cursor.told) == news.MOST_TOLD
     assert len(cursor.going) == news.MOST_GOING
-    assert take(cursor, runs)[0] == []
+    assert take(cursor, runs, now=NOW)[0] == []
 
 
 def test_a_run_that_is_due_in_the_future_hides_none_that_begins_before() -> None:
-    _, cursor = take(None, [])
-    due = Seen("due", at(90_000), False, False, False, {})
-    _, cursor = take(cursor, [due])
-    told, _ = take(cursor, [due, seen(1, 50)])
+    _, cursor = take(None, [], now=NOW)
+    due = Seen("due", at(90_000), "", False, False, {})
+    _, cursor = take(cursor, [due], now=NOW)
+    told, _ = take(cursor, [due, seen(1, 50)], now=NOW)
     assert [event["run_id"] for event in told] == ["r1"]
 
 
@@ -402,7 +404,7 @@ def test_watchers_of_one_list_are_each_told_their_own() -> None:
 
 
 def one_look(feed: Feed, answer: Any, interest: Interest) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    steps = feed.look([interest])
+    steps = feed.look([interest], EPOCH.timestamp())
     request = next(steps)
     assert not isinstance(request, Pause | Together)
     with pytest.raises(StopIteration) as stop:

@@ -1,0 +1,223 @@
+"""A real HTTP service on loopback that lists the runs that a test sets, in the order that the interface declares."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+#: The field by which each list of runs is ordered, and the field that holds what ran.
+_LISTS = {
+    "elt_stream_runs": ("started_at", "elt_stream_id"),
+    "reverse_etl_sync_runs": ("started_at", "reverse_etl_sync_id"),
+    "orchestration_runs": ("due_at", "orchestration_id"),
+}
+SYNC = "sync"
+
+
+def timestamp(time: datetime) -> str:
+    """Return a time as the service writes it."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+
+def ago(**duration: float) -> str:
+    """Return the time some hours, minutes or seconds ago; negative values are in the future."""
+    return timestamp(datetime.now(UTC) - timedelta(**duration))
+
+
+@dataclass
+class _RefusedError(Exception):
+    status: int
+
+
+class RunService:
+    """
+    Lists of runs, the status of one ELT sync, and transforms.
+
+    A test changes the attributes between two requests. Each is set as a whole, so that no request sees half a change.
+    """
+
+    def __init__(self) -> None:
+        #: Runs by the name of their list, each with the fields of the interface.
+        self.runs: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS}
+        #: Runs that a lagging replica does not show in lists.
+        self.unlisted: set[str] = set()
+        #: Runs that are not found by their ID.
+        self.not_found: set[str] = set()
+        #: Names of the streams of the sync; their IDs are the same.
+        self.streams: list[str] = ["s"]
+        #: The current format of run IDs. IDs in another format are refused.
+        self.format: Callable[[str], str] = str
+        self.transform: dict[str, Any] = {}
+        #: The status of the sync by stream; None for what the runs say.
+        self.status: dict[str, dict[str, Any]] | None = None
+        self.requests: Counter[str] = Counter()
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                status = 200
+                try:
+                    body = service._body(self.path)
+                except _RefusedError as refused:
+                    status, body = refused.status, {"error_code": "refused", "message": "refused"}
+                content = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: object) -> None:
+                """Write nothing."""
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    def _body(self, address: str) -> Any:
+        parts = urlsplit(address)
+        path = unquote(parts.path).strip("/").split("/")
+        query = dict(parse_qsl(parts.query))
+        self.requests[path[0] if len(path) == 1 else f"{path[0]}/one"] += 1
+        match path:
+            case [name] if name in _LISTS:
+                body = self._page(name, query)
+            case [name, run_id] if name in _LISTS:
+                body = self._one(name, run_id)
+            case ["elt_streams"]:
+                body = {"data": [_stream(name) for name in self.streams], "has_more": False}
+            case ["elt_streams", stream_id]:
+                body = _stream(stream_id)
+            case ["elt_syncs", _, "status"]:
+                body = {"source_streams": [{"name": name, **self._snapshots(name)} for name in self.streams]}
+            case ["transforms", _]:
+                body = self.transform
+            case _:
+                raise _RefusedError(404)
+        return body
+
+    def _page(self, name: str, query: dict[str, str]) -> Any:
+        order, owner = _LISTS[name]
+        wanted = query.get(owner)
+        runs = [run for run in self.runs[name] if wanted in (None, run[owner]) and run["id"] not in self.unlisted]
+        runs.sort(key=lambda run: run[order], reverse=query.get("sort_direction") != "asc")
+        begin = 0
+        if after := query.get("starting_after"):
+            ids = [self.format(run["id"]) for run in runs]
+            if after not in ids:
+                raise _RefusedError(400)
+            begin = ids.index(after) + 1
+        page = runs[begin : begin + int(query.get("limit", 10))]
+        more = begin + len(page) < len(runs)
+        shown = [self._shown(run) for run in page]
+        return {"data": shown, "has_more": more, "next_cursor": shown[-1]["id"] if more else None}
+
+    def _one(self, name: str, run_id: str) -> Any:
+        for run in self.runs[name]:
+            if self.format(run["id"]) == run_id and run["id"] not in self.not_found:
+                return self._shown(run)
+        known = any(run["id"] == run_id for run in self.runs[name]) and run_id not in self.not_found
+        # The interface declares no 400 for orchestrations.
+        raise _RefusedError(400 if known and name != "orchestration_runs" else 404)
+
+    def _shown(self, run: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in run.items() if value is not None} | {"id": self.format(run["id"])}
+
+    def _snapshots(self, stream: str) -> dict[str, Any]:
+        if self.status is not None:
+            return self.status.get(stream, {})
+        runs = [run for run in self.runs["elt_stream_runs"] if run["elt_stream_id"] == stream]
+        going = [run for run in runs if run["status"] == "RUNNING"]
+        over = sorted((run for run in runs if run["status"] != "RUNNING"), key=lambda run: run["started_at"])
+        return {"active_sync": _snapshot(going[-1:]), "latest_sync": _snapshot(over[-1:])}
+
+
+def _snapshot(runs: list[dict[str, Any]]) -> dict[str, Any] | None:
+    if not runs:
+        return None
+    (run,) = runs
+    return {name: run[name] for name in ("status", "started_at", "finished_at") if run.get(name) is not None}
+
+
+def _stream(name: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "elt_sync_id": SYNC,
+        "name": name,
+        "full_sync_at_midnight": False,
+        "full_sync_always": False,
+        "protected_from_full_sync": False,
+        "created_at": "2026-01-01T00:00:00.000Z",
+        "updated_at": "2026-01-01T00:00:00.000Z",
+        "excluded_substreams": [],
+        "enabled_history_table": False,
+    }
+
+
+def orchestration_run(
+    run_id: str,
+    status: str,
+    *,
+    due: str,
+    started: str | None = None,
+    finished: str | None = None,
+    orchestration_id: str = "o",
+) -> dict[str, Any]:
+    """Return a run of an orchestration; the service leaves out what is None."""
+    return {
+        "id": run_id,
+        "orchestration_id": orchestration_id,
+        "status": status,
+        "due_at": due,
+        "started_at": started,
+        "finished_at": finished,
+    }
+
+
+def stream_run(
+    run_id: str, status: str, *, started: str, finished: str | None = None, stream_id: str = "s"
+) -> dict[str, Any]:
+    """Return a run of a stream; the service leaves out what is None."""
+    return {
+        "id": run_id,
+        "elt_sync_id": SYNC,
+        "elt_stream_id": stream_id,
+        "status": status,
+        "rows_synced": 1,
+        "started_at": started,
+        "finished_at": finished,
+    }
+
+
+def reverse_etl_run(
+    run_id: str, status: str, *, started: str, finished: str | None = None, sync_id: str = "r"
+) -> dict[str, Any]:
+    """Return a run of a reverse ETL sync; the service leaves out what is None."""
+    return {
+        "id": run_id,
+        "reverse_etl_sync_id": sync_id,
+        "status": status,
+        "started_at": started,
+        "finished_at": finished,
+    }

@@ -99,6 +99,11 @@ class Condition(ABC):
             return required(field, self.fields.get(field))
         return None
 
+    @property
+    def names_a_run(self) -> bool:
+        """Whether it is about one run by its ID, so that it can't be met if there is no such run."""
+        return "run_id" in self.fields
+
     def settled_by(self, end: End) -> bool:
         """Tell whether the end of the run that was awaited is what was waited for, without another look."""
         return False

@@ -22,6 +22,9 @@ from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 
+#: Before this a time is none: services write the zero of their programming language where they have no time.
+_FIRST_TIME = datetime(1970, 1, 2, tzinfo=UTC)
+
 
 class MomentOf(StrEnum):
     """Which moment of a run counts."""
@@ -77,7 +80,9 @@ class Sight:
         result = observation.result
         if result is None:
             return cls(observation, None, None)
-        return cls(observation, _time(result["started_at"]), _time(result["finished_at"]))
+        # The time of a planned run is the time for which it is planned.
+        is_planned = observation.outcome is Outcome.SCHEDULED
+        return cls(observation, None if is_planned else _time(result["started_at"]), _time(result["finished_at"]))
 
     @property
     def run_id(self) -> str | None:
@@ -89,6 +94,20 @@ class Sight:
         """Whether it is done, and the load goes on in the run after it."""
         result = self.observation.result
         return result is not None and result["status"] == EltStreamRunStatus.CHUNK_COMPLETED
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.observation.outcome.is_over
+
+    def ended_by(self, latest: datetime) -> datetime | None:
+        """
+        Return the time before which it did not end: its end, as far as that is plausible, or its start.
+
+        :param latest: the last plausible time.
+        """
+        is_plausible = self.finished is not None and self.finished <= latest
+        return self.finished if is_plausible else self.started
 
     @property
     def succeeded(self) -> bool:
@@ -112,10 +131,18 @@ class After:
 
     def counts(self, load: Sight) -> bool:
         """Tell whether a load is one that is looked for, or may become one: what is still to happen is later."""
-        time = load.started if self.moment_of is MomentOf.START else load.finished
-        if time is not None and time < self.moment:
+        time = self.time_of(load)
+        # A run that has ended without this time did not start, or the service does not say when.
+        if load.is_over if time is None else time < self.moment:
             return False
-        return load.succeeded or not (self.succeeded and load.observation.outcome.is_over)
+        return load.succeeded or not (self.succeeded and load.is_over)
+
+    def time_of(self, load: Sight) -> datetime | None:
+        """Return the time of a load that has to be at or after the moment; None if it is not known."""
+        if self.moment_of is MomentOf.START:
+            return load.started
+        # It did not end before it started.
+        return load.started if load.finished is None and load.is_over else load.finished
 
     def is_before(self, run: Sight) -> bool:
         """Tell whether a run is so old that those before it need not be looked at."""
@@ -148,12 +175,12 @@ def first_of(runs: Sequence[Sight], rule: After, *, may_overlap: bool = False) -
     :param rule: which counts.
     :param may_overlap: whether the order of the list is another one than that of the moments.
     """
-    counting = (load for load in loads(runs) if rule.counts(load))
+    counting = [load for load in loads(runs) if rule.counts(load)]
     if not may_overlap:
-        return next(counting, None)
+        # A planned run comes after those that have begun, wherever it is listed.
+        return next((load for load in counting if load.started is not None), counting[0] if counting else None)
     never = datetime.max.replace(tzinfo=UTC)
-    by_start = rule.moment_of is MomentOf.START
-    return min(counting, key=lambda load: (load.started if by_start else load.finished) or never, default=None)
+    return min(counting, key=lambda load: rule.time_of(load) or never, default=None)
 
 
 class _Walk:
@@ -203,20 +230,53 @@ def newest_back_to(kind: Kind, target: Target, rule: After) -> Steps[list[Sight]
     return walk.seen
 
 
-def last_over(kind: Kind, target: Target) -> Steps[Sight | None]:
+def last_over(kind: Kind, target: Target, latest: datetime) -> Steps[Sight | None]:
     """
     Find the last run that is over.
 
     :param kind: the kind of run.
     :param target: what runs.
+    :param latest: the last plausible time: an end after it is ignored.
     """
-    walk = _Walk(kind, target, replace(kind.newest(target.resource_id), once=True))
+    walk = _newest_first(kind, target)
     while not walk.is_over:
         yield from walk.step()
-        over = [load for load in loads(walk.seen[::-1]) if load.observation.outcome.is_over]
-        if over:
-            return over[-1]
+        if last := _last_ended(kind, walk, latest):
+            return last
     return None
+
+
+def newest_of(kind: Kind, target: Target, latest: datetime) -> Steps[Sight | None]:
+    """
+    Find the newest run: the one that is going, or the one that ended last. Planned runs do not count.
+
+    :param kind: the kind of run.
+    :param target: what runs.
+    :param latest: see :func:`last_over`.
+    """
+    walk = _newest_first(kind, target)
+    while not walk.is_over:
+        yield from walk.step()
+        going = [load for load in loads(walk.seen[::-1]) if load.started is not None and not load.is_over]
+        newest = max(going, key=lambda load: load.started or latest, default=None) or _last_ended(kind, walk, latest)
+        if newest:
+            return newest
+    return None
+
+
+def _newest_first(kind: Kind, target: Target) -> _Walk:
+    request = replace(kind.newest(target.resource_id), once=True)
+    # Of runs that overlap, the last one to end is not the first one in the list.
+    return _Walk(kind, target, request.with_query(limit=LARGEST_PAGE) if kind.may_overlap else request)
+
+
+def _last_ended(kind: Kind, walk: _Walk, latest: datetime) -> Sight | None:
+    over = [load for load in loads(walk.seen[::-1]) if load.is_over]
+    if not kind.may_overlap:
+        return over[-1] if over else None
+    # Runs that were canceled before they began were none.
+    begun = [load for load in over if load.ended_by(latest) or load.observation.outcome is not Outcome.CANCELED]
+    return max(begun, key=lambda load: load.ended_by(latest) or _FIRST_TIME, default=None)
 
 
 def first_after(kind: Kind, target: Target, rule: After) -> Steps[tuple[Sight | None, Sight | None]]:
@@ -241,11 +301,11 @@ def first_after(kind: Kind, target: Target, rule: After) -> Steps[tuple[Sight | 
             continue
         yield from early.step()
         found = first_of(early.seen, rule)
-        # A load whose last run so far is a slice may have its end on the next page.
-        if found is not None and (early.is_over or not found.is_slice):
-            return found, newest
         if early.is_over:
-            return None, newest
+            return found, newest
+        # A load whose last run so far is a slice may have its end on the next page.
+        if found is not None and found.started is not None and not found.is_slice:
+            return found, newest
         known = {run.run_id for run in late.seen}
         if any(run.run_id in known for run in early.page):
             shown = {run.run_id for run in early.seen}
@@ -255,10 +315,13 @@ def first_after(kind: Kind, target: Target, rule: After) -> Steps[tuple[Sight | 
 
 def _reaches_back(kind: Kind, rule: After, walk: _Walk) -> bool:
     if kind.may_overlap:
-        # One that began earlier may end later: only where none of many counts, none before them will.
-        return bool(walk.page) and all(rule.is_before(run) for run in walk.page)
+        # One that began earlier may end later: only where none of many counts, none before them will. Runs that did not
+        # begin say nothing about others.
+        begun = [run for run in walk.page if run.started or run.finished]
+        return bool(begun) and all(rule.is_before(run) for run in begun)
     return any(rule.is_before(run) for run in walk.page)
 
 
 def _time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+    time = None if text is None else datetime.fromisoformat(text)
+    return None if time is None or time < _FIRST_TIME else time

@@ -17,6 +17,7 @@ from airflow_provider_datapipe.runs.moments import (
     first_after,
     last_over,
     newest_back_to,
+    newest_of,
     parse_moment,
 )
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
@@ -24,6 +25,8 @@ from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import by_id, orchestration_target, required, stream_target
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
+#: Seconds by which the clock of the service may be ahead; what ends later than that has no plausible end.
+_CLOCK_SKEW = timedelta(hours=2)
 #: Before every run.
 _EVER = "1970-01-01T00:00:00+00:00"
 #: Which field has the id of what runs, by kind.
@@ -107,7 +110,7 @@ class RunCondition(_OfOne):
     @override
     def check(self, now: float) -> Steps[Check]:
         if self.fields.get("newest") or "run_id" in self.fields:
-            return (yield from self._check_one((yield from self.target())))
+            return (yield from self._check_one((yield from self.target()), now))
         # Before anything is asked: a wrong moment is said at once.
         rule = self.rule
         return (yield from self._check_after((yield from self.target()), rule))
@@ -129,9 +132,11 @@ class RunCondition(_OfOne):
             return self._met_by(found.observation)
         since = f"{rule.moment:%Y-%m-%d %H:%M:%S %Z}"
         if found is not None:
-            self._found = found.run_id
             said = f"run {found.run_id} of {target.name} is {found.observation.outcome}"
-            return Check(said, awaited=found.observation.reference)
+            # Another run can start before a planned one, or end before one with which it overlaps: the list tells.
+            is_sure = found.started is not None and (rule.moment_of is MomentOf.START or not self.kind.may_overlap)
+            self._found = found.run_id if is_sure else None
+            return Check(said, awaited=found.observation.reference if is_sure else None)
         verb = "started" if rule.moment_of is MomentOf.START else "ended"
         which = "has succeeded that" if rule.succeeded else "has"
         said = f"no run of {target.name} {which} {verb} since {since}"
@@ -139,21 +144,25 @@ class RunCondition(_OfOne):
         awaited = self.kind.awaited(target, newest.run_id if newest else None)
         return Check(said, awaited=awaited and replace(awaited, attached=True))
 
-    def _check_one(self, target: Target) -> Steps[Check]:
+    def _check_one(self, target: Target, now: float) -> Steps[Check]:
         kind = self.kind
+        if self.fields.get("newest"):
+            newest = yield from newest_of(kind, target, _latest(now))
+            del self.fields["newest"]
+            # From now on it is this one; where there was none so far, the first.
+            if newest is None:
+                self.fields["after"] = _EVER
+                return (yield from self._check_after(target, self.rule))
+            self.fields["run_id"] = newest.run_id
+            self._pinned = newest.observation.reference
+            if newest.is_over:
+                return self._met_by(newest.observation)
+            return Check(f"run {newest.run_id} of {target.name} is {newest.observation.outcome}", awaited=self._pinned)
         if self._pinned is None:
-            run_id = self.fields.get("run_id")
-            given = None if run_id is None else required("run_id", run_id)
+            given = required("run_id", self.fields["run_id"])
             self._pinned = Reference.to(kind.name, target, run_id=given, attached=True)
         seen = yield from self._look(kind, self._pinned)
         self._pinned = seen.reference
-        if self.fields.pop("newest", None):
-            # From now on it is this one; where there was none so far, the first.
-            first = {"after": _EVER} if seen.result is None else {"run_id": seen.result["run_id"]}
-            self.fields |= first
-            if seen.result is None:
-                self._pinned = None
-                return (yield from self._check_after(target, self.rule))
         if seen.outcome.is_over:
             return self._met_by(seen)
         return Check(f"run {seen.reference.run_id} of {target.name} is {seen.outcome}", awaited=seen.reference)
@@ -190,11 +199,12 @@ class FreshCondition(_OfOne):
         rule = After(self.bound(now), MomentOf.END)
         target = yield from self.target()
         seen = yield from newest_back_to(self.kind, target, rule)
-        good = [run for run in seen if run.succeeded and run.finished is not None]
-        best = max(good, key=lambda run: run.finished or rule.moment, default=None)
-        if best is not None and not rule.is_before(best):
+        latest = _latest(now)
+        good = [(end, run) for run in seen if run.succeeded and (end := run.ended_by(latest)) is not None]
+        end, best = max(good, key=lambda each: each[0], default=(None, None))
+        if best is not None and end is not None and end >= rule.moment:
             return self._met_by(best.observation)
-        last = f"; the last one ended at {best.finished:%Y-%m-%d %H:%M:%S %Z}" if best and best.finished else ""
+        last = f"; the last one ended at {end:%Y-%m-%d %H:%M:%S %Z}" if end else ""
         return Check(f"no run of {target.name} has succeeded since {rule.moment:%Y-%m-%d %H:%M:%S %Z}{last}")
 
 
@@ -206,5 +216,10 @@ class LastRunCondition(_OfOne):
     @override
     def check(self, now: float) -> Steps[Check]:
         target = yield from self.target()
-        last = yield from last_over(self.kind, target)
+        last = yield from last_over(self.kind, target, _latest(now))
         return Check(f"no run of {target.name} has ended so far") if last is None else self._met_by(last.observation)
+
+
+def _latest(now: float) -> datetime:
+    """Return the last plausible time of the service."""
+    return datetime.fromtimestamp(now, UTC) + _CLOCK_SKEW

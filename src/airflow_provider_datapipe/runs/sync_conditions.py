@@ -76,12 +76,21 @@ class SyncCondition(Condition):
         status = SyncStatus(sync_id)
         shown = status.index((yield from ask(status.request())))
         items = [(stream, shown.get(stream.target.name)) for stream in self._streams]
-        self._looks += 1
+        # Also the first time: with mode="reschedule" each look is the first one of a process.
         confirm = self._looks % _CONFIRM == 0
+        self._looks += 1
         late = [stream for stream, item in items if not stream.is_settled and item and _is_late(item, *bound)]
         if late and not confirm:
             return self._not_yet(late)
+        for stream in late:
+            # One that is late indeed is enough: the status is right.
+            stream.check = yield from stream.condition.check(now)
+            stream.mark = None
+            if not stream.check.is_met:
+                return self._not_yet(late)
         for stream, item in items:
+            if stream in late:
+                continue
             mark = None if item is None else status.mark(item)
             if stream.needs_look(None if confirm else mark):
                 stream.check = yield from stream.condition.check(now)

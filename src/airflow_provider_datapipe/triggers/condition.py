@@ -180,6 +180,9 @@ class DatapipeConditionTrigger(BaseTrigger):
         (end,) = batch.ended
         if end.reason is EndReason.TIMEOUT:
             return {"status": "timeout", "said": said}
+        if end.reason is EndReason.VANISHED and not condition.names_a_run:
+            # The service does not know this run by this ID any more: the list tells which one it is.
+            return None
         if end.reason is EndReason.RUN_OVER and not condition.settled_by(end):
             return None
         return _met(Check(said, is_met=True, ends=(end,)))

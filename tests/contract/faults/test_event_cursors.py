@@ -280,7 +280,7 @@ def runs_of(kind: str, run_id: str, status: str, minutes: float, finished: str |
     return make(run_id, status, started=ago(minutes=minutes), finished=finished)
 
 
-RENAMED = {
+RENAMED: dict[str, tuple[Callable[[], Any], str]] = {
     "stream": (lambda: EltStreamRunEventTrigger("s", **OPTIONS), "elt_stream_runs"),
     "sync": (lambda: EltStreamRunEventTrigger(sync_id="sync", **OPTIONS), "elt_stream_runs"),
     "reverse_etl": (lambda: ReverseEtlRunEventTrigger("r", **OPTIONS), "reverse_etl_sync_runs"),

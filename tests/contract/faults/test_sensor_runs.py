@@ -1,0 +1,226 @@
+"""Sensors choose the same run in every mode, whatever is planned, missing or in the future in the lists."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.exceptions import AirflowRescheduleException
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
+
+from airflow_provider_datapipe.runs.errors import RunFailedError
+from airflow_provider_datapipe.sensors.run import (
+    EltStreamRunSensor,
+    EltSyncRunSensor,
+    OrchestrationRunSensor,
+    ReverseEtlRunSensor,
+)
+from airflow_provider_datapipe.sensors.state import OrchestrationFreshnessSensor, OrchestrationLastRunSensor
+from tests.support.run_service import RunService, ago, orchestration_run, reverse_etl_run, stream_run
+from tests.support.tasks import first_event, stored_and_made_again
+
+MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred"])
+FLAGS: dict[str, dict[str, Any]] = {
+    "poke": {},
+    "reschedule": {"mode": "reschedule"},
+    "deferred": {"deferrable": True},
+}
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunService]:
+    with RunService() as running:
+        connection = {"conn_type": "datapipe", "host": running.url, "password": "a-key", "extra": {"retry_budget": 0}}
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+        yield running
+
+
+class Instance:
+    """The part of a task instance that a sensor reads."""
+
+    def __init__(self) -> None:
+        self.start_date = datetime.now(UTC)
+
+    def get_first_reschedule_date(self, _: Any) -> datetime:
+        return self.start_date
+
+
+def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
+    """Run a sensor as Airflow does, with a new object for each pass."""
+    context: Any = {"ti": Instance()}
+    arguments = {"task_id": "t", "poke_interval": 0.05, "timeout": 40} | FLAGS[mode] | arguments
+    method, given = "execute", dict[str, Any]()
+    while True:
+        try:
+            return getattr(sensor(**arguments), method)(context, **given)
+        except TaskDeferred as deferral:
+            trigger = stored_and_made_again(deferral)
+            method, given = deferral.method_name, {"event": asyncio.run(first_event(trigger))}
+        except AirflowRescheduleException as later:
+            time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
+
+
+def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable[[], Any]) -> Any:
+    """Run a sensor; act after it has sent some requests."""
+    with ThreadPoolExecutor(1) as others:
+        waiting = others.submit(sensor)
+        pause = threading.Event()
+        limit = time.monotonic() + 30
+        while not waiting.done() and service.requests.total() < 4 and time.monotonic() < limit:
+            pause.wait(0.01)
+        assert not waiting.done()
+        act()
+        return waiting.result(60)
+
+
+@MODES
+@pytest.mark.parametrize("after", ["start", "end"])
+def test_a_planned_run_does_not_hold_up_an_orchestration_sensor(mode: str, after: str, service: RunService) -> None:
+    planned = orchestration_run("planned", "NOT_STARTED", due=ago(hours=-24))
+    service.runs["orchestration_runs"] = [planned]
+
+    def request_run() -> None:
+        manual = orchestration_run("manual", "COMPLETED", due=ago(), started=ago(), finished=ago())
+        service.runs["orchestration_runs"] = [planned, manual]
+
+    result = while_waiting(
+        service,
+        request_run,
+        lambda: sense(mode, OrchestrationRunSensor, orchestration_id="o", after=ago(minutes=1), moment_of=after),
+    )
+    assert result["run_id"] == "manual"
+
+
+@MODES
+def test_a_planned_run_does_not_hold_up_a_reverse_etl_sensor(mode: str, service: RunService) -> None:
+    planned = reverse_etl_run("planned", "SCHEDULED", started=ago(hours=-24))
+    service.runs["reverse_etl_sync_runs"] = [planned]
+
+    def request_run() -> None:
+        manual = reverse_etl_run("manual", "COMPLETED", started=ago(), finished=ago())
+        service.runs["reverse_etl_sync_runs"] = [planned, manual]
+
+    result = while_waiting(
+        service, request_run, lambda: sense(mode, ReverseEtlRunSensor, reverse_etl_sync_id="r", after=ago(minutes=1))
+    )
+    assert result["run_id"] == "manual"
+
+
+@MODES
+def test_the_first_of_two_overlapping_runs_to_end_counts_by_end(mode: str, service: RunService) -> None:
+    slow = orchestration_run("slow", "RUNNING", due=ago(hours=2), started=ago(hours=2))
+    fast = orchestration_run("fast", "RUNNING", due=ago(hours=1), started=ago(hours=1))
+    service.runs["orchestration_runs"] = [slow, fast]
+
+    def end() -> None:
+        service.runs["orchestration_runs"] = [slow, fast | {"status": "COMPLETED", "finished_at": ago()}]
+
+    result = while_waiting(
+        service,
+        end,
+        lambda: sense(mode, OrchestrationRunSensor, orchestration_id="o", after=ago(minutes=1), moment_of="end"),
+    )
+    assert result["run_id"] == "fast"
+
+
+@MODES
+def test_a_run_canceled_before_its_start_is_no_run(mode: str, service: RunService) -> None:
+    canceled = orchestration_run("canceled", "CANCELED", due=ago(hours=-24))
+    service.runs["orchestration_runs"] = [canceled]
+
+    def request_run() -> None:
+        run = orchestration_run("run", "COMPLETED", due=ago(), started=ago(), finished=ago())
+        service.runs["orchestration_runs"] = [canceled, run]
+
+    result = while_waiting(
+        service,
+        request_run,
+        lambda: sense(mode, OrchestrationRunSensor, orchestration_id="o", after=ago(minutes=1)),
+    )
+    assert result["run_id"] == "run"
+
+
+@MODES
+def test_an_old_run_without_an_end_time_does_not_count_by_end(mode: str, service: RunService) -> None:
+    service.runs["elt_stream_runs"] = [stream_run("old", "COMPLETED", started=ago(days=50))]
+    with pytest.raises(AirflowSensorTimeout):
+        sense(mode, EltStreamRunSensor, stream_id="s", after=ago(minutes=1), moment_of="end", timeout=0.3)
+    service.runs["elt_stream_runs"] = [stream_run("new", "COMPLETED", started=ago())]
+    result = sense(mode, EltStreamRunSensor, stream_id="s", after=ago(minutes=1), moment_of="end")
+    assert result["run_id"] == "new"
+
+
+@MODES
+def test_the_newest_run_is_no_planned_one(mode: str, service: RunService) -> None:
+    service.runs["orchestration_runs"] = [
+        orchestration_run("planned", "NOT_STARTED", due=ago(hours=-24)),
+        orchestration_run("done", "COMPLETED", due=ago(hours=1), started=ago(hours=1), finished=ago()),
+    ]
+    assert sense(mode, OrchestrationRunSensor, orchestration_id="o", newest=True)["run_id"] == "done"
+
+
+@MODES
+def test_the_last_run_is_the_last_one_to_end(mode: str, service: RunService) -> None:
+    service.runs["orchestration_runs"] = [
+        orchestration_run("canceled", "CANCELED", due=ago(hours=-24)),
+        orchestration_run("first", "COMPLETED", due=ago(hours=2), started=ago(hours=2), finished=ago(hours=1.5)),
+        orchestration_run("last", "FAILED", due=ago(hours=3), started=ago(hours=3), finished=ago(hours=1)),
+    ]
+    with pytest.raises(RunFailedError, match="last"):
+        sense(mode, OrchestrationLastRunSensor, orchestration_id="o")
+
+
+@MODES
+def test_an_end_far_in_the_future_makes_nothing_fresh(mode: str, service: RunService) -> None:
+    odd = orchestration_run("odd", "COMPLETED", due=ago(days=9), started=ago(days=9), finished=ago(days=-999))
+    service.runs["orchestration_runs"] = [odd]
+    with pytest.raises(AirflowSensorTimeout):
+        sense(mode, OrchestrationFreshnessSensor, orchestration_id="o", max_age=3600, timeout=0.3)
+
+
+@MODES
+def test_a_sync_sensor_does_not_depend_on_its_status(mode: str, service: RunService) -> None:
+    service.status = {"s": {"latest_sync": {"status": "COMPLETED", "finished_at": ago(days=2)}}}
+
+    def end() -> None:
+        service.runs["elt_stream_runs"] = [stream_run("r1", "COMPLETED", started=ago(), finished=ago())]
+
+    result = while_waiting(
+        service, end, lambda: sense(mode, EltSyncRunSensor, sync_id="sync", after=ago(minutes=1), moment_of="end")
+    )
+    assert result["streams"]["s"]["run_id"] == "r1"
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["stream", "reverse_etl", "orchestration"])
+def test_a_sensor_survives_a_changed_format_of_run_ids(kind: str, mode: str, service: RunService) -> None:
+    times = {"started": ago()}
+    name, run, sensor = {
+        "stream": ("elt_stream_runs", stream_run("r1", "RUNNING", **times), (EltStreamRunSensor, {"stream_id": "s"})),
+        "reverse_etl": (
+            "reverse_etl_sync_runs",
+            reverse_etl_run("r1", "RUNNING", **times),
+            (ReverseEtlRunSensor, {"reverse_etl_sync_id": "r"}),
+        ),
+        "orchestration": (
+            "orchestration_runs",
+            orchestration_run("r1", "RUNNING", due=ago(), **times),
+            (OrchestrationRunSensor, {"orchestration_id": "o"}),
+        ),
+    }[kind]
+    service.runs[name] = [run]
+
+    def change() -> None:
+        service.format = lambda run_id: f"v2-{run_id}"
+        service.runs[name] = [run | {"status": "COMPLETED", "finished_at": ago()}]
+
+    found, arguments = sensor
+    result = while_waiting(service, change, lambda: sense(mode, found, after=ago(minutes=1), **arguments))
+    assert result["run_id"] == "v2-r1"

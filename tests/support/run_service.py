@@ -58,6 +58,8 @@ class RunService:
         self.transform: dict[str, Any] = {}
         #: The status of the sync by stream; None for what the runs say.
         self.status: dict[str, dict[str, Any]] | None = None
+        #: Status of the answer to every request; None to answer it.
+        self.refusal: int | None = None
         self.requests: Counter[str] = Counter()
         service = self
 
@@ -100,6 +102,8 @@ class RunService:
         path = unquote(parts.path).strip("/").split("/")
         query = dict(parse_qsl(parts.query))
         self.requests[path[0] if len(path) == 1 else f"{path[0]}/one"] += 1
+        if self.refusal:
+            raise _RefusedError(self.refusal)
         match path:
             case [name] if name in _LISTS:
                 body = self._page(name, query)

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.condition import Check, Condition
     from airflow_provider_datapipe.runs.patience import Patience
+    from airflow_provider_datapipe.runs.records import Store
 
 #: The end of the data interval; where a DAG run has none, as one that a person or an asset has started without a
 #: logical date, the time from which it was to run.
 DATA_INTERVAL_END = "{{ data_interval_end | default(none) or dag_run.run_after }}"
+#: Key of the task state in which polls of mode="reschedule" find what earlier polls learned.
+_STATE = "datapipe.sensor"
 #: The first Airflow in which a task can start from its trigger.
 _STARTS_FROM_TRIGGER = (3, 3)
 
@@ -69,6 +72,7 @@ class DatapipeSensor(BaseSensorOperator):
         self.start_from_trigger = start_from_trigger and not getattr(self, "_BaseOperator__from_mapped", False)
         # One for all pokes: what was looked up once is not looked up again.
         self._looked: tuple[Condition, Patience] | None = None
+        self._kept: dict[str, Any] | None = None
         if start_from_trigger:
             _check_airflow()
 
@@ -92,6 +96,7 @@ class DatapipeSensor(BaseSensorOperator):
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.runs.patience import is_final
 
+        self._restore(context)
         condition, patience = self._looking()
         with contextlib.closing(self._hook()) as hook:
             if not hasattr(self, ADDRESS):
@@ -103,11 +108,13 @@ class DatapipeSensor(BaseSensorOperator):
                 if is_final(error, was_answered=patience.was_answered):
                     raise
                 patience.failed(error, time.time(), self.poke_interval)
+                self._save(context, is_failing=True)
                 self.log.warning("%s", error)
                 return False
             patience.answered(time.time())
             self._show_link(hook, context, check)
             if not check.is_met:
+                self._save(context, is_failing=False)
                 self.log.info("Not yet: %s.", check.said)
                 return False
             return PokeReturnValue(is_done=True, xcom_value=self._judged(hook, check))
@@ -216,6 +223,39 @@ class DatapipeSensor(BaseSensorOperator):
             condition = condition_of(self.condition, _as_json(self._fields()))
             self._looked = (condition, Patience(time.time()))
         return self._looked
+
+    def _restore(self, context: Context) -> None:
+        """Continue with what earlier polls learned: with ``mode="reschedule"`` each poll is a process of its own."""
+        from airflow_provider_datapipe.runs.conditions import condition_of
+        from airflow_provider_datapipe.runs.patience import Patience
+
+        store: Store | None = context.get("task_state_store")
+        if self._looked or not self.reschedule or store is None:
+            return
+        kept = store.get(_STATE)
+        # A retry begins anew, and so does a cleared task.
+        if kept and kept["try_number"] == _try_number(context):
+            self._kept = kept
+            patience = Patience(kept["failing_since"] or time.time())
+            patience.was_answered = kept["was_answered"]
+            self._looked = (condition_of(self.condition, kept["fields"]), patience)
+
+    def _save(self, context: Context, *, is_failing: bool) -> None:
+        """Keep for the next poll what this one learned; Airflow before 3.3 has no place for it."""
+        store: Store | None = context.get("task_state_store")
+        if not self.reschedule or store is None:
+            return
+        condition, patience = self._looking()
+        before = self._kept or {}
+        state = {
+            "try_number": _try_number(context),
+            "fields": condition.fields,
+            "was_answered": patience.was_answered,
+            "failing_since": (before.get("failing_since") or time.time()) if is_failing else None,
+        }
+        if state != before:
+            store.set(_STATE, state)
+            self._kept = state
 
     def _show_link(self, hook: DatapipeHook, context: Context, check: Check | None = None) -> None:
         """Show the page of what is waited for, as soon as it is known; what an earlier pass has shown stays."""
@@ -369,6 +409,10 @@ class DatapipeReverseEtlSensor(DatapipeSensor):
     def __init__(self, *, reverse_etl_sync_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.reverse_etl_sync_id = reverse_etl_sync_id
+
+
+def _try_number(context: Context) -> int | None:
+    return getattr(context["ti"], "try_number", None)
 
 
 def _as_json(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,8 +59,8 @@ class DatapipeRunSensor(DatapipeAfterSensor):
 
     :param run_id: another way to say which: this one. (templated)
     :param newest: another way: the newest run at the first look; that is the one that is going, or, if none is, the one
-        that ended last; with no run so far, the first. In mode ``reschedule``, where nothing is kept between two looks,
-        it is the newest run at each look.
+        that ended last; with no run so far, the first. Planned runs do not count. In mode ``reschedule`` with Airflow
+        before 3.3, which has no task state, it is the newest run at each look.
     """
 
     template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "run_id", *DatapipeAfterSensor.template_fields)

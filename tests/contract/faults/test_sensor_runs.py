@@ -22,11 +22,17 @@ from airflow_provider_datapipe.sensors.run import (
     OrchestrationRunSensor,
     ReverseEtlRunSensor,
 )
-from airflow_provider_datapipe.sensors.state import OrchestrationFreshnessSensor, OrchestrationLastRunSensor
+from airflow_provider_datapipe.sensors.state import (
+    EltStreamFreshnessSensor,
+    OrchestrationFreshnessSensor,
+    OrchestrationLastRunSensor,
+)
+from tests.support.airflow_versions import since
 from tests.support.run_service import RunService, ago, orchestration_run, reverse_etl_run, stream_run
-from tests.support.tasks import first_event, stored_and_made_again
+from tests.support.tasks import Memory, first_event, stored_and_made_again
 
 MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred"])
+TASK_STATE = since("3.3", "task state")
 FLAGS: dict[str, dict[str, Any]] = {
     "poke": {},
     "reschedule": {"mode": "reschedule"},
@@ -47,6 +53,7 @@ class Instance:
 
     def __init__(self) -> None:
         self.start_date = datetime.now(UTC)
+        self.try_number = 1
 
     def get_first_reschedule_date(self, _: Any) -> datetime:
         return self.start_date
@@ -54,7 +61,7 @@ class Instance:
 
 def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
     """Run a sensor as Airflow does, with a new object for each pass."""
-    context: Any = {"ti": Instance()}
+    context: Any = {"ti": Instance(), "task_state_store": Memory()}
     arguments = {"task_id": "t", "poke_interval": 0.05, "timeout": 40} | FLAGS[mode] | arguments
     method, given = "execute", dict[str, Any]()
     while True:
@@ -164,6 +171,39 @@ def test_the_newest_run_is_no_planned_one(mode: str, service: RunService) -> Non
         orchestration_run("done", "COMPLETED", due=ago(hours=1), started=ago(hours=1), finished=ago()),
     ]
     assert sense(mode, OrchestrationRunSensor, orchestration_id="o", newest=True)["run_id"] == "done"
+
+
+@TASK_STATE
+@MODES
+def test_the_newest_run_stays_the_one_of_the_first_poll(mode: str, service: RunService) -> None:
+    first = stream_run("first", "RUNNING", started=ago(minutes=1))
+    service.runs["elt_stream_runs"] = [first]
+
+    def go_on() -> None:
+        second = stream_run("second", "RUNNING", started=ago())
+        service.runs["elt_stream_runs"] = [first | {"status": "COMPLETED", "finished_at": ago()}, second]
+
+    result = while_waiting(service, go_on, lambda: sense(mode, EltStreamRunSensor, stream_id="s", newest=True))
+    assert result["run_id"] == "first"
+
+
+@TASK_STATE
+@MODES
+def test_a_key_that_goes_wrong_while_a_sensor_waits_does_not_fail_it(mode: str, service: RunService) -> None:
+    def change_key() -> None:
+        service.refusal = 401
+        before, limit = service.requests.total(), time.monotonic() + 30
+        while service.requests.total() < before + 2 and time.monotonic() < limit:
+            threading.Event().wait(0.01)
+        service.runs["elt_stream_runs"] = [stream_run("r1", "COMPLETED", started=ago(), finished=ago())]
+        service.refusal = None
+
+    result = while_waiting(
+        service,
+        change_key,
+        lambda: sense(mode, EltStreamFreshnessSensor, stream_id="s", max_age=60),
+    )
+    assert result["run_id"] == "r1"
 
 
 @MODES

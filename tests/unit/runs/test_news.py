@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError, ServerError
+from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError, ServerError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs import news
 from airflow_provider_datapipe.runs.feeds import FEEDS, FailedRecordsFeed, Feed, Interest, SyncFeed, TransformFeed
@@ -34,10 +34,16 @@ def at(seconds: float) -> str:
 class Run:
     number: int
     resource: str
-    began: float
+    began: float | None
     ended: float | None = None
     status: str = "RUNNING"
     rows: int = 1
+    #: When a planned run is due.
+    due: float = 0.0
+
+    @property
+    def listed_at(self) -> float:
+        return self.due or self.began or 0.0
 
     @property
     def run_id(self) -> str:
@@ -58,22 +64,29 @@ class Service:
     #: Runs that a replica which lags behind shows as they were, or not at all.
     stale: dict[str, str] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
+    #: The format of run IDs.
+    prefix: str = ""
 
     def shown(self, run: Run) -> dict[str, Any]:
-        is_stale = self.stale.get(run.run_id) == "going"
-        times = {"started_at": at(run.began)}
-        if run.ended is not None and not is_stale:
+        is_stale = self.stale.get(run.run_id) == "going" and run.began is not None
+        times = {} if run.began is None else {"started_at": at(run.began)}
+        if run.ended is not None and run.began is not None and not is_stale:
             times["finished_at"] = at(run.ended)
         status = "RUNNING" if is_stale else run.status
         if self.kind == "orchestration":
             return {
-                "id": run.run_id,
+                "id": self.prefix + run.run_id,
                 "orchestration_id": run.resource,
-                "due_at": at(run.began),
+                "due_at": at(run.listed_at),
                 "status": status,
                 **times,
             }
-        body = {"id": run.run_id, "elt_sync_id": "y", "elt_stream_id": run.resource, "rows_synced": run.rows}
+        body = {
+            "id": self.prefix + run.run_id,
+            "elt_sync_id": "y",
+            "elt_stream_id": run.resource,
+            "rows_synced": run.rows,
+        }
         return {**body, "status": status, **times}
 
     def answer(self, request: Request[Any]) -> Any:
@@ -99,8 +112,10 @@ class Service:
                 return self._page(wanted, min(int(query["limit"]), PAGE), query.get("starting_after"))
         run_id = request.path.rpartition("/")[2]
         for run in self.runs:
-            if run.run_id == run_id and run_id not in self.gone:
+            if self.prefix + run.run_id == run_id and run.run_id not in self.gone:
                 return self.shown(run)
+        if not run_id.startswith(self.prefix):
+            raise InvalidRequestError("invalid run id", status=400)
         raise NotFoundError("no such run", status=404)
 
     def _page(self, resource: str | None, limit: int, after: str | None) -> Any:
@@ -112,28 +127,28 @@ class Service:
                 and run.run_id not in self.gone
                 and self.stale.get(run.run_id) != "absent"
             ),
-            key=lambda run: (run.began, run.number),
+            key=lambda run: (run.listed_at, run.number),
             reverse=True,
         )
-        ids = [run.run_id for run in listed]
+        ids = [self.prefix + run.run_id for run in listed]
         begin = ids.index(after) + 1 if after in ids else 0
         page = listed[begin : begin + limit]
         more = begin + limit < len(listed)
         return {
             "data": [self.shown(run) for run in page],
             "has_more": more,
-            "next_cursor": page[-1].run_id if page else None,
+            "next_cursor": self.prefix + page[-1].run_id if page else None,
         }
 
     def _snapshots(self, resource: str) -> dict[str, Any]:
         runs = [run for run in self.runs if run.resource == resource]
         going = [run for run in runs if run.ended is None]
         over = [run for run in runs if run.ended is not None]
-        active = {"status": "RUNNING", "started_at": at(going[-1].began)} if going else None
+        active = {"status": "RUNNING", "started_at": at(going[-1].began or 0)} if going else None
         latest = None
         if over:
             last = max(over, key=lambda run: run.ended or 0)
-            latest = {"status": last.status, "started_at": at(last.began), "finished_at": at(last.ended or 0)}
+            latest = {"status": last.status, "started_at": at(last.began or 0), "finished_at": at(last.ended or 0)}
         return {"name": resource, "active_sync": active, "latest_sync": latest}
 
 
@@ -207,6 +222,9 @@ class Watching(RuleBasedStateMachine):
         self.service.now += 10
         run.ended, run.status = self.service.now, status
 
+    def begun(self) -> list[Run]:
+        return [run for run in self.going() if run.began is not None]
+
     def going(self) -> list[Run]:
         return [run for run in self.service.runs if run.ended is None and run.run_id not in self.service.gone]
 
@@ -223,10 +241,38 @@ class Watching(RuleBasedStateMachine):
         elif not any(run.resource == resource for run in self.going()):
             self._start(resource, after=after)
 
-    @precondition(lambda self: self.going())
+    @precondition(lambda self: self.begun())
     @rule(data=st.data(), status=st.sampled_from(["COMPLETED", "COMPLETED", "FAILED", "ODD"]))
     def end(self, data: st.DataObject, status: str) -> None:
-        self._end(data.draw(st.sampled_from(self.going())), status)
+        self._end(data.draw(st.sampled_from(self.begun())), status)
+
+    @precondition(lambda self: self.kind == "orchestration")
+    @rule(number=st.integers(0, 2), ahead=st.sampled_from([500, 100_000]))
+    def plan(self, number: int, ahead: float) -> None:
+        self.service.now += 10
+        resource = self.service.resources[number]
+        due = self.service.now + ahead
+        self.service.runs.append(Run(len(self.service.runs), resource, None, status="NOT_STARTED", due=due))
+
+    def planned(self) -> list[Run]:
+        return [run for run in self.going() if run.began is None]
+
+    @precondition(lambda self: self.planned())
+    @rule(data=st.data(), is_canceled=st.booleans())
+    def settle(self, data: st.DataObject, is_canceled: bool) -> None:
+        """Cancel a planned run, or start it early or late."""
+        self.service.now += 10
+        run = data.draw(st.sampled_from(self.planned()))
+        if is_canceled:
+            run.ended, run.status = self.service.now, "CANCELED"
+        else:
+            run.began, run.status = self.service.now, "RUNNING"
+
+    @rule()
+    def change_id_format(self) -> None:
+        """Change the IDs between two looks; the look after it is up to date."""
+        self.service.prefix = "" if self.service.prefix else "v2."
+        self.look(stores=True)
 
     @precondition(lambda self: self.going())
     @rule(data=st.data(), rarely=st.integers(0, 5))
@@ -257,7 +303,7 @@ class Watching(RuleBasedStateMachine):
             self.service.fails_at = -1
             self.service.stale = {}
         for event in events:
-            self.told[event["run_id"]] += 1
+            self.told[event["run_id"].removeprefix(self.service.prefix)] += 1
         if stores:
             self.stored = self.cursor
         elif events:

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,7 +62,7 @@ class Instance:
 def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
     """Run a sensor as Airflow does, with a new object for each pass."""
     context: Any = {"ti": Instance(), "task_state_store": Memory()}
-    arguments = {"task_id": "t", "poke_interval": 0.05, "timeout": 40} | FLAGS[mode] | arguments
+    arguments = {"task_id": "t", "poke_interval": 0.05, "timeout": 3600} | FLAGS[mode] | arguments
     method, given = "execute", dict[str, Any]()
     while True:
         try:
@@ -75,16 +75,28 @@ def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
 
 
 def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable[[], Any]) -> Any:
-    """Run a sensor; act after it has sent some requests."""
-    with ThreadPoolExecutor(1) as others:
-        waiting = others.submit(sensor)
-        pause = threading.Event()
-        limit = time.monotonic() + 30
-        while not waiting.done() and service.requests.total() < 4 and time.monotonic() < limit:
-            pause.wait(0.01)
-        assert not waiting.done()
-        act()
-        return waiting.result(60)
+    """Run a sensor; act after it has sent some requests. It has to end long before its timeout."""
+    waiting: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            waiting.set_result(sensor())
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
+            waiting.set_exception(error)
+
+    # A sensor that does not end must not hold up the tests.
+    threading.Thread(target=run, daemon=True).start()
+    until(lambda: waiting.done() or service.requests.total() >= 4)
+    assert not waiting.done()
+    act()
+    return waiting.result(30)
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
 
 
 @MODES
@@ -192,9 +204,8 @@ def test_the_newest_run_stays_the_one_of_the_first_poll(mode: str, service: RunS
 def test_a_key_that_goes_wrong_while_a_sensor_waits_does_not_fail_it(mode: str, service: RunService) -> None:
     def change_key() -> None:
         service.refusal = 401
-        before, limit = service.requests.total(), time.monotonic() + 30
-        while service.requests.total() < before + 2 and time.monotonic() < limit:
-            threading.Event().wait(0.01)
+        before = service.requests.total()
+        until(lambda: service.requests.total() >= before + 2)
         service.runs["elt_stream_runs"] = [stream_run("r1", "COMPLETED", started=ago(), finished=ago())]
         service.refusal = None
 

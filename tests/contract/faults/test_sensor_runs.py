@@ -275,3 +275,20 @@ def test_a_sensor_survives_a_changed_format_of_run_ids(kind: str, mode: str, ser
     found, arguments = sensor
     result = while_waiting(service, change, lambda: sense(mode, found, after=ago(minutes=1), **arguments))
     assert result["run_id"] == "v2-r1"
+
+
+@MODES
+def test_a_sensor_survives_a_changed_format_before_its_run_begins(mode: str, service: RunService) -> None:
+    before = stream_run("before", "COMPLETED", started=ago(hours=1), finished=ago(hours=1))
+    service.runs["elt_stream_runs"] = [before]
+
+    def change() -> None:
+        service.format = lambda run_id: f"v2-{run_id}"
+        seen = service.requests.total()
+        until(lambda: service.requests.total() >= seen + 2)
+        service.runs["elt_stream_runs"] = [before, stream_run("r1", "COMPLETED", started=ago(), finished=ago())]
+
+    result = while_waiting(
+        service, change, lambda: sense(mode, EltStreamRunSensor, stream_id="s", after=ago(minutes=1))
+    )
+    assert result["run_id"] == "v2-r1"

@@ -149,15 +149,22 @@ def renamed(cursor: Cursor, runs: Iterable[Seen]) -> dict[str, str]:
     :return: the earlier ID of each run that was found, by its new ID.
     """
     listed = {run.run_id: run for run in runs if run.is_listed}
-    noted = {**cursor.told, **cursor.going}
-    if not noted or not noted.keys().isdisjoint(listed):
+    noted = cursor.told.keys() | cursor.going.keys()
+    if not noted or not noted.isdisjoint(listed):
         return {}
-    earlier: dict[str, list[str]] = {}
-    for run_id, key in noted.items():
-        earlier.setdefault(key, []).append(run_id)
-    # Of runs with equal times, those that ended first are the reported ones.
-    ordered = sorted(listed.values(), key=lambda run: (not run.is_over, run.payload.get("finished_at") or ""))
-    return {run.run_id: earlier[run.key].pop(0) for run in ordered if run.moment and earlier.get(run.key)}
+    found: dict[str, str] = {}
+    # Runs of one orchestration can have equal times: those that ended first are the reported ones.
+    by_end = sorted(listed.values(), key=lambda run: (not run.is_over, run.payload.get("finished_at") or ""))
+    over = [run for run in by_end if run.is_over]
+    for ids, candidates in ((cursor.told, over), (cursor.going, by_end[::-1]), (cursor.told, by_end)):
+        earlier: dict[str, list[str]] = {}
+        for run_id, key in ids.items():
+            if run_id not in found.values():
+                earlier.setdefault(key, []).append(run_id)
+        for run in candidates:
+            if run.moment and run.run_id not in found and earlier.get(run.key):
+                found[run.run_id] = earlier[run.key].pop(0)
+    return found
 
 
 def take(

@@ -8,6 +8,9 @@ import tempfile
 
 from hypothesis import HealthCheck, settings
 
+# Before anything else: it replaces time.time and time.sleep by functions that can be simulated.
+import tests.support.simulated_time  # noqa: F401 - see above
+
 # Before any test imports Airflow.
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-home-")
 os.environ["AIRFLOW_HOME"] = _HOME.name

@@ -1,0 +1,137 @@
+"""Responses of the hostile service, by method and path."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from tests.support.hostile.dto import Shown
+from tests.support.hostile.faults import Response
+from tests.support.hostile.state import Resource, Run
+
+Query: TypeAlias = Mapping[str, str]
+RUN_LISTS: Mapping[str, tuple[str, str]] = {
+    "elt_stream_runs": ("elt_stream", "elt_stream_id"),
+    "reverse_etl_sync_runs": ("reverse_etl", "reverse_etl_sync_id"),
+    "orchestration_runs": ("orchestration", "orchestration_id"),
+}
+COLLECTIONS: Mapping[str, str] = {
+    "elt_streams": "elt_stream",
+    "orchestrations": "orchestration",
+    "reverse_etl_syncs": "reverse_etl",
+    "transforms": "transform",
+}
+STARTS = frozenset({"request_run", "publish", "rematerialize"})
+_LARGEST_PAGE = 100
+
+
+class Call(NamedTuple):
+    """
+    One parsed request.
+
+    :param method: HTTP method.
+    :param path: path without the query.
+    :param query: query parameters.
+    :param body: JSON body, None if there is none.
+    """
+
+    method: str
+    path: str
+    query: Query
+    body: Any
+
+    @property
+    def parts(self) -> list[str]:
+        """Return the parts of the path."""
+        return self.path.strip("/").split("/")
+
+    @property
+    def is_start(self) -> bool:
+        """Return True if the request starts a run."""
+        return self.method == "POST" and self.parts[-1] in STARTS
+
+    @property
+    def is_single_run(self) -> bool:
+        """Return True if the request reads a single run."""
+        return self.method == "GET" and self.parts[0] in RUN_LISTS and len(self.parts) == 2
+
+
+def refused(status: int, code: str, message: str, **more: object) -> Response:
+    """Return an ``ErrorDto`` response."""
+    return Response(status, {"error_code": code, "message": message, **more})
+
+
+NOT_FOUND = refused(404, "not_found", "The resource was not found.")
+BAD_ID = refused(400, "invalid_id", "The ID has an invalid format.")
+
+
+def page(items: list[Any], query: Query, position: Callable[[str], int | None], ids: list[str]) -> Response:
+    """
+    Return one page of a list.
+
+    :param items: all items, in order.
+    :param query: has ``starting_after`` and ``limit``.
+    :param position: returns the number of items up to a cursor, None for an invalid one.
+    :param ids: the cursors of the items.
+    """
+    raw = query.get("limit", "10")
+    if not raw.isdigit() or not 1 <= int(raw) <= _LARGEST_PAGE:
+        return refused(400, "invalid_limit", "limit must be 1 to 100.")
+    begin = 0
+    if cursor := query.get("starting_after"):
+        found = position(cursor)
+        if found is None:
+            return BAD_ID
+        begin = found
+    end = begin + int(raw)
+    has_more = end < len(items)
+    body: dict[str, Any] = {"data": items[begin:end], "has_more": has_more, "hasMore": has_more}
+    if has_more:
+        body |= {"next_cursor": ids[end - 1], "nextCursor": ids[end - 1]}
+    return Response(200, body)
+
+
+def run_list(runs: list[Run], shown: Shown, query: Query, find: Callable[[str], Run | None], *, form: int) -> Response:
+    """
+    Return a page of runs.
+
+    :param runs: the visible runs, oldest first.
+    :param shown: makes their JSON.
+    :param query: query parameters.
+    :param find: returns the run with an ID, None for an ID of an invalid format.
+    :param form: the format of IDs.
+    """
+    direction = query.get("sort_direction", "desc")
+    ordered = runs if direction == "asc" else runs[::-1]
+
+    def position(cursor: str) -> int | None:
+        run = find(cursor)
+        if run is None:
+            return None
+        # The cursor holds the start time, so that it is valid where the run itself is not visible yet.
+        if direction == "asc":
+            return sum(other.place <= run.place for other in ordered)
+        return sum(other.place >= run.place for other in ordered)
+
+    return page([shown.run(run) for run in ordered], query, position, [run.id_in(form) for run in ordered])
+
+
+def resource_list(resources: list[Resource], make: Callable[[Resource], Any], query: Query) -> Response:
+    """Return a page of resources, in order."""
+    ids = [resource.id for resource in resources]
+    return page(
+        [make(each) for each in resources],
+        query,
+        lambda cursor: ids.index(cursor) + 1 if cursor in ids else None,
+        ids,
+    )
+
+
+_STATUS = re.compile(r"/elt_syncs/([^/]+)/status")
+
+
+def sync_of_status(path: str) -> str | None:
+    """Return the ID of the sync whose status a path shows."""
+    match = _STATUS.fullmatch(path)
+    return match[1] if match else None

@@ -40,6 +40,9 @@ class Faults:
     :param losses: how the responses to the first requests for a run are lost, in order.
     :param late_by: seconds after which a "late" request is executed.
     :param glitches: responses to single reads, by the number of the read of this resource (from 0).
+    :param broken: when all reads of the resource and its runs answer ``broken_as``.
+    :param broken_as: the response of these reads.
+    :param stranger: when the first request for a run is lost and not executed, somebody else's run starts.
     :param not_found: when reads of a single run answer 404.
     :param bad_request: when reads of a single run answer 400.
     :param id_change_at: when the format of run IDs changes. Earlier IDs answer 400 from then on.
@@ -65,6 +68,9 @@ class Faults:
     losses: tuple[Loss, ...] = ()
     late_by: float = 20.0
     glitches: tuple[tuple[int, Glitch], ...] = ()
+    broken: Window | None = None
+    broken_as: Glitch = "malformed"
+    stranger: bool = False
     not_found: Window | None = None
     bad_request: Window | None = None
     id_change_at: float | None = None

@@ -99,7 +99,7 @@ class Service:
         if resource.parent_id is not None:
             self._syncs.setdefault(resource.parent_id, resource)
         faults = resource.faults
-        for number in range(faults.planned):
+        for number in range(faults.planned if kind == "orchestration" else 0):
             plan = Plan(outcome="CANCELED" if faults.planned_canceled else "COMPLETED")
             due = self.began + (number + 1) * DAY
             self._new_run(resource, self.began - 60, due, plan, due_at=due)
@@ -174,6 +174,8 @@ class Service:
         if call.method == "GET" and resource is not None:
             resource.reads += 1
             glitch = dict(resource.faults.glitches).get(resource.reads - 1)
+            if resource.faults.broken and entry.at - self.began in resource.faults.broken:
+                glitch = resource.faults.broken_as
             if glitch is not None:
                 return _bad(glitch)
         return None
@@ -201,15 +203,17 @@ class Service:
         resource.start_requests += 1
         loss: Loss | None = faults.losses[order] if order < len(faults.losses) else None
         if loss in ("drop", "502"):
+            if faults.stranger and order == 0:
+                self._new_run(resource, entry.at, entry.at + 1, Plan(duration=240.0), due_at=entry.at + 1)
             return _lost(loss)
         if loss == "late":
-            self._late.append((entry.at + faults.late_by, lambda: self._execute(resource, entry, action)))
+            due = entry.at + faults.late_by
+            self._late.append((due, lambda: self._execute(resource, entry, action, due)))
             return Response(0, fault="late")
-        response = self._execute(resource, entry, action)
+        response = self._execute(resource, entry, action, entry.at)
         return response if loss is None else _lost(loss)
 
-    def _execute(self, resource: Resource, entry: Entry, action: str) -> Response:
-        now = time.time()
+    def _execute(self, resource: Resource, entry: Entry, action: str, now: float) -> Response:
         faults = resource.faults
         if not resource.enabled or (action == "rematerialize" and not resource.published):
             return refused(400, "not_running", "The sync is not running.")
@@ -240,7 +244,10 @@ class Service:
         """Let the load go on after a run that is a slice of it."""
         if run.plan.outcome == "CHUNK_COMPLETED":
             begin = run.finished_at + 1
-            self._new_run(run.resource, run.finished_at, begin, replace(run.plan, outcome="COMPLETED"), due_at=begin)
+            rest = self._new_run(
+                run.resource, run.finished_at, begin, replace(run.plan, outcome="COMPLETED"), due_at=begin
+            )
+            rest.continues, rest.full_refresh = run, run.full_refresh
 
     def _conflict(self, resource: Resource, active: Run | None, now: float) -> Response:
         named = None

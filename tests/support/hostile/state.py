@@ -29,6 +29,7 @@ class Run:
     :param request: number of the journal entry that started it; None for a run of the schedule.
     :param full_refresh: it loads everything.
     :param retried: IDs of the failed records that it sends again.
+    :param continues: the run of whose load this is the next slice.
     :param due_at: of an orchestration run, when it is due.
     """
 
@@ -40,6 +41,7 @@ class Run:
     request: int | None
     full_refresh: bool = False
     retried: tuple[str, ...] = ()
+    continues: Run | None = None
     due_at: float = 0.0
 
     @property

@@ -1,0 +1,410 @@
+"""
+Tasks against the hostile service, in simulated time: plays a case, and compares the reports with the truth.
+
+The truth is what the service did: which requests started which runs, and how these ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+from unittest import mock
+
+from airflow.providers.common.compat.sdk import AirflowSkipException, TaskDeferred
+
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from tests.support.hostile import API_KEY, Faults, HostileServer, Plan, Resource, Run, Service
+from tests.support.hostile import Kind as ResourceKind
+from tests.support.simulated_time import simulated_time
+from tests.support.tasks import Memory, context_of, copy_of, first_event, run, stored_and_made_again
+
+TaskKind = Literal["elt_stream", "elt_sync", "orchestration", "reverse_etl", "publish", "rematerialize"]
+TASK_KINDS: tuple[TaskKind, ...] = (
+    "elt_stream",
+    "elt_sync",
+    "orchestration",
+    "reverse_etl",
+    "publish",
+    "rematerialize",
+)
+RESOURCE_KINDS: dict[TaskKind, ResourceKind] = {
+    "elt_stream": "elt_stream",
+    "elt_sync": "elt_stream",
+    "orchestration": "orchestration",
+    "reverse_etl": "reverse_etl",
+    "publish": "transform",
+    "rematerialize": "transform",
+}
+#: The option of a task that makes its own run necessary.
+OPTIONS: dict[TaskKind, str] = {
+    "elt_stream": "full_refresh",
+    "elt_sync": "full_refresh",
+    "reverse_etl": "retry_failed_records",
+}
+
+#: Seconds that a task waits at the most, and between two tries of it.
+TIMEOUT, RETRY_DELAY = 7_200.0, 300.0
+#: Seconds that a request takes.
+LATENCY = 0.02
+#: The most requests about one resource in a minute. Without faults a wait sends at most one request every two seconds
+#: (``WaitPolicy.fastest``); the start, its retries and the search for a lost run come on top.
+MOST_PER_MINUTE = 60
+#: The most requests for a run of one resource in a minute. A start sends at most three in a row.
+MOST_STARTS_PER_MINUTE = 4
+#: From this request on the service is slow, so that a loop without a pause ends.
+_MOST_REQUESTS = 800
+
+
+@dataclass(frozen=True)
+class Case:
+    """
+    One task, and the behavior of the service.
+
+    :param kind: what runs.
+    :param deferrable: whether the task defers.
+    :param faults: faults of the resource; of a sync, of its first stream.
+    :param account: faults of the whole service.
+    :param plans: courses of the runs that the task starts, in order; the last one repeats.
+    :param option: use the option of this kind (:data:`OPTIONS`).
+    :param if_running: policy of the task.
+    :param rival: seconds for which a run of somebody else goes on when the task starts; None for no such run.
+    :param tries: how often the task is tried.
+    :param seed: chooses the replicas.
+    """
+
+    kind: TaskKind
+    deferrable: bool
+    faults: Faults = Faults()  # noqa: RUF009 - frozen
+    account: Faults = Faults()  # noqa: RUF009 - frozen
+    plans: tuple[Plan, ...] = (Plan(duration=200.0, delay=20.0),)
+    option: bool = False
+    if_running: Literal["attach", "wait", "fail", "skip"] = "attach"
+    rival: float | None = None
+    tries: int = 3
+    seed: int = 0
+
+    def task(self) -> Any:
+        """Return the operator."""
+        given: dict[str, Any] = {
+            "task_id": "task",
+            "deferrable": self.deferrable,
+            "timeout": TIMEOUT,
+            "if_running": self.if_running,
+        }
+        if self.option:
+            given[OPTIONS[self.kind]] = True
+        match self.kind:
+            case "elt_stream":
+                return EltStreamRunOperator(stream_id="one", **given)
+            case "elt_sync":
+                return EltSyncRunOperator(sync_id="sync", **given)
+            case "orchestration":
+                return OrchestrationRunOperator(orchestration_id="one", **given)
+            case "reverse_etl":
+                return ReverseEtlRunOperator(reverse_etl_sync_id="one", **given)
+            case "publish":
+                return TransformPublishOperator(transform_id="one", **given)
+            case "rematerialize":
+                return TransformRematerializeOperator(transform_id="one", **given)
+
+    def service(self) -> Service:
+        """Return the service, with earlier runs of each resource."""
+        service = Service(self.account, seed=self.seed, latency=LATENCY, most_requests=_MOST_REQUESTS)
+        kind = RESOURCE_KINDS[self.kind]
+        fields: dict[str, Any] = {"plans": self.plans, "faults": self.faults}
+        if kind == "elt_stream":
+            fields["parent_id"] = "sync"
+        if kind == "reverse_etl":
+            fields["failed_records"] = ["record-1", "record-2"]
+        resources = [service.add(kind, "one", **fields)]
+        if self.kind == "elt_sync":
+            resources.append(service.add(kind, "two", parent_id="sync", plans=(Plan(duration=150.0, delay=10.0),)))
+        for resource in resources:
+            for ended_before in (7_200.0, 600.0):
+                service.add_history(resource, ended_before, plan=Plan(duration=180.0))
+        if self.rival is not None:
+            service.add_history(resources[0], -self.rival, plan=Plan(duration=self.rival + 100.0))
+        return service
+
+    @property
+    def resource_ids(self) -> tuple[str, ...]:
+        """Return the IDs of the resources that the task runs."""
+        return ("one", "two") if self.kind == "elt_sync" else ("one",)
+
+
+@dataclass(eq=False)
+class Attempt:
+    """
+    One try of a task.
+
+    :param began: when it began.
+    :param ended: when it ended.
+    :param result: the returned value, or the value that a failed task left as XCom.
+    :param error: the exception, None after a success.
+    """
+
+    began: float
+    ended: float
+    result: Any = None
+    error: BaseException | None = None
+
+    @property
+    def is_skipped(self) -> bool:
+        """Return True if the task was skipped."""
+        return isinstance(self.error, AirflowSkipException)
+
+
+@dataclass(eq=False)
+class Played:
+    """
+    A case, and what became of it.
+
+    :param case: the case.
+    :param service: the service, with its journal.
+    :param attempts: the tries of the task.
+    :param memory: its task state and XComs.
+    """
+
+    case: Case
+    service: Service
+    attempts: list[Attempt] = field(default_factory=list)
+    memory: Memory = field(default_factory=Memory)
+
+    def __str__(self) -> str:
+        """Return the case, the tries and the requests that started something or failed."""
+        lines = [repr(self.case)]
+        for attempt in self.attempts:
+            told = repr(attempt.error) if attempt.error else json.dumps(attempt.result)
+            lines.append(f"try from {self._at(attempt.began)} to {self._at(attempt.ended)}: {told}")
+        for resource_id in self.case.resource_ids:
+            for each in self.service.runs_of(resource_id):
+                begin, end = self._at(each.started_at), self._at(each.finished_at)
+                lines.append(f"run {each.number} of {resource_id} from {begin} to {end}: {each.plan.outcome}")
+        told_of = [entry for entry in self.service.journal if entry.is_start or entry.fault or entry.method != "GET"]
+        lines += [f"{self._at(entry.at)} {entry}" for entry in told_of[:40]]
+        lines.append(f"{len(self.service.journal)} requests")
+        return "\n  ".join(lines)
+
+    def _at(self, at: float) -> str:
+        return f"{at - self.service.began:.1f} s"
+
+
+@contextmanager
+def connected(service: Service) -> Iterator[HostileServer]:
+    """Serve, and make this the service of the default connection."""
+    with HostileServer(service) as server:
+        connection = {"conn_type": "datapipe", "host": server.url, "password": server.api_key}
+        with mock.patch.dict(os.environ, AIRFLOW_CONN_DATAPIPE_DEFAULT=json.dumps(connection)):
+            yield server
+
+
+def play(case: Case) -> Played:
+    """Run the task of a case, and try it again while it fails."""
+    servers: list[HostileServer] = []
+    with simulated_time(lambda: all(server.is_idle for server in servers)):
+        played = Played(case, case.service())
+        with connected(played.service) as server:
+            servers.append(server)
+            for number in range(case.tries):
+                if number:
+                    time.sleep(RETRY_DELAY)
+                attempt = _attempt(case, played.memory)
+                played.attempts.append(attempt)
+                if attempt.error is None or attempt.is_skipped:
+                    break
+    return played
+
+
+def _attempt(case: Case, memory: Memory) -> Attempt:
+    began = time.time()
+    memory.pushed.clear()
+    try:
+        result = run(case.task(), memory)
+    except Exception as error:  # noqa: BLE001 - an error that is none of ours is a wrong outcome
+        return Attempt(began, time.time(), memory.pushed.get("return_value"), error)
+    return Attempt(began, time.time(), json.loads(json.dumps(result, allow_nan=False)))
+
+
+def play_together(service: Service, tasks: Sequence[Any]) -> list[Attempt]:
+    """
+    Start tasks that defer, one after another, and run their triggers side by side on one event loop.
+
+    :param service: has their resources. Create it within :func:`.simulated_time.simulated_time`.
+    :param tasks: the operators.
+    :return: one try of each task, which ends when its trigger ends.
+    """
+    began = time.time()
+    waiting = [_deferral(task) for task in tasks]
+
+    async def ends() -> list[tuple[Any, float]]:
+        return list(await asyncio.gather(*(_event(deferral) for deferral in waiting)))
+
+    attempts = []
+    for task, deferral, (event, ended) in zip(tasks, waiting, asyncio.run(ends()), strict=True):
+        attempt = Attempt(began, ended)
+        try:
+            attempt.result = getattr(copy_of(task), deferral.method_name)(context_of(Memory()), event=event)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test judges it
+            attempt.error = error
+        attempts.append(attempt)
+    return attempts
+
+
+def _deferral(task: Any) -> TaskDeferred:
+    try:
+        task.execute(context_of(Memory()))
+    except TaskDeferred as deferral:
+        return deferral
+    raise AssertionError("the task ended without deferring")
+
+
+async def _event(deferral: TaskDeferred) -> tuple[Any, float]:
+    event = await first_event(stored_and_made_again(deferral))
+    return event, time.time()
+
+
+def wrong_outcomes(played: Played, *, must_succeed: bool = False) -> list[str]:
+    """
+    Compare what a task reported with the truth.
+
+    :param played: the case.
+    :param must_succeed: whether its faults pass, so that the last try has to succeed.
+    """
+    found = [
+        *_two_runs(played),
+        *_false_successes(played),
+        *_false_failures(played),
+        *_too_many_requests(played),
+        *_defects(played),
+        *_secrets(played),
+        *_left_behind(played),
+    ]
+    last = played.attempts[-1]
+    if must_succeed and last.error is not None:
+        found.append(f"the last try failed: {last.error!r}")
+    return found
+
+
+def _is_good(started: Run) -> bool:
+    return started.plan.outcome in ("COMPLETED", "CHUNK_COMPLETED") and not started.plan.failed_rows
+
+
+def _two_runs(played: Played) -> Iterator[str]:
+    """Find a run that was started although the one before it was going, or had succeeded."""
+    for resource_id in played.case.resource_ids:
+        starts = played.service.runs_of(resource_id)
+        for earlier, later in pairwise(starts):
+            if later.requested_at < earlier.finished_at:
+                yield f"run {later.number} was started while run {earlier.number} was going"
+            elif _is_good(earlier):
+                yield f"run {later.number} was started after run {earlier.number} had succeeded"
+
+
+def _reports(played: Played, attempt: Attempt) -> dict[str, dict[str, Any]]:
+    """Return what a try reported of each resource."""
+    if not attempt.result:
+        return {}
+    if played.case.kind == "elt_sync":
+        return {one["resource_id"]: one for one in attempt.result["streams"].values()}
+    return {"one": attempt.result}
+
+
+def _false_successes(played: Played) -> Iterator[str]:
+    """Find a run that was reported as succeeded, and is not one that did so for this task."""
+    for attempt in played.attempts:
+        reports = _reports(played, attempt)
+        if attempt.error is None and set(reports) != set(played.case.resource_ids):
+            yield f"the task succeeded, and reported only {sorted(reports)}"
+        for resource_id, report in reports.items():
+            if report["outcome"] == "succeeded":
+                resource = played.service.resource(resource_id)
+                is_transform = resource.kind == "transform"
+                told = _last_build(resource) if is_transform else played.service.run_with_id(report["run_id"] or "")
+                yield from _wrong_in_success(played, attempt, resource, report, told)
+
+
+def _origin(run: Run) -> Run:
+    return run if run.continues is None else _origin(run.continues)
+
+
+def _last_build(transform: Resource) -> Run | None:
+    return transform.requested_runs[-1] if transform.requested_runs else None
+
+
+def _wrong_in_success(
+    played: Played, attempt: Attempt, resource: Resource, report: dict[str, Any], told: Run | None
+) -> Iterator[str]:
+    what = f"success of {resource.id} was reported"
+    if told is None or told.resource is not resource:
+        yield f"{what} by the run {report['run_id']}, which does not exist"
+        return
+    if told.plan.outcome != "COMPLETED" or told.finished_at > attempt.ended:
+        yield f"{what} by run {told.number}, which is {told.status_at(attempt.ended)}"
+    if told.finished_at < played.attempts[0].began:
+        yield f"{what} by run {told.number}, which had ended before the task began"
+    if _origin(told).request is None and not report["attached"]:
+        yield f"{what} by run {told.number} as the task's own, which it did not start"
+    if played.case.option and resource.kind == "elt_stream" and not told.full_refresh:
+        yield f"{what} by run {told.number}, which is no full refresh"
+    if played.case.option and resource.kind == "reverse_etl" and not told.retried:
+        yield f"{what} by run {told.number}, which did not retry the failed records"
+
+
+def _false_failures(played: Played) -> Iterator[str]:
+    """Find a run that was reported as failed, and had not failed."""
+    for attempt in played.attempts:
+        for resource_id, report in _reports(played, attempt).items():
+            resource = played.service.resource(resource_id)
+            is_transform = resource.kind == "transform"
+            told = _last_build(resource) if is_transform else played.service.run_with_id(report["run_id"] or "")
+            if told is None or report["outcome"] not in ("failed", "canceled", "partial"):
+                continue
+            if told.finished_at > attempt.ended or _is_good(told):
+                yield f"run {told.number} is {told.status_at(attempt.ended)}, and was reported as {report['outcome']}"
+
+
+def _too_many_requests(played: Played) -> Iterator[str]:
+    service = played.service
+    for resource_id in played.case.resource_ids:
+        resource = service.resource(resource_id)
+        if (most := service.busiest(60.0, resource)) > MOST_PER_MINUTE:
+            yield f"{most} requests about {resource_id} in a minute"
+        starts = [entry.at for entry in service.journal if entry.is_start and entry.resource is resource]
+        most = max((sum(begin <= at < begin + 60 for at in starts) for begin in starts), default=0)
+        if most > MOST_STARTS_PER_MINUTE:
+            yield f"{most} requests for a run of {resource_id} in a minute"
+
+
+def _defects(played: Played) -> Iterator[str]:
+    for attempt in played.attempts:
+        if attempt.error is not None and not isinstance(attempt.error, DatapipeError | AirflowSkipException):
+            yield f"an unexpected error was raised: {attempt.error!r}"
+
+
+def _secrets(played: Played) -> Iterator[str]:
+    for attempt in played.attempts:
+        if API_KEY in f"{attempt.error!r} {attempt.error} {attempt.result}":
+            yield f"the API key was reported: {attempt.error!r}"
+    if API_KEY in json.dumps([played.memory.kept, played.memory.pushed]):
+        yield "the API key is in the task state or in an XCom"
+
+
+def _left_behind(played: Played) -> Iterator[str]:
+    """Find a full refresh that a task without a run has left to the next scheduled run."""
+    case = played.case
+    for resource_id in case.resource_ids:
+        resource = played.service.resource(resource_id)
+        refused = case.rival is not None and case.if_running in ("skip", "fail") and not resource.requested_runs
+        if refused and (resource.full_refresh or resource.to_retry):
+            yield f"the option of {resource_id} stays requested, and the task started no run"

@@ -19,9 +19,10 @@ from airflow_provider_datapipe.operators.base import DatapipeRunOperator
 from airflow_provider_datapipe.operators.query import QueryPreviewOperator
 from airflow_provider_datapipe.operators.transform import TransformRematerializeOperator
 from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
+from airflow_provider_datapipe.runs.conflicts import IfRunning
 from airflow_provider_datapipe.runs.errors import RunFailedError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError
-from airflow_provider_datapipe.runs.start import IfRunning, StartPolicy
+from airflow_provider_datapipe.runs.start import StartPolicy
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -28,7 +29,7 @@ from airflow_provider_datapipe.api.errors import (
     one_line,
 )
 from airflow_provider_datapipe.api.masking import Mask, without_user_info
-from airflow_provider_datapipe.api.models.common import RunConflict
+from airflow_provider_datapipe.api.models.common import Page, RunConflict
 from airflow_provider_datapipe.api.request import NO_CONTENT, Request
 from airflow_provider_datapipe.api.settings import Settings, origin_of
 
@@ -170,7 +171,7 @@ class Exchange(Generic[T]):
                 f"that the interface does not say: {_first_problem(error)}. Check that the base address is that of "
                 "the management interface.",
             ) from None
-        return answer
+        return answer.with_time(_time_of(head)) if isinstance(answer, Page) else answer
 
     def begun(self, head: Head) -> BodyReader:
         """
@@ -261,6 +262,14 @@ class Exchange(Generic[T]):
             retry_after=retry.parse_retry_after(head.headers.get("retry-after"), now=time.time()),
             active_run_id=told.active_run_id if told else None,
         )
+
+
+def _time_of(head: Head) -> float | None:
+    """Return the time of an answer in seconds since the epoch (RFC 9110, ``Date``); None if absent or unreadable."""
+    try:
+        return parsedate_to_datetime(head.headers["date"]).timestamp()
+    except (LookupError, ValueError, OverflowError):
+        return None
 
 
 def _json_bytes(value: Any) -> bytes:

@@ -338,7 +338,8 @@ class DatapipeRunOperator(BaseOperator):
         return 0
 
     def _start_policy(self) -> StartPolicy:
-        from airflow_provider_datapipe.runs.start import IfRunning, StartPolicy
+        from airflow_provider_datapipe.runs.conflicts import IfRunning
+        from airflow_provider_datapipe.runs.start import StartPolicy
 
         return StartPolicy(if_running=IfRunning(self.if_running), max_failed_rows=self._failed_rows_allowed)
 
@@ -346,7 +347,7 @@ class DatapipeRunOperator(BaseOperator):
         from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
         from airflow_provider_datapipe.runs.batch import settle_records
-        from airflow_provider_datapipe.runs.start import RunSkipped
+        from airflow_provider_datapipe.runs.conflicts import RunSkipped
         from airflow_provider_datapipe.runs.verdict import error_of, explain
 
         self._under_way, self._instance = batch, context.get("ti")

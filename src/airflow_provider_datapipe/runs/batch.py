@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
+from airflow_provider_datapipe.runs.conflicts import Blocked, RunSkipped
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.looks import Looks
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.progress import Progress, Tell
-from airflow_provider_datapipe.runs.records import Records, key_of
+from airflow_provider_datapipe.runs.records import Record, Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
-from airflow_provider_datapipe.runs.start import Blocked, RunSkipped, StartPolicy, start
+from airflow_provider_datapipe.runs.start import StartPolicy, start
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
 
@@ -158,7 +159,7 @@ def _give_up_queue(batch: Batch, targets: list[Target], reason: str) -> None:
 
 
 def _sort_in(batch: Batch, seen: Observation) -> None:
-    if seen.outcome.is_over:
+    if seen.is_final:
         batch.ended.append(End(EndReason.RUN_OVER, seen.reference, seen.outcome, seen.result))
     else:
         batch.waiting.append(seen.reference)
@@ -304,7 +305,8 @@ def settle_records(batch: Batch, records: Records, failed: list[End], *, succeed
 
     A task that succeeds closes its records: clearing it runs it again, a retry after a kill at this moment does not.
     One that fails keeps the runs that may still be going, those that have succeeded, and the intents whose requests may
-    have been carried out, so that a retry starts only what did not.
+    have been carried out, so that a retry starts only what did not. A run that the service no longer knows is kept as
+    well: the retry verifies it.
 
     :param batch: is over.
     :param failed: the ends that the task counts as failures.
@@ -314,5 +316,8 @@ def settle_records(batch: Batch, records: Records, failed: list[End], *, succeed
         key = key_of(batch.kind, Target(end.reference.resource_id, end.reference.name))
         if succeeded:
             records.close(key)
-        elif end in failed and end.reason in (EndReason.RUN_OVER, EndReason.VANISHED):
+        elif end in failed and end.reason is EndReason.RUN_OVER:
             records.delete(key)
+        elif end.reason is EndReason.NOT_SCHEDULED and (kept := records.get(key)):
+            # The retry looks once whether it has been scheduled since, then requests a run.
+            records.set(key, replace(Record.from_dict(kept), reference=None).as_dict())

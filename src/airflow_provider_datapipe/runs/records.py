@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from airflow_provider_datapipe.runs.baseline import Baseline
 from airflow_provider_datapipe.runs.reference import Reference, Target
 
 
@@ -96,12 +97,12 @@ class Record:
     """
     What is known of a start.
 
-    :param cursor: the newest run before the request, as the kind of run writes it; None where there was none.
-    :param intended_at: when the request was about to be sent, as seconds since the epoch.
+    :param baseline: what was known of the resource before the first request.
+    :param intended_at: when a request was sent last, in seconds since the epoch, by the service's clock.
     :param reference: the run, once the service has answered.
     """
 
-    cursor: str | None
+    baseline: Baseline
     intended_at: float
     reference: Reference | None = None
 
@@ -113,7 +114,7 @@ class Record:
     def from_dict(cls, data: dict[str, Any]) -> Record:
         """Read what :meth:`as_dict` gave."""
         reference = data["reference"]
-        return cls(data["cursor"], data["intended_at"], Reference(**reference) if reference else None)
+        return cls(Baseline(**data["baseline"]), data["intended_at"], Reference(**reference) if reference else None)
 
 
 def key_of(kind: str, target: Target) -> str:

@@ -17,7 +17,8 @@ class RunResult(TypedDict):
     ``run_id``: the run; None for transforms, whose materializations have no id.
     ``status``: the service's own word; ``outcome``: ours (:class:`~airflow_provider_datapipe.runs.outcome.Outcome`).
     ``started_at``, ``finished_at``: ISO 8601, UTC; ``duration``: seconds.
-    ``attached``: whether the run was going already when this task asked for one.
+    ``attached``: whether another client may have started the run: it was active when this task requested one, or it was
+    found in a list after the response was lost, which does not say who requested it.
     ``error``: why it failed, as far as the service says so.
     """
 
@@ -73,7 +74,10 @@ class Reference:
     :param absent_since: since when a run that was asked for has not appeared, as seconds since the epoch.
     :param sync_id: of a stream, the ELT sync that it belongs to, whose status shows all its streams at once.
     :param durations: seconds that earlier runs took, newest first (:class:`~.pace.History`).
-    :param since: of a transform, when it was changed by being published; what is older shows the time before.
+    :param since: time of the request by the service's clock, in seconds since the epoch. Of a transform: its
+        ``updated_at`` after the request. Older answers show the time before the request.
+    :param known: IDs of the runs that were listed before a run was requested that no list shows yet.
+    :param earlier_state: state of a transform before the request.
     """
 
     kind: str
@@ -86,7 +90,9 @@ class Reference:
     absent_since: float | None = None
     sync_id: str | None = None
     durations: list[float] = field(default_factory=list)
-    since: str | None = None
+    since: float | None = None
+    known: list[str] = field(default_factory=list)
+    earlier_state: dict[str, Any] | None = None
 
     @classmethod
     def to(cls, kind: str, target: Target, **known: Any) -> Reference:
@@ -112,8 +118,15 @@ class Observation:
     :param reference: what to look at next time.
     :param outcome: where the run stands.
     :param result: what is known of the run; None while it has not appeared.
+    :param may_be_stale: whether the answer equals the one before the request, so that it may show an earlier run.
     """
 
     reference: Reference
     outcome: Outcome
     result: RunResult | None = None
+    may_be_stale: bool = False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the run has finished, beyond doubt."""
+        return self.outcome.is_over and not self.may_be_stale

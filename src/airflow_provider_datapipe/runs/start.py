@@ -1,10 +1,10 @@
 """
 Starting a run exactly once: one decision, for blocking and deferred tasks alike.
 
-The service has no idempotency key, and a request may be carried out while its answer is lost. So the newest run is
-noted before the request (the cursor), and whoever is not sure what became of a request looks for a run after the cursor
-before anything is sent again, for as long as a request may take to be carried out. A run that is going, or scheduled,
-turns a second request away (409) where the interface has conflicts.
+The service has no idempotency key, and a request may be carried out although its response is lost. So a task stores the
+runs that it knows before it sends a request (:mod:`.baseline`). After an ambiguous response it looks for a new run, for
+as long as the service may take to carry the request out, before it sends another request. What a refusal (409) means
+is decided in :mod:`.conflicts`.
 """
 
 from __future__ import annotations
@@ -13,42 +13,32 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import (
     ApiError,
     ConflictError,
-    NotFoundError,
+    DatapipeError,
     ProtocolError,
     ServerError,
     TransportError,
 )
+from airflow_provider_datapipe.runs.conflicts import Conflict, IfRunning, RunInTheWay, decide
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import Kind
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import Record, Records, key_of
-from airflow_provider_datapipe.runs.reference import Observation, Target
+from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 
 log = logging.getLogger(__name__)
 
-
-class IfRunning(StrEnum):
-    """What happens when a run is going already that this task did not start."""
-
-    #: Wait for that run, and take its result.
-    ATTACH = "attach"
-    #: Let that run end, then start one's own.
-    WAIT = "wait"
-    #: Fail the task.
-    FAIL = "fail"
-    #: Skip the task.
-    SKIP = "skip"
-
-
-class RunSkipped(Exception):  # noqa: N818 - no error: the DAG's author chose it
-    """A run is going already, and ``if_running`` says to skip."""
+#: Statuses with which a service denies that something exists.
+_MISSING = frozenset({400, 404, 410})
+#: The most seconds between two requests that the service refuses.
+_LONGEST_DELAY = 30.0
+#: A larger difference between the service's clock and ours, in seconds, is an invalid ``Date`` header.
+_LARGEST_OFFSET = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +48,12 @@ class StartPolicy:
 
     :param if_running: what happens when a run is going already.
     :param settle: seconds for which a run is looked for after a request whose answer was lost, before it is sent again:
-        longer than the service takes to carry a request out.
+        longer than the service takes to carry a request out. Also the most seconds in which a request is sent again
+        that the service refuses because of a run that is over.
     :param look_interval: seconds between two such looks.
     :param attempts: how often a request is sent at the most.
+    :param missing_grace: seconds in which the service has to deny a stored run before the run counts as missing: a
+        replica that lags, or a connection that points elsewhere for a moment, denies it, too.
     :param max_failed_rows: how many rows may fail in a run that an earlier try started, for it to be gone on with.
     """
 
@@ -69,18 +62,7 @@ class StartPolicy:
     look_interval: float = 5.0
     attempts: int = 3
     max_failed_rows: int = 0
-
-
-class Blocked(Exception):  # noqa: N818 - no error: a run has to end first
-    """
-    Another run has to end before one's own can be started.
-
-    :param observation: that run.
-    """
-
-    def __init__(self, observation: Observation) -> None:
-        super().__init__()
-        self.observation = observation
+    missing_grace: float = 60.0
 
 
 def start(
@@ -123,15 +105,17 @@ def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Step
         if record is not None and record.reference is not None:
             try:
                 answer = yield from ask(kind.look(record.reference))
-                may_be_going = not kind.read(record.reference, answer).outcome.is_over
-            except NotFoundError:
-                may_be_going = False
+                may_be_going = not kind.read(record.reference, answer).is_final
+            except ApiError as error:
+                # A replica that lags denies a run that is active.
+                if error.status not in _MISSING:
+                    raise
         (going if may_be_going else others).append(target)
     return going + others
 
 
 class _Start:
-    """One start, and what is known of it: whether a request may have been carried out that no run shows yet."""
+    """One start of a run, and whether a request may have been carried out that no run shows yet."""
 
     def __init__(
         self, kind: Kind, target: Target, records: Records, policy: StartPolicy, clock: Callable[[], float]
@@ -142,8 +126,13 @@ class _Start:
         self._policy = policy
         self._clock = clock
         self._key = key_of(kind.name, target)
-        #: Set before a request is sent, and taken back only when that very request surely started nothing.
-        self._in_doubt = False
+        #: Set before a request is sent, and reset only if that very request definitely started nothing.
+        self._may_have_started = False
+        self._is_prepared = False
+        #: Whether a request was sent again after a refusal that named no run.
+        self._asked_again = False
+        #: Seconds by which the service's clock is ahead of ours.
+        self._offset = 0.0
         #: How long earlier runs took.
         self._durations: list[float] = []
 
@@ -156,23 +145,26 @@ class _Start:
                 log.info("Going on with the run of %s that an earlier try of this task started.", self._target.name)
                 return self._note(record, seen)
             if seen is not None or record.reference is not None:
-                # That run has ended, and not well, or is gone: this is a fresh start.
-                self._records.delete(self._key)
+                # That run has finished, and not well, or is gone: start again.
                 record = None
         # An intent without a reference: an earlier try may have sent a request that no run shows yet.
-        self._in_doubt = record is not None
-        for request in self._kind.prepare(self._target):
-            yield from ask(request)
+        self._may_have_started = record is not None
+        newest = yield from self._newest()
         if record is None:
-            newest = yield from ask(self._kind.newest(self._target.resource_id))
-            record = Record(self._kind.cursor(newest), self._clock())
+            now = self._now()
+            record = Record(self._kind.baseline(self._target, newest, now), now)
             self._durations = self._kind.durations(newest)
         try:
+            yield from self._prepare(newest)
             seen = yield from self._request(record)
         except Exception:
             # Whatever it was: a record without a doubt would make a later try look for nothing.
-            if not self._in_doubt:
-                self._records.delete(self._key)
+            if not self._may_have_started:
+                yield from self._undo_prepare()
+                if kept:
+                    self._records.set(self._key, kept)
+                else:
+                    self._records.delete(self._key)
             raise
         return self._note(record, seen)
 
@@ -182,123 +174,216 @@ class _Start:
         self._records.set(self._key, replace(record, reference=seen.reference).as_dict())
         return seen
 
+    def _now(self) -> float:
+        """Return the current time by the service's clock, in seconds since the epoch."""
+        return self._clock() + self._offset
+
+    def _newest(self) -> Steps[Any]:
+        """Return the newest runs, and compare the service's clock with ours."""
+        newest = yield from ask(self._kind.newest(self._target.resource_id))
+        answered_at = getattr(newest, "answered_at", None)
+        if answered_at is not None and abs(answered_at - self._clock()) < _LARGEST_OFFSET:
+            self._offset = answered_at - self._clock()
+        return newest
+
+    def _prepare(self, newest: Any) -> Steps[None]:
+        """Send the requests that precede a run, unless a run is in the way that would not perform them."""
+        requests = list(self._kind.prepare(self._target))
+        active = self._kind.find_active(self._target, newest) if requests else None
+        if active is not None:
+            decide(self._kind, self._target, Conflict(RunInTheWay.ACTIVE, active), self._policy.if_running)
+        for request in requests:
+            self._is_prepared = True
+            yield from ask(request)
+
+    def _undo_prepare(self) -> Steps[None]:
+        """Take back the requests that precede a run, since no run was started."""
+        for request in self._kind.undo_prepare(self._target) if self._is_prepared else ():
+            try:
+                yield from ask(request)
+            except DatapipeError as error:
+                log.warning(
+                    "%s %s: no run was started, but its preparation (%s) remains: %s",
+                    self._kind.noun,
+                    self._target.name,
+                    ", ".join(self._target.options),
+                    error,
+                )
+
     def _resume(self, record: Record) -> Steps[Observation | None]:
-        """Give the run that an earlier try of the task started, if there is one."""
-        if record.reference is None:
+        """Return the run that an earlier try of the task started, or None."""
+        reference = record.reference
+        if reference is None:
             # The earlier try ended between its intent and the answer: its request may have been carried out, or be yet.
-            return (yield from self._look_for_lost(record))
+            return (yield from self._find_lost(record))
+        until = self._clock() + self._policy.missing_grace
+        while True:
+            try:
+                return self._kind.read(reference, (yield from ask(self._kind.look(reference))))
+            except ApiError as error:
+                if error.status not in _MISSING:
+                    raise
+                denied = error
+            # The list of another replica may show it.
+            listed = yield from self._find_listed(reference)
+            if listed is not None:
+                return listed
+            if self._clock() >= until:
+                break
+            yield Pause(self._policy.look_interval)
+        log.warning(
+            "The service does not know the run of %s that an earlier try of this task started: %s",
+            self._target.name,
+            denied,
+        )
+        # Raises if the service does not know the resource either: then nothing is known of the run.
+        newest = yield from self._newest()
+        return self._kind.find_new(self._target, record.baseline, newest, self._now())
+
+    def _find_listed(self, reference: Reference) -> Steps[Observation | None]:
         try:
-            return self._kind.read(record.reference, (yield from ask(self._kind.look(record.reference))))
-        except NotFoundError:
+            return self._kind.find_run(reference, (yield from self._newest()))
+        except ApiError as error:
+            if error.status not in _MISSING:
+                raise
             return None
 
     def _request(self, record: Record) -> Steps[Observation]:
-        """Send the request, and find out what became of it where the answer is lost."""
-        for attempt in range(1, self._policy.attempts + 1):
-            doubt_before = self._in_doubt
+        """Send the request until its result is known."""
+        lost = refused = 0
+        refused_since = 0.0
+        while True:
+            doubt_before = self._may_have_started
             # Noted before each request: from now on it may be carried out, at once or late.
-            record = replace(record, intended_at=self._clock())
+            record = replace(record, intended_at=self._now())
             self._records.set(self._key, record.as_dict())
-            self._in_doubt = True
+            self._may_have_started = True
             try:
                 answer = yield from ask(self._kind.request(self._target))
             except (ApiError, TransportError, ProtocolError) as error:
-                if _surely_not(error):
-                    self._in_doubt = doubt_before
-                    if not isinstance(error, ConflictError):
+                if not _definitely_not_started(error):
+                    # Noted again: a try after this one looks as long, though no answer came for a while.
+                    record = replace(record, intended_at=self._now())
+                    self._records.set(self._key, record.as_dict())
+                    found = yield from self._find_lost(record)
+                    if found is not None:
+                        return found
+                    lost += 1
+                    if lost == self._policy.attempts:
                         raise
-                    idle_by_now = attempt == 1 and not doubt_before and not error.active_run_id
-                    if idle_by_now and (yield from self._is_idle()):
-                        # Scheduled, or over by now: only asking again tells, and is turned away if it is scheduled.
-                        continue
-                    return (yield from self._conflict(record, error))
-                # Noted again: a try after this one looks as long, though no answer came for a while.
-                record = replace(record, intended_at=self._clock())
-                self._records.set(self._key, record.as_dict())
-                found = yield from self._look_for_lost(record)
-                if found is not None:
-                    return found
-                if attempt == self._policy.attempts:
+                    continue
+                self._may_have_started = doubt_before
+                if not isinstance(error, ConflictError):
                     raise
+                conflict = yield from self._conflict(record, error)
+                if isinstance(conflict, Observation):
+                    return conflict
+                if conflict is not None:
+                    attached = decide(self._kind, self._target, conflict, self._policy.if_running)
+                    if attached is not None:
+                        return attached
+                refused += 1
+                if refused == 1:
+                    refused_since = self._clock()
+                elif self._clock() >= refused_since + self._policy.settle:
+                    raise self._refused(refused, conflict, error) from None
             else:
                 return (yield from self._accepted(record, answer))
-        raise AssertionError("the last attempt returns or raises")
+            yield Pause(min(2.0 ** (refused - 1), _LONGEST_DELAY))
 
     def _accepted(self, record: Record, answer: Any) -> Steps[Observation]:
         """Read the answer to the request; where it says the run will appear is looked at once if that is in doubt."""
         try:
-            seen = self._kind.accepted(self._target, answer)
+            seen = self._kind.accepted(self._target, answer, record.baseline)
             if seen.reference.status_url and "//" in seen.reference.status_url:
                 # A whole URL may lead to another origin, which the client refuses.
                 seen = self._kind.read(seen.reference, (yield from ask(self._kind.look(seen.reference))))
         except ProtocolError as error:
-            # The run was asked for; it is still the first after the cursor.
-            lost = self._kind.awaited(self._target, record.cursor)
-            if lost is None:
+            # The run was requested; it is still the first new one.
+            expected = self._kind.expected(self._target, record.baseline)
+            if expected is None:
                 raise
             log.warning("%s The run is looked for in the list.", error)
-            return Observation(lost, Outcome.SCHEDULED)
+            return Observation(expected, Outcome.SCHEDULED)
         return seen
 
-    def _is_idle(self) -> Steps[bool]:
-        """Tell whether the newest run, if there is one, is over."""
-        newest = yield from ask(self._kind.newest(self._target.resource_id))
-        last = self._kind.first_after(self._target, None, newest)
-        return last is None or last.outcome.is_over
-
-    def _look_for_lost(self, record: Record) -> Steps[Observation | None]:
+    def _find_lost(self, record: Record) -> Steps[Observation | None]:
         """
-        Look for a run after the cursor, until a request would have been carried out that was sent when it was noted.
+        Look for a new run until a request would have been carried out that was sent when it was noted.
 
         Also where the service turns a second request away: the run of a request that is carried out late may meet a
         second one that is over by then.
         """
-        until = record.intended_at + self._policy.settle
+        until: float | None = None
         while True:
+            newest = None
             try:
-                answer = yield from ask(self._kind.after(self._target.resource_id, record.cursor))
+                newest = yield from self._newest()
             except (ServerError, TransportError):
                 # Not knowing is no reason to send again: what was lost may be there.
-                if self._clock() >= until + self._policy.settle:
+                if until is not None and self._now() >= until + self._policy.settle:
                     raise
-            else:
-                found = self._kind.first_after(self._target, record.cursor, answer)
+            now = self._now()
+            if until is None:
+                # A worker whose clock was ahead noted a time to come.
+                until = min(record.intended_at, now) + self._policy.settle
+            if newest is not None:
+                found = self._kind.find_new(self._target, record.baseline, newest, now)
                 if found is not None:
                     return found
-                if self._clock() >= until:
+                if now >= until:
                     return None
             yield Pause(self._policy.look_interval)
 
-    def _conflict(self, record: Record, error: ConflictError) -> Steps[Observation]:
-        """Deal with a run that is going, or scheduled, already."""
-        kind, target, policy = self._kind, self._target, self._policy
-        if self._in_doubt and error.active_run_id:
-            # After the cursor it is this task's own; before it, it is somebody else's.
-            answer = yield from ask(kind.after(target.resource_id, record.cursor))
-            own = kind.first_after(target, record.cursor, answer)
+    def _conflict(self, record: Record, error: ConflictError) -> Steps[Observation | Conflict | None]:
+        """Return this task's own run, or the run in the way, or None if no run explains the refusal."""
+        kind, target = self._kind, self._target
+        newest = None
+        if self._may_have_started or not error.active_run_id:
+            newest = yield from self._newest()
+        if self._may_have_started:
+            own = kind.find_new(target, record.baseline, newest, self._now())
             if own is not None:
                 return own
-        newest = None if error.active_run_id else (yield from ask(kind.newest(target.resource_id)))
-        reference = kind.conflict(target, error, newest)
-        other = Observation(reference, Outcome.SCHEDULED)
-        if self._in_doubt and not error.active_run_id:
-            # Scheduled, and not to be seen yet: the request whose answer was lost was carried out.
-            return replace(other, reference=replace(reference, attached=False))
-        if policy.if_running is IfRunning.SKIP:
-            raise RunSkipped(f"{kind.noun} {target.name} is running already ({_named(reference.run_id)}); skipped.")
-        if policy.if_running is IfRunning.FAIL:
-            raise RunConflictError(
-                f"{kind.noun} {target.name} is running already ({_named(reference.run_id)}), and if_running says to "
-                "fail. Wait for that run to end, or choose another policy."
-            )
-        if policy.if_running is IfRunning.WAIT or kind.needs_own_run(target):
-            # A run that began before a full refresh, or a retry of records, was asked for does not do it.
-            raise Blocked(other)
-        return other
+        if error.active_run_id:
+            return (yield from self._named(record, Reference.to(kind.name, target, run_id=error.active_run_id)))
+        active = kind.find_active(target, newest)
+        if active is not None:
+            return Conflict(RunInTheWay.ACTIVE, active)
+        expected = kind.expected(target, record.baseline)
+        if expected is None or not (self._may_have_started or self._asked_again):
+            # Scheduled, or over by now: only another request tells, and is refused if it is scheduled.
+            self._asked_again = True
+            return None
+        scheduled = Observation(replace(expected, attached=True), Outcome.SCHEDULED)
+        # The request whose answer was lost was carried out: no policy is about this task's own run.
+        return scheduled if self._may_have_started else Conflict(RunInTheWay.ACTIVE, scheduled)
+
+    def _named(self, record: Record, reference: Reference) -> Steps[Conflict]:
+        """Return the state of the run that a refusal names."""
+        reference = replace(reference, attached=True)
+        unknown = Observation(reference, Outcome.SCHEDULED)
+        try:
+            seen = self._kind.read(reference, (yield from ask(self._kind.look(reference))))
+        except ApiError as error:
+            return Conflict(RunInTheWay.STALE if error.status in _MISSING else RunInTheWay.ACTIVE, unknown)
+        except (TransportError, ProtocolError):
+            return Conflict(RunInTheWay.ACTIVE, unknown)
+        if not seen.outcome.is_over:
+            return Conflict(RunInTheWay.ACTIVE, seen)
+        return Conflict(RunInTheWay.STALE if record.baseline.was_over(seen) else RunInTheWay.FINISHED, seen)
+
+    def _refused(self, refused: int, conflict: Conflict | None, error: ConflictError) -> RunConflictError:
+        run_id = conflict.run.reference.run_id if conflict else None
+        why = f"because of run {run_id}, which is not active" if run_id else "but shows no run that is active"
+        return RunConflictError(
+            f"{self._kind.noun} {self._target.name}: the service refused {refused} requests for a run, {why}. Look at "
+            f"the runs in the service, then run this task again. The last refusal: {error}"
+        )
 
 
-def _surely_not(error: ApiError | TransportError | ProtocolError) -> bool:
-    """Tell whether a request that failed so surely started nothing."""
+def _definitely_not_started(error: ApiError | TransportError | ProtocolError) -> bool:
+    """Return True if a request that failed so started nothing."""
     if isinstance(error, TransportError):
         return not error.sent
     # An answer that can't be read says as little as none.
@@ -307,11 +392,7 @@ def _surely_not(error: ApiError | TransportError | ProtocolError) -> bool:
 
 def _is_good(seen: Observation, policy: StartPolicy) -> bool:
     """Tell whether a run is going, or has ended as well as the task wants it to."""
-    if not seen.outcome.is_over or seen.outcome is Outcome.SUCCEEDED:
+    if not seen.is_final or seen.outcome is Outcome.SUCCEEDED:
         return True
     failed = seen.result["rows_failed"] if seen.result and seen.outcome is Outcome.PARTIAL else None
     return failed is not None and failed <= policy.max_failed_rows
-
-
-def _named(run_id: str | None) -> str:
-    return f"run {run_id}" if run_id else "scheduled"

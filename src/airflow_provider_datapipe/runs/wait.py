@@ -23,6 +23,8 @@ _NOTHING_KNOWN = History()
 _GRACE = 10.0
 #: Seconds from which a look that is late was held up.
 _HELD_UP = 30.0
+#: Seconds for which an outcome is not taken as final that may be the one before the request: a replica may lag.
+_STALE_LIMIT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ class Watch:
         "_not_before",
         "_policy",
         "_refusal",
+        "_stale_until",
         "due",
         "reference",
     )
@@ -142,6 +145,7 @@ class Watch:
         self._policy = policy
         self._jitter = jitter
         self._contact = now
+        self._stale_until = now + _STALE_LIMIT
         self._failures = 0
         #: Before this time the service does not want to be asked; and what it said.
         self._not_before, self._refusal = now, ""
@@ -201,7 +205,9 @@ class Watch:
         if started:
             self._began = datetime.fromisoformat(started).timestamp()
         if observation.outcome.is_over:
-            return self._end(EndReason.RUN_OVER)
+            if observation.is_final or now >= self._stale_until:
+                return self._end(EndReason.RUN_OVER)
+            self._last = replace(self._last, outcome=Outcome.RUNNING)
         if absent and since is not None and now >= since + self._policy.schedule_limit:
             return self._not_scheduled(now - since)
         return self._again(now, self._next_look(now, was_due))

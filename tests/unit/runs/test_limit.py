@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_datapipe.api.errors import NotFoundError
 from airflow_provider_datapipe.api.models.common import RunRequested
+from airflow_provider_datapipe.runs.baseline import Baseline
 from airflow_provider_datapipe.runs.batch import Batch, start_queued
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.records import Record, TaskStateRecords, key_of
@@ -63,7 +64,7 @@ def left_by_a_try(*targets: Target, lost: tuple[Target, ...] = ()) -> TaskStateR
     records = TaskStateRecords(Kept(), 0)
     for target in (*targets, *lost):
         reference = Reference("elt_stream", target.resource_id, target.name, run_id=f"{target.resource_id}-1")
-        record = Record(None, 1_000_000, None if target in lost else reference)
+        record = Record(Baseline(), 1_000_000, None if target in lost else reference)
         records.set(key_of("elt_stream", target), record.as_dict())
     return records
 
@@ -83,7 +84,12 @@ def test_a_run_that_failed_is_not_started_anew_beside_as_many_as_may_go() -> Non
     assert service.requested == []
 
 
-@pytest.mark.parametrize("answer", ["FAILED", "COMPLETED", NotFoundError("gone", status=404)])
+def test_run_that_a_replica_denies_may_be_active() -> None:
+    service = Streams({"b": NotFoundError("gone", status=404), "a": "FAILED"})
+    assert ordered(service, left_by_a_try(FIRST, SECOND)) == [SECOND, FIRST, THIRD]
+
+
+@pytest.mark.parametrize("answer", ["FAILED", "COMPLETED"])
 def test_what_is_over_comes_after_what_is_going(answer: Any) -> None:
     service = Streams({"a": answer, "b": "RUNNING"})
     assert ordered(service, left_by_a_try(FIRST, SECOND)) == [SECOND, FIRST, THIRD]

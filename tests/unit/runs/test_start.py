@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import pytest
@@ -26,17 +27,22 @@ from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.request import Request
-from airflow_provider_datapipe.runs.batch import Batch, run_batch, settle_records
+from airflow_provider_datapipe.runs.batch import Batch, run_batch, settle_records, wait_for_some
+from airflow_provider_datapipe.runs.conflicts import Blocked, IfRunning, RunSkipped
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import NoRecords, Records, TaskStateRecords, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Target
-from airflow_provider_datapipe.runs.start import Blocked, IfRunning, RunSkipped, StartPolicy, start
+from airflow_provider_datapipe.runs.start import StartPolicy, start
 from airflow_provider_datapipe.runs.steps import drive
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 
-STAMP = "2026-01-01T00:00:00.000Z"
+
+def stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
+
+
 TARGET = Target("s", "orders")
 POLICY = StartPolicy(settle=120, look_interval=5)
 
@@ -76,6 +82,7 @@ class Run:
     """A run of the model: asked for, visible, over, at these times."""
 
     run_id: str
+    began: float
     visible: float
     over: float
     status: str
@@ -135,7 +142,7 @@ class Service:
     def _begin(self, *, ours: bool) -> Run:
         ends_as = self.ends_as.pop(0) if len(self.ends_as) > 1 else self.ends_as[0]
         visible = self.now + self.invisible
-        run = Run(f"r{len(self.runs) + 1}", visible, visible + self.duration, ends_as, ours)
+        run = Run(f"r{len(self.runs) + 1}", self.now, visible, visible + self.duration, ends_as, ours)
         self.runs.append(run)
         return run
 
@@ -144,9 +151,9 @@ class Service:
         return [run for run in self.runs if run.ours]
 
     def _shown(self, run: Run) -> dict[str, Any]:
-        shown = {"id": run.run_id, "started_at": STAMP, "status": "RUNNING"}
+        shown = {"id": run.run_id, "started_at": stamp(run.began), "status": "RUNNING"}
         if run.over <= self.now:
-            shown |= {"status": run.status, "finished_at": STAMP}
+            shown |= {"status": run.status, "finished_at": stamp(run.over)}
         return shown
 
     def send(self, request: Request[Any]) -> Any:
@@ -225,7 +232,8 @@ class Service:
             seen.reverse()
         if after := query.get("starting_after"):
             seen = seen[[run.run_id for run in seen].index(after) + 1 :]
-        return Page(data=tuple(self._stream_run(run) for run in seen[:1]), has_more=False)
+        shown = seen[: int(query["limit"])]
+        return Page(data=tuple(self._stream_run(run) for run in shown), has_more=False)
 
     def _stream_run(self, run: Run) -> EltStreamRun:
         return EltStreamRun.model_validate({"elt_sync_id": "y", "elt_stream_id": "s"} | self._shown(run))
@@ -235,7 +243,7 @@ class Service:
         return self._stream_run(run)
 
     def _orchestration_run(self, run: Run) -> OrchestrationRun:
-        return OrchestrationRun.model_validate({"orchestration_id": "s", "due_at": STAMP} | self._shown(run))
+        return OrchestrationRun.model_validate({"orchestration_id": "s", "due_at": stamp(run.began)} | self._shown(run))
 
     def _orchestrations_request_run(self, request: Request[Any]) -> OrchestrationRun:
         answer: OrchestrationRun = self._fate(lambda: self._orchestration_run(self._begin(ours=True)))
@@ -274,7 +282,8 @@ def test_a_run_whose_answer_was_lost_is_found_and_not_asked_for_again(kind: str,
     service.fates = [fate]
     seen = begin(service, kind=kind)
     assert seen.reference.run_id == "r2"
-    assert not seen.reference.attached
+    # The list does not say who requested it.
+    assert seen.reference.attached
     assert (service.posts, len(service.ours)) == (1, 1)
 
 
@@ -292,7 +301,7 @@ def test_a_run_that_does_not_show_yet_turns_the_second_request_away(fate: str) -
     service = Service(invisible=1000)
     service.fates = [fate]
     seen = begin(service)
-    assert not seen.reference.attached
+    assert seen.reference.attached
     assert (service.posts, len(service.ours)) == (2, 1)
 
 
@@ -395,8 +404,8 @@ def test_a_task_that_is_killed_before_airflow_hears_of_its_success_does_not_run_
     [
         (EndReason.RUN_OVER, False, True),
         (EndReason.RUN_OVER, True, False),
-        (EndReason.VANISHED, True, False),
         # These may still be going, or may have been carried out.
+        (EndReason.VANISHED, True, True),
         (EndReason.LOST_CONTACT, True, True),
         (EndReason.TIMEOUT, True, True),
         (EndReason.NOT_SCHEDULED, True, True),
@@ -409,6 +418,20 @@ def test_what_a_failed_sync_leaves_for_its_retry(reason: EndReason, *, is_failur
     end = replace(end, reason=reason)
     settle_records(Batch("elt_stream", ended=[end]), remembered(store), [end] if is_failure else [], succeeded=False)
     assert bool(store.kept) == stays
+
+
+def test_run_that_was_never_scheduled_is_requested_again() -> None:
+    service, store = Service(invisible=100_000), MemoryRecords()
+    records = remembered(store)
+    batch = Batch("elt_stream", queued=[TARGET])
+    wait = WaitPolicy(poll_interval=10, schedule_limit=100)
+    drive(run_batch(batch, records, POLICY, wait, alone=True, clock=service.clock), service.send, service.sleep)
+    assert [end.reason for end in batch.ended] == [EndReason.NOT_SCHEDULED]
+    settle_records(batch, records, batch.ended, succeeded=False)
+    service.runs, service.invisible = [], 0
+    service.sleep(1000)
+    assert begin(service, store).reference.status_url is not None
+    assert service.posts == 2
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_START)
@@ -545,8 +568,7 @@ def test_no_policy_is_about_ones_own_run(policy: IfRunning) -> None:
     with pytest.raises(Killed):
         begin(service, records, replace(POLICY, if_running=policy))
     records.tick = service.tick = lambda: None
-    seen = begin(service, records, replace(POLICY, if_running=policy))
-    assert not seen.reference.attached
+    begin(service, records, replace(POLICY, if_running=policy))
     assert len(service.runs) == 1
 
 
@@ -558,7 +580,7 @@ def test_ones_own_run_that_shows_only_after_the_look_is_not_somebody_elses(monke
     # Time passes between two looks.
     monkeypatch.setattr(service, "_elt_stream_runs_list", shows_at_second_look(service))
     seen = begin(service, records, replace(POLICY, if_running=IfRunning.FAIL, settle=0))
-    assert (seen.reference.run_id, seen.reference.attached) == ("r1", False)
+    assert seen.reference.run_id == "r1"
     assert service.posts == 2
 
 
@@ -598,9 +620,10 @@ def test_a_conflict_that_an_orchestration_should_not_have_is_no_success_of_an_ea
     if before:
         service.begin_others()
         service.sleep(1000)
-    service.fates = ["conflict"] * 2
-    with pytest.raises(ConflictError):
+    service.fates = ["conflict"] * 100
+    with pytest.raises(RunConflictError, match=r"refused \d+ requests"):
         begin(service, kind="orchestration")
+    assert service.posts < 12
     service = others()
     service.fates = ["conflict"]
     assert begin(service, kind="orchestration").reference.run_id == "r1"
@@ -622,8 +645,11 @@ def test_a_status_url_that_leads_elsewhere_is_not_followed_and_the_run_is_not_lo
 
     steps = start(KINDS["elt_stream"], TARGET, remembered(MemoryRecords()), POLICY, service.clock)
     seen = drive(steps, send, service.sleep)
-    assert seen.reference.status_url is not None
-    assert "starting_after=r1" in seen.reference.status_url
+    assert not seen.reference.attached
+    service.sleep(20)
+    steps = wait_for_some(Batch("elt_stream", waiting=[seen.reference]), WaitPolicy(poll_interval=10), service.clock)
+    drive(steps, send, service.sleep)
+    assert [run.run_id for run in service.ours] == ["r2"]
     assert len(refused) == ("evil" in status_url)
 
 

@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     InstanceOf,
     PlainSerializer,
+    PrivateAttr,
     WithJsonSchema,
     model_validator,
 )
@@ -181,9 +182,22 @@ class Page(Answer, Generic[T]):
     ``next_cursor``); both are read.
     """
 
+    #: Time of the answer by the service's clock (header ``Date``), in seconds since the epoch; None if it has none.
+    _answered_at: float | None = PrivateAttr(default=None)
+
     data: tuple[T, ...]
     has_more: bool = Field(validation_alias=AliasChoices("has_more", "hasMore"))
     next_cursor: str | None = Field(default=None, validation_alias=AliasChoices("next_cursor", "nextCursor"))
+
+    @property
+    def answered_at(self) -> float | None:
+        """Time of the answer by the service's clock, in seconds since the epoch; None if the service gave none."""
+        return self._answered_at
+
+    def with_time(self, answered_at: float | None) -> Self:
+        """Return the page with the time of the answer."""
+        self._answered_at = answered_at
+        return self
 
 
 class ListOrPage(Page[T], Generic[T]):

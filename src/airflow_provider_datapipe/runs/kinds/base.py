@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import pendulum
 
-from airflow_provider_datapipe.api.errors import ConflictError
 from airflow_provider_datapipe.api.models.common import format_timestamp
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.baseline import Baseline
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.pace import History
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
@@ -41,24 +41,36 @@ class Kind(ABC):
     def request(self, target: Target) -> Request[Any]:
         """Give the request that asks for a run."""
 
+    def undo_prepare(self, target: Target) -> Iterator[Request[Any]]:
+        """Return the requests that take back :meth:`prepare` if no run was started; empty if the interface has none."""
+        return iter(())
+
     @abstractmethod
-    def accepted(self, target: Target, answer: Any) -> Observation:
-        """Read the answer to that request."""
+    def accepted(self, target: Target, answer: Any, baseline: Baseline | None = None) -> Observation:
+        """
+        Read the answer to that request.
+
+        :param target: what is to be run.
+        :param answer: the answer.
+        :param baseline: what was known before the request.
+        """
 
     @abstractmethod
     def newest(self, resource_id: str) -> Request[Any]:
-        """Give the request that shows the newest run, and with it what is of use of those before it."""
+        """Return the request that shows the newest runs."""
 
     def oldest_first(self, resource_id: str) -> Request[Any] | None:
         """Give the request that lists all runs that are kept, oldest first; None where there is no such list."""
         return None
 
     @abstractmethod
-    def cursor(self, newest: Any) -> str | None:
+    def baseline(self, target: Target, newest: Any, since: float) -> Baseline:
         """
-        Note what there is before a run is asked for.
+        Return what the newest runs show before a run is requested.
 
+        :param target: what is to be run.
         :param newest: the answer to :meth:`newest`.
+        :param since: current time by the service's clock.
         """
 
     def durations(self, newest: Any) -> list[float]:
@@ -70,28 +82,43 @@ class Kind(ABC):
         return []
 
     @abstractmethod
-    def after(self, resource_id: str, cursor: str | None) -> Request[Any]:
-        """Give the request that shows the runs after the cursor."""
+    def find_new(self, target: Target, baseline: Baseline, newest: Any, now: float) -> Observation | None:
+        """
+        Return the first run that may have been started since the baseline, or None.
+
+        The interface does not say who requested a run, so the result is marked as attached.
+
+        :param target: what is to be run.
+        :param baseline: what was known before the request.
+        :param newest: the answer to :meth:`newest`.
+        :param now: current time by the service's clock.
+        """
 
     @abstractmethod
-    def first_after(self, target: Target, cursor: str | None, answer: Any) -> Observation | None:
+    def find_run(self, reference: Reference, newest: Any) -> Observation | None:
         """
-        Find the first run after the cursor.
+        Return the run of a reference if the list of the newest runs shows it.
 
-        :param answer: the answer to :meth:`after`.
+        :param reference: the run.
+        :param newest: the answer to :meth:`newest`.
         """
+
+    @abstractmethod
+    def find_active(self, target: Target, newest: Any) -> Observation | None:
+        """
+        Return the run that has not finished, if the newest runs show one.
+
+        :param target: what is to be run.
+        :param newest: the answer to :meth:`newest`.
+        """
+
+    def expected(self, target: Target, baseline: Baseline) -> Reference | None:
+        """Return a reference to the first run after the baseline; None if no list will show it."""
+        return None
 
     def awaited(self, target: Target, cursor: str | None) -> Reference | None:
         """Name the first run after the cursor before it is there; None where no list can say which it is."""
         return None
-
-    @abstractmethod
-    def conflict(self, target: Target, error: ConflictError, newest: Any) -> Reference:
-        """
-        Find the run that stands in the way.
-
-        :param newest: the answer to :meth:`newest`; None when the error names the run.
-        """
 
     @abstractmethod
     def look(self, reference: Reference) -> Request[Any]:

@@ -37,6 +37,11 @@ class EltStreamKind(ListedKind):
             yield elt_streams.request_full_refresh(target.resource_id)
 
     @override
+    def undo_prepare(self, target: Target) -> Iterator[Request[Any]]:
+        if target.options.get("full_refresh"):
+            yield elt_streams.cancel_full_refresh(target.resource_id)
+
+    @override
     def needs_own_run(self, target: Target) -> bool:
         return bool(target.options.get("full_refresh"))
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from typing_extensions import override
 
-from airflow_provider_datapipe.api.errors import ConflictError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.status_url import status_request, status_url_after
+from airflow_provider_datapipe.runs.baseline import Baseline, oldest_new_run
 from airflow_provider_datapipe.runs.kinds.base import Kind, durations_of
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.pace import KEPT
@@ -23,7 +24,7 @@ class ListedKind(Kind):
     """A kind whose request is answered by the place in a list where the run will appear."""
 
     @override
-    def accepted(self, target: Target, answer: RunRequested) -> Observation:
+    def accepted(self, target: Target, answer: RunRequested, baseline: Baseline | None = None) -> Observation:
         # Refuses, while the answer is at hand, a place that could not be looked at later.
         status_request(answer.status_url, self._listing(target.resource_id))
         reference = Reference.to(self.name, target, status_url=answer.status_url)
@@ -38,34 +39,31 @@ class ListedKind(Kind):
         return self._listing(resource_id).with_query(limit=LARGEST_PAGE, sort_direction="asc")
 
     @override
-    def cursor(self, newest: Page[Any]) -> str | None:
-        return newest.data[0].id if newest.data else None
+    def baseline(self, target: Target, newest: Page[Any], since: float) -> Baseline:
+        return Baseline.of(newest.data, since, lambda run: self._judge(run).is_over)
 
     @override
     def durations(self, newest: Page[Any]) -> list[float]:
         return durations_of(newest.data)
 
     @override
-    def after(self, resource_id: str, cursor: str | None) -> Request[Page[Any]]:
-        listing = self._listing(resource_id)
-        return status_request(status_url_after(listing, cursor), listing)
+    def find_new(self, target: Target, baseline: Baseline, newest: Page[Any], now: float) -> Observation | None:
+        run = oldest_new_run(newest.data, baseline, now)
+        return None if run is None else self.read(Reference.to(self.name, target, attached=True), run)
 
     @override
-    def first_after(self, target: Target, cursor: str | None, answer: Page[Any]) -> Observation | None:
-        if not answer.data:
-            return None
-        return self.read(Reference.to(self.name, target), answer)
+    def find_run(self, reference: Reference, newest: Page[Any]) -> Observation | None:
+        return next((self.read(reference, run) for run in newest.data if run.id == reference.run_id), None)
 
     @override
-    def conflict(self, target: Target, error: ConflictError, newest: Page[Any] | None) -> Reference:
-        reference = Reference.to(self.name, target, attached=True)
-        if error.active_run_id:
-            return replace(reference, run_id=error.active_run_id)
-        last = newest.data[0] if newest and newest.data else None
-        if last and not self._judge(last).is_over:
-            return replace(reference, run_id=last.id)
-        # Scheduled, not begun: it will be the first run after the last one.
-        return replace(self.awaited(target, last.id if last else None), attached=True)
+    def find_active(self, target: Target, newest: Page[Any]) -> Observation | None:
+        # Runs of one resource do not overlap: those before the newest one have finished.
+        active = (run for run in newest.data[:1] if not self._judge(run).is_over)
+        return next((self.read(Reference.to(self.name, target, attached=True), run) for run in active), None)
+
+    @override
+    def expected(self, target: Target, baseline: Baseline) -> Reference:
+        return Reference.to(self.name, target, since=baseline.since, known=list(baseline.known))
 
     @override
     def awaited(self, target: Target, cursor: str | None) -> Reference:
@@ -83,10 +81,14 @@ class ListedKind(Kind):
     @override
     def read(self, reference: Reference, answer: Any) -> Observation:
         if isinstance(answer, Page):
-            if not answer.data:
+            first = next(iter(answer.data), None)
+            if reference.since is not None:
+                baseline = Baseline(dict.fromkeys(reference.known, False), reference.since)
+                first = oldest_new_run(answer.data, baseline, inf)
+            if first is None:
                 return Observation(reference, Outcome.SCHEDULED)
-            answer = answer.data[0]
-        known = replace(reference, run_id=answer.id, status_url=None)
+            answer = first
+        known = replace(reference, run_id=answer.id, status_url=None, since=None, known=[])
         return Observation(known, self._judge(answer), self._result(known, answer))
 
     @abstractmethod

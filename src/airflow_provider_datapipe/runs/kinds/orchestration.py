@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import orchestration_runs, orchestrations
-from airflow_provider_datapipe.api.errors import ConflictError
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.baseline import Baseline, oldest_new_run
 from airflow_provider_datapipe.runs.kinds.base import Kind, durations_of, result_of_run
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
 from airflow_provider_datapipe.runs.pace import KEPT
@@ -33,42 +32,38 @@ class OrchestrationKind(Kind):
         return orchestrations.request_run(target.resource_id)
 
     @override
-    def accepted(self, target: Target, answer: OrchestrationRun) -> Observation:
+    def accepted(self, target: Target, answer: OrchestrationRun, baseline: Baseline | None = None) -> Observation:
         return self.read(Reference.to(self.name, target), answer)
 
     @override
     def newest(self, resource_id: str) -> Request[Page[OrchestrationRun]]:
-        return orchestration_runs.list_(orchestration_id=resource_id, limit=KEPT)
-
-    @override
-    def cursor(self, newest: Page[OrchestrationRun]) -> str | None:
-        return newest.data[0].id if newest.data else None
-
-    @override
-    def durations(self, newest: Page[OrchestrationRun]) -> list[float]:
-        return durations_of(newest.data)
-
-    @override
-    def after(self, resource_id: str, cursor: str | None) -> Request[Page[OrchestrationRun]]:
+        # Planned runs come first: the page has to hold more than those.
         return orchestration_runs.list_(orchestration_id=resource_id, limit=LARGEST_PAGE)
 
     @override
-    def first_after(self, target: Target, cursor: str | None, answer: Page[OrchestrationRun]) -> Observation | None:
-        # The list is newest first: what stands before the cursor came after it.
-        newer = list(itertools.takewhile(lambda run: run.id != cursor, answer.data))
-        return self.accepted(target, newer[-1]) if newer else None
+    def baseline(self, target: Target, newest: Page[OrchestrationRun], since: float) -> Baseline:
+        return Baseline.of(newest.data, since, lambda run: _outcome(run).is_over)
 
     @override
-    def conflict(self, target: Target, error: ConflictError, newest: Page[OrchestrationRun] | None) -> Reference:
-        # The interface declares no conflict; a service that has one is read as the other kinds are.
-        going = Reference.to(self.name, target, run_id=error.active_run_id, attached=True)
-        if going.run_id is None and newest is not None:
-            seen = self.read(going, newest)
-            if seen.result is None or seen.outcome.is_over:
-                # Nothing shows what stands in the way, and a run that is over says nothing about this one.
-                raise error
-            going = seen.reference
-        return going
+    def durations(self, newest: Page[OrchestrationRun]) -> list[float]:
+        return durations_of(newest.data)[:KEPT]
+
+    @override
+    def find_new(
+        self, target: Target, baseline: Baseline, newest: Page[OrchestrationRun], now: float
+    ) -> Observation | None:
+        run = oldest_new_run(newest.data, baseline, now)
+        return None if run is None else self.read(Reference.to(self.name, target, attached=True), run)
+
+    @override
+    def find_run(self, reference: Reference, newest: Page[OrchestrationRun]) -> Observation | None:
+        return next((self.read(reference, run) for run in newest.data if run.id == reference.run_id), None)
+
+    @override
+    def find_active(self, target: Target, newest: Page[OrchestrationRun]) -> Observation | None:
+        # A run that has not started may be planned for later.
+        active = (run for run in newest.data if _outcome(run) is Outcome.RUNNING)
+        return next((self.read(Reference.to(self.name, target, attached=True), run) for run in active), None)
 
     @override
     def look(self, reference: Reference) -> Request[Any]:
@@ -84,8 +79,12 @@ class OrchestrationKind(Kind):
             answer = answer.data[0]
         run: OrchestrationRun = answer
         known = replace(reference, run_id=run.id)
-        outcome = outcome_of(run.status, finished=run.finished_at is not None)
+        outcome = _outcome(run)
         result = result_of_run(
             known, outcome, status=run.status, started_at=run.started_at, finished_at=run.finished_at
         )
         return Observation(known, outcome, result)
+
+
+def _outcome(run: OrchestrationRun) -> Outcome:
+    return outcome_of(run.status, finished=run.finished_at is not None)

@@ -7,13 +7,13 @@ from typing import Any, NoReturn
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import query_previews
-from airflow_provider_datapipe.api.errors import ConflictError
 from airflow_provider_datapipe.api.models.query_previews import (
     QueryPreviewCreated,
     QueryPreviewState,
     QueryPreviewStatus,
 )
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.baseline import Baseline
 from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
@@ -41,7 +41,7 @@ class QueryPreviewKind(Kind):
         return query_previews.create(sql_template=target.options["sql_template"])
 
     @override
-    def accepted(self, target: Target, answer: QueryPreviewCreated) -> Observation:
+    def accepted(self, target: Target, answer: QueryPreviewCreated, baseline: Baseline | None = None) -> Observation:
         # It has no other id; SQL itself is none that Airflow could keep anything by.
         query_id = answer.query_execution_id
         return Observation(Reference(self.name, query_id, target.name, run_id=query_id), Outcome.RUNNING)
@@ -64,17 +64,17 @@ class QueryPreviewKind(Kind):
         raise NotImplementedError("there is no list of query previews")
 
     @override
-    def cursor(self, newest: Any) -> NoReturn:
+    def baseline(self, target: Target, newest: Any, since: float) -> NoReturn:
         raise NotImplementedError("there is no list of query previews")
 
     @override
-    def after(self, resource_id: str, cursor: str | None) -> NoReturn:
+    def find_new(self, target: Target, baseline: Baseline, newest: Any, now: float) -> NoReturn:
         raise NotImplementedError("there is no list of query previews")
 
     @override
-    def first_after(self, target: Target, cursor: str | None, answer: Any) -> NoReturn:
+    def find_run(self, reference: Reference, newest: Any) -> NoReturn:
         raise NotImplementedError("there is no list of query previews")
 
     @override
-    def conflict(self, target: Target, error: ConflictError, newest: Any) -> NoReturn:
-        raise error
+    def find_active(self, target: Target, newest: Any) -> NoReturn:
+        raise NotImplementedError("there is no list of query previews")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import transforms
-from airflow_provider_datapipe.api.errors import ConflictError
-from airflow_provider_datapipe.api.models.common import format_timestamp
-from airflow_provider_datapipe.api.models.transforms import Materialization, Transform, TransformStatus
+from airflow_provider_datapipe.api.models.transforms import (
+    Materialization,
+    MaterializationStatus,
+    Transform,
+    TransformStatus,
+)
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.baseline import Baseline
 from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of_materialization
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
@@ -35,30 +40,33 @@ class TransformKind(Kind):
         return transforms.publish(target.resource_id, **overrides)
 
     @override
-    def accepted(self, target: Target, answer: Transform) -> Observation:
-        return self.read(Reference.to(self.name, target, since=format_timestamp(answer.updated_at)), answer)
+    def accepted(self, target: Target, answer: Transform, baseline: Baseline | None = None) -> Observation:
+        earlier = None if baseline is None else baseline.state
+        return self.read(Reference.to(self.name, target, since=_updated(answer), earlier_state=earlier), answer)
 
     @override
     def newest(self, resource_id: str) -> Request[Transform]:
         return transforms.get(resource_id)
 
     @override
-    def cursor(self, newest: Transform) -> str | None:
-        return format_timestamp(newest.updated_at)
+    def baseline(self, target: Target, newest: Transform, since: float) -> Baseline:
+        return Baseline(since=since, state=_state(newest))
 
     @override
-    def after(self, resource_id: str, cursor: str | None) -> Request[Transform]:
-        return transforms.get(resource_id)
+    def find_new(self, target: Target, baseline: Baseline, newest: Transform, now: float) -> Observation | None:
+        # A publication leaves no other trace than a change of the transform, a rebuild possibly only of its status.
+        if newest.status != TransformStatus.PUBLISHED or not _has_changed(baseline.state, _state(newest)):
+            return None
+        return self.read(Reference.to(self.name, target, since=_updated(newest), attached=True), newest)
 
     @override
-    def first_after(self, target: Target, cursor: str | None, answer: Transform) -> Observation | None:
-        # Publishing leaves no other trace than a change of the transform.
-        changed = format_timestamp(answer.updated_at) != cursor
-        return self.accepted(target, answer) if changed and answer.status == TransformStatus.PUBLISHED else None
+    def find_run(self, reference: Reference, newest: Transform) -> Observation:
+        return self.read(reference, newest)
 
     @override
-    def conflict(self, target: Target, error: ConflictError, newest: Transform | None) -> Reference:
-        return Reference.to(self.name, target, attached=True)
+    def find_active(self, target: Target, newest: Transform) -> Observation | None:
+        seen = self.read(Reference.to(self.name, target, attached=True), newest)
+        return None if seen.outcome.is_over else seen
 
     @override
     def look(self, reference: Reference) -> Request[Transform]:
@@ -69,10 +77,38 @@ class TransformKind(Kind):
         known = replace(reference, name=f"{answer.folder_path}/{answer.name}".lstrip("/"))
         is_table = answer.materialization != Materialization.VIEW
         outcome = outcome_of_materialization(answer.materialization_status, is_table=is_table)
-        if reference.since is not None and format_timestamp(answer.updated_at) < reference.since:
+        if reference.since is not None and _updated(answer) < reference.since:
             # A replica that lags behind shows how the materialization before this one ended.
             outcome = Outcome.RUNNING
         status = answer.materialization_status or answer.status
-        return Observation(
-            known, outcome, result_of_run(known, outcome, status=status, error=answer.materialization_error)
-        )
+        result = result_of_run(known, outcome, status=status, error=answer.materialization_error)
+        # Some services do not change updated_at for a rebuild: its end can look like the state before it.
+        may_be_stale = is_table and reference.earlier_state is not None and _state(answer) == reference.earlier_state
+        return Observation(known, outcome, result, may_be_stale=may_be_stale)
+
+
+def _updated(transform: Transform) -> float:
+    return transform.updated_at.timestamp()
+
+
+def _state(transform: Transform) -> dict[str, Any]:
+    """Return the fields that publishing or rebuilding a transform changes."""
+    return {
+        "updated_at": _updated(transform),
+        "status": str(transform.status),
+        "build": transform.materialization_status and str(transform.materialization_status),
+        "error": transform.materialization_error,
+    }
+
+
+def _has_changed(before: dict[str, Any] | None, now: dict[str, Any]) -> bool:
+    """
+    Return True if a transform was published or rebuilt since an earlier state.
+
+    :param before: the earlier state; None if not known.
+    :param now: the state now, which a replica may show late.
+    """
+    if before is None or now == before or now["updated_at"] < before["updated_at"]:
+        return False
+    # Where the time is the same, the end of a build that was running before is no new build.
+    return bool(now["updated_at"] > before["updated_at"] or before["build"] != MaterializationStatus.RUNNING)

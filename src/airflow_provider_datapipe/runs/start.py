@@ -289,7 +289,7 @@ class _Start:
                     raise self._refused(refused, conflict, error) from None
             else:
                 return (yield from self._accepted(record, answer))
-            yield Pause(min(2.0 ** (refused - 1), _LONGEST_DELAY))
+            yield Pause(min(self._policy.look_interval * 2.0 ** (refused - 1), _LONGEST_DELAY))
 
     def _accepted(self, record: Record, answer: Any) -> Steps[Observation]:
         """Read the answer to the request; where it says the run will appear is looked at once if that is in doubt."""

@@ -278,6 +278,10 @@ class _Start:
                 conflict = yield from self._conflict(record, error)
                 if isinstance(conflict, Observation):
                     return conflict
+                if conflict is None and not self._asked_again:
+                    # Scheduled, or over by now: only another request tells, and is refused if it is scheduled.
+                    self._asked_again = True
+                    continue
                 if conflict is not None:
                     attached = decide(self._kind, self._target, conflict, self._policy.if_running)
                     if attached is not None:
@@ -352,8 +356,6 @@ class _Start:
             return Conflict(RunInTheWay.ACTIVE, active)
         expected = kind.expected(target, record.baseline)
         if expected is None or not (self._may_have_started or self._asked_again):
-            # Scheduled, or over by now: only another request tells, and is refused if it is scheduled.
-            self._asked_again = True
             return None
         scheduled = Observation(replace(expected, attached=True), Outcome.SCHEDULED)
         # The request whose answer was lost was carried out: no policy is about this task's own run.

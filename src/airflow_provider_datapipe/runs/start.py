@@ -129,8 +129,9 @@ class _Start:
         #: Set before a request is sent, and reset only if that very request definitely started nothing.
         self._may_have_started = False
         self._is_prepared = False
-        #: Whether a request was sent again after a refusal that named no run.
-        self._asked_again = False
+        #: Number of refusals, and time of the first one after which the task paused.
+        self._refusals = 0
+        self._refused_since: float | None = None
         #: Seconds by which the service's clock is ahead of ours.
         self._offset = 0.0
         #: How long earlier runs took.
@@ -250,8 +251,7 @@ class _Start:
 
     def _request(self, record: Record) -> Steps[Observation]:
         """Send the request until its result is known."""
-        lost = refused = 0
-        refused_since = 0.0
+        lost = 0
         while True:
             doubt_before = self._may_have_started
             # Noted before each request: from now on it may be carried out, at once or late.
@@ -261,39 +261,43 @@ class _Start:
             try:
                 answer = yield from ask(self._kind.request(self._target))
             except (ApiError, TransportError, ProtocolError) as error:
-                if not _definitely_not_started(error):
+                if _definitely_not_started(error):
+                    self._may_have_started = doubt_before
+                    if not isinstance(error, ConflictError):
+                        raise
+                    found = yield from self._after_refusal(record, error)
+                else:
                     # Noted again: a try after this one looks as long, though no answer came for a while.
                     record = replace(record, intended_at=self._now())
                     self._records.set(self._key, record.as_dict())
                     found = yield from self._find_lost(record)
-                    if found is not None:
-                        return found
                     lost += 1
-                    if lost == self._policy.attempts:
+                    if found is None and lost == self._policy.attempts:
                         raise
-                    continue
-                self._may_have_started = doubt_before
-                if not isinstance(error, ConflictError):
-                    raise
-                conflict = yield from self._conflict(record, error)
-                if isinstance(conflict, Observation):
-                    return conflict
-                if conflict is None and not self._asked_again:
-                    # Scheduled, or over by now: only another request tells, and is refused if it is scheduled.
-                    self._asked_again = True
-                    continue
-                if conflict is not None:
-                    attached = decide(self._kind, self._target, conflict, self._policy.if_running)
-                    if attached is not None:
-                        return attached
-                refused += 1
-                if refused == 1:
-                    refused_since = self._clock()
-                elif self._clock() >= refused_since + self._policy.settle:
-                    raise self._refused(refused, conflict, error) from None
             else:
-                return (yield from self._accepted(record, answer))
-            yield Pause(min(self._policy.look_interval * 2.0 ** (refused - 1), _LONGEST_DELAY))
+                found = yield from self._accepted(record, answer)
+            if found is not None:
+                return found
+
+    def _after_refusal(self, record: Record, error: ConflictError) -> Steps[Observation | None]:
+        """Return the run to wait for, or None when the request may be sent again."""
+        conflict = yield from self._conflict(record, error)
+        if isinstance(conflict, Observation):
+            return conflict
+        self._refusals += 1
+        if conflict is None and self._refusals == 1:
+            # Scheduled, or over by now: only another request tells, and is refused if it is scheduled.
+            return None
+        if conflict is not None:
+            attached = decide(self._kind, self._target, conflict, self._policy.if_running)
+            if attached is not None:
+                return attached
+        if self._refused_since is None:
+            self._refused_since = self._clock()
+        elif self._clock() >= self._refused_since + self._policy.settle:
+            raise self._refused(conflict, error) from None
+        yield Pause(min(self._policy.look_interval * 2.0 ** (self._refusals - 1), _LONGEST_DELAY))
+        return None
 
     def _accepted(self, record: Record, answer: Any) -> Steps[Observation]:
         """Read the answer to the request; where it says the run will appear is looked at once if that is in doubt."""
@@ -355,7 +359,7 @@ class _Start:
         if active is not None:
             return Conflict(RunInTheWay.ACTIVE, active)
         expected = kind.expected(target, record.baseline)
-        if expected is None or not (self._may_have_started or self._asked_again):
+        if expected is None or not (self._may_have_started or self._refusals):
             return None
         scheduled = Observation(replace(expected, attached=True), Outcome.SCHEDULED)
         # The request whose answer was lost was carried out: no policy is about this task's own run.
@@ -375,12 +379,12 @@ class _Start:
             return Conflict(RunInTheWay.ACTIVE, seen)
         return Conflict(RunInTheWay.STALE if record.baseline.was_over(seen) else RunInTheWay.FINISHED, seen)
 
-    def _refused(self, refused: int, conflict: Conflict | None, error: ConflictError) -> RunConflictError:
+    def _refused(self, conflict: Conflict | None, error: ConflictError) -> RunConflictError:
         run_id = conflict.run.reference.run_id if conflict else None
         why = f"because of run {run_id}, which is not active" if run_id else "but shows no run that is active"
         return RunConflictError(
-            f"{self._kind.noun} {self._target.name}: the service refused {refused} requests for a run, {why}. Look at "
-            f"the runs in the service, then run this task again. The last refusal: {error}"
+            f"{self._kind.noun} {self._target.name}: the service refused {self._refusals} requests for a run, {why}. "
+            f"Look at the runs in the service, then run this task again. The last refusal: {error}"
         )
 
 

@@ -647,8 +647,8 @@ def test_a_status_url_that_leads_elsewhere_is_not_followed_and_the_run_is_not_lo
     seen = drive(steps, send, service.sleep)
     assert not seen.reference.attached
     service.sleep(20)
-    steps = wait_for_some(Batch("elt_stream", waiting=[seen.reference]), WaitPolicy(poll_interval=10), service.clock)
-    drive(steps, send, service.sleep)
+    waiting = wait_for_some(Batch("elt_stream", waiting=[seen.reference]), WaitPolicy(poll_interval=10), service.clock)
+    drive(waiting, send, service.sleep)
     assert [run.run_id for run in service.ours] == ["r2"]
     assert len(refused) == ("evil" in status_url)
 

@@ -269,7 +269,8 @@ class Watch:
 
     def _next_look(self, now: float, was_due: float | None) -> float:
         """Give the seconds until the next look."""
-        late = 0.0 if was_due is None else now - was_due
+        # A list is due when its first run is: this run may have been due later, or not yet.
+        late = 0.0 if was_due is None else max(0.0, now - max(was_due, self.due))
         if late > _HELD_UP:
             # Not a slow answer: all were held up, and need not be looked at twice for it.
             late = 0.0

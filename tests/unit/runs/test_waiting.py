@@ -7,12 +7,14 @@ What holds of every wait is asserted at each of its steps; how the service answe
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 from unittest.mock import patch
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -38,7 +40,7 @@ from airflow_provider_datapipe.runs.contact import is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.looks import Look, Looks
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference, Target
+from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
 from tests.unit.runs.model_service import Life, Shown, World
@@ -607,3 +609,57 @@ def test_a_last_look_that_is_late_is_made_where_the_service_wants_to_be_asked_ag
     assert end.reason is EndReason.LOST_CONTACT
     assert "slow down" in (end.detail or "")
     assert watch.expired(1080.0) is None
+
+
+def test_a_poll_that_came_early_does_not_bring_the_next_one_forward() -> None:
+    """Another run of the list was due already, so the list was requested before this run was due."""
+    watch = _watch_seen_at(1000.0)
+    assert watch.due == 1010.0
+    assert watch.unchanged(1006.0, was_due=1001.0) is None
+    assert watch.due == 1016.0
+
+
+def test_a_late_poll_is_counted_from_the_due_time_of_the_run_itself() -> None:
+    """Another run of the list was due long before this run was."""
+    watch = _watch_seen_at(1000.0)
+    assert watch.unchanged(1012.0, was_due=990.0) is None
+    assert watch.due == 1020.0
+
+
+def _watch_seen_at(now: float) -> Watch:
+    reference = Reference("orchestration", "o", "o", run_id="r1")
+    watch = Watch(reference, WaitPolicy(poll_interval=POLL), now)
+    assert watch.seen(Observation(reference, Outcome.RUNNING, None), now) is None
+    return watch
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_runs_whose_list_fails_three_times_and_answers_then(seed: int) -> None:
+    """One of the runs is polled by itself after the third failure. The seed sets the pauses between the attempts."""
+    drawn = {
+        "deadline": None,
+        "contact limit": 60.0,
+        "schedule limit": 300.0,
+        "parts": [Part(life, "waiting", life) for life in (_life(60.0), _life(0.0))],
+        "finale": "honest",
+        "at a time": None,
+    }
+    waiting = Waiting()
+    random.seed(seed)
+    waiting.begin(_Drawn(drawn), "orchestration")
+    waiting.it_fails(ERRORS[0], 0.0, 3)
+    waiting.teardown()
+
+
+@dataclass
+class _Drawn:
+    """Values of one example, instead of those that hypothesis chooses."""
+
+    values: dict[str, Any]
+
+    def draw(self, strategy: Any, label: str) -> Any:
+        return self.values[label]
+
+
+def _life(seconds: float) -> Life:
+    return Life(0.0, (seconds,), 0.0, "RUNNING", "COMPLETED")

@@ -149,7 +149,10 @@ def _unfinished(end: End, what: str, run: str) -> RunError:
     if end.reason is EndReason.LOST_CONTACT:
         return LostContactError(f"{what}: contact with the service was lost {detail}. {_GOES_ON}")
     if end.reason is EndReason.VANISHED:
-        return RunVanishedError(f"{what}: the service no longer knows {run}: {detail}. Was it deleted there?")
+        return RunVanishedError(
+            f"{what}: the service no longer knows {run}: {detail}. Look whether it was deleted in the service, and "
+            "whether the connection names the right account."
+        )
     return RunFailedError(f"{what}: the service refused to start a run: {detail}.")
 
 

@@ -10,12 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
+from airflow_provider_datapipe.runs.missing import GRACE, Missing, is_missing
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.pace import History, next_look
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult
 
-#: Statuses that say that the run is not there; any other refusal says nothing about it.
-_NOT_THERE = frozenset({400, 404, 410})
 #: The most seconds between two looks at a service that fails.
 _LONGEST_BACKOFF = 300.0
 _NOTHING_KNOWN = History()
@@ -38,6 +37,8 @@ class WaitPolicy:
     :param schedule_limit: seconds in which a requested run has to appear (interface: up to an hour for some sources).
     :param fastest: the least seconds between two looks, where there is no fixed interval.
     :param slowest: the most.
+    :param missing_grace: seconds in which the service has to answer repeatedly that a run does not exist before the
+        wait ends. A lagging replica, or a connection that names another account for a moment, answers so, too.
     """
 
     poll_interval: float | None = None
@@ -46,6 +47,7 @@ class WaitPolicy:
     schedule_limit: float = 7200.0
     fastest: float = 2.0
     slowest: float = 60.0
+    missing_grace: float = GRACE
 
     def as_dict(self) -> dict[str, Any]:
         """Give it as JSON."""
@@ -63,7 +65,7 @@ class EndReason(StrEnum):
     NOT_SCHEDULED = "not_scheduled"
     #: The service could not be asked.
     LOST_CONTACT = "lost_contact"
-    #: The service no longer knows the run.
+    #: The service answered for the whole grace period that the run does not exist.
     VANISHED = "vanished"
     #: The service refused the request for a run.
     NOT_STARTED = "not_started"
@@ -128,6 +130,7 @@ class Watch:
         "_history",
         "_jitter",
         "_last",
+        "_missing",
         "_not_before",
         "_policy",
         "_refusal",
@@ -147,6 +150,8 @@ class Watch:
         self._contact = now
         self._stale_until = now + _STALE_LIMIT
         self._failures = 0
+        #: Answers that the run does not exist, None once an answer shows it.
+        self._missing: Missing | None = None
         #: Before this time the service does not want to be asked; and what it said.
         self._not_before, self._refusal = now, ""
         self._last: Observation | None = None
@@ -191,8 +196,7 @@ class Watch:
         :param now: seconds since the epoch.
         :param was_due: when the look was to be made, from which the next one is counted; None for now.
         """
-        self._contact = now
-        self._failures = 0
+        self._note_shown(now)
         # A slice of a load that goes on is known, while the run after it is not yet.
         known = observation.result or (self._last.result if self._last else None)
         self._last = replace(observation, result=known)
@@ -214,8 +218,7 @@ class Watch:
 
     def unchanged(self, now: float, was_due: float | None = None) -> End | None:
         """Take word that the run stands where it stood when it was last seen: :meth:`seen`, for less."""
-        self._contact = now
-        self._failures = 0
+        self._note_shown(now)
         since = self.reference.absent_since
         if since is not None and now >= since + self._policy.schedule_limit:
             return self._not_scheduled(now - since)
@@ -229,8 +232,8 @@ class Watch:
         :param now: seconds since the epoch.
         :param rarer: whether to look ever more rarely; not where the whole connection is slowed down already.
         """
-        if isinstance(error, ApiError) and error.status in _NOT_THERE:
-            return self._end(EndReason.VANISHED, str(error))
+        if is_missing(error):
+            return self._not_found(error, now)
         if end := self.unreachable(error, now):
             return end
         delay = interval = self._interval(now)
@@ -245,6 +248,21 @@ class Watch:
         end = self._again(now, delay)
         self.due = min(self.due, self.lost_at)
         return end
+
+    def _note_shown(self, now: float) -> None:
+        self._contact = now
+        self._failures = 0
+        self._missing = None
+
+    def _not_found(self, error: DatapipeError, now: float) -> End | None:
+        """Count an answer that the run does not exist. Return the end after the grace period."""
+        # The service can be reached, so this is no loss of contact.
+        self._contact = now
+        self._failures = 0
+        missing = self._missing = self._missing or Missing(self._policy.missing_grace, now)
+        if missing.is_final(now):
+            return self._end(EndReason.VANISHED, f"{missing.summary(now)}, the last: {error}")
+        return self._again(now, missing.pause(now, self._jitter()))
 
     def unreachable(self, error: DatapipeError, now: float) -> End | None:
         """Take word that no run of this connection can be looked at; give the end when that has lasted too long."""

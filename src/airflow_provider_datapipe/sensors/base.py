@@ -94,7 +94,7 @@ class DatapipeSensor(BaseSensorOperator):
         :raises DatapipeError: it is so, and is a failure; or it can't become so.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
-        from airflow_provider_datapipe.runs.patience import is_final
+        from airflow_provider_datapipe.runs.missing import is_missing
 
         self._restore(context)
         condition, patience = self._looking()
@@ -105,12 +105,16 @@ class DatapipeSensor(BaseSensorOperator):
             try:
                 check = hook.run(condition.check(time.time()))
             except DatapipeError as error:
-                if is_final(error, was_answered=patience.was_answered):
+                if patience.is_final(error, time.time()):
                     raise
-                patience.failed(error, time.time(), self.poke_interval)
+                pause = patience.failed(error, time.time(), self.poke_interval)
                 self._save(context, is_failing=True)
                 self.log.warning("%s", error)
-                return False
+                if not (self._is_rescheduled and is_missing(error)):
+                    return False
+                # The next poke would run in another process, which does not know of this answer.
+                time.sleep(pause)
+                return self.poke(context)
             patience.answered(time.time())
             self._show_link(hook, context, check)
             if not check.is_met:
@@ -221,7 +225,7 @@ class DatapipeSensor(BaseSensorOperator):
 
         if self._looked is None:
             condition = condition_of(self.condition, _as_json(self._fields()))
-            self._looked = (condition, Patience(time.time()))
+            self._looked = (condition, Patience(time.time(), polled_before=self._is_rescheduled))
         return self._looked
 
     def _restore(self, context: Context) -> None:
@@ -236,9 +240,12 @@ class DatapipeSensor(BaseSensorOperator):
         # A retry begins anew, and so does a cleared task.
         if kept and kept["try_number"] == _try_number(context):
             self._kept = kept
-            patience = Patience(kept["failing_since"] or time.time())
+            patience = Patience(kept["failing_since"] or time.time(), polled_before=kept["was_answered"])
             patience.was_answered = kept["was_answered"]
             self._looked = (condition_of(self.condition, kept["fields"]), patience)
+        else:
+            # The first poll of this try.
+            self._looked = (condition_of(self.condition, _as_json(self._fields())), Patience(time.time()))
 
     def _save(self, context: Context, *, is_failing: bool) -> None:
         """Keep for the next poll what this one learned; Airflow before 3.3 has no place for it."""
@@ -256,6 +263,11 @@ class DatapipeSensor(BaseSensorOperator):
         if state != before:
             store.set(_STATE, state)
             self._kept = state
+
+    @property
+    def _is_rescheduled(self) -> bool:
+        """Whether each poke runs in a process of its own."""
+        return self.reschedule and not self.deferrable
 
     def _show_link(self, hook: DatapipeHook, context: Context, check: Check | None = None) -> None:
         """Show the page of what is waited for, as soon as it is known; what an earlier pass has shown stays."""

@@ -107,9 +107,11 @@ class DatapipeConditionTrigger(BaseTrigger):
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.runs.conditions import condition_of
         from airflow_provider_datapipe.runs.errors import LostContactError
-        from airflow_provider_datapipe.runs.patience import Patience, is_final
+        from airflow_provider_datapipe.runs.patience import Patience
 
-        condition, patience = condition_of(self.condition, self.fields), Patience(time.time())
+        # A worker that deferred has polled before; it passes the deadline.
+        patience = Patience(time.time(), polled_before=self.deadline is not None)
+        condition = condition_of(self.condition, self.fields)
         said, before = "nothing was seen so far", None
         while True:
             pause = max(self.poll_interval, _FASTEST)
@@ -121,7 +123,7 @@ class DatapipeConditionTrigger(BaseTrigger):
                 # What is set wrongly is said by the worker, in its own log.
                 return {"status": "again"}
             except DatapipeError as error:
-                if not self.patient and is_final(error, was_answered=patience.was_answered):
+                if not self.patient and patience.is_final(error, time.time()):
                     return {"status": "again"}
                 try:
                     pause = patience.failed(error, time.time(), pause)

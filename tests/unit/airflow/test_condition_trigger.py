@@ -56,12 +56,22 @@ def test_it_looks_until_the_condition_is_met_whatever_goes_wrong(monkeypatch: py
     assert len(server.seen) == len(script)
 
 
-@pytest.mark.parametrize("script", [[GONE], [WRONG_KEY], [count(9), GONE]])
+@pytest.mark.parametrize("script", [[GONE], [WRONG_KEY]])
 def test_what_can_not_be_is_left_to_the_worker_to_say(script: list[Reply], monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer(script) as server:
         event = event_of(server, monkeypatch)
     assert event["status"] == "again"
     assert len(server.seen) == len(script)
+
+
+def test_a_resource_that_was_deleted_is_left_to_the_worker_after_a_grace_period(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("airflow_provider_datapipe.runs.patience.GRACE", 0.3)
+    with ScriptedServer([count(9), GONE, count(9), GONE]) as server:
+        event = event_of(server, monkeypatch)
+    assert event["status"] == "again"
+    assert len(server.seen) >= 6
 
 
 def test_what_the_worker_does_not_see_is_waited_for_so_that_they_do_not_take_turns(

@@ -50,6 +50,9 @@ POLL = 10.0
 GRACE = 10.0
 #: Seconds within which a wait that can't be answered is swept up.
 SWEEP = 5.0
+#: The grace period of a run that seems not to exist, and the shortest first pause in it.
+MISSING = 40.0
+MISSING_PAUSE = MISSING / 40
 #: What is asserted of times, which are sums of floats.
 NEARLY = 1e-6
 
@@ -87,7 +90,7 @@ ERRORS: list[DatapipeError] = [
     AuthenticationError("no", status=401),
     InvalidRequestError("odd", status=418),
 ]
-#: Those that say that it is not there; no wait goes on after one, so they are rare.
+#: Answers that the run does not exist. Only repeated ones over the grace period end a wait.
 GONE: list[DatapipeError] = [
     NotFoundError("gone", status=404),
     InvalidRequestError("no such id", status=400),
@@ -96,7 +99,7 @@ GONE: list[DatapipeError] = [
 
 
 #: What a list says of a run that it does not show.
-MISSING = Shown(None)
+UNLISTED = Shown(None)
 
 
 @st.composite
@@ -150,6 +153,9 @@ class Followed:
     #: Whether a list that should show it did not, so that it may be looked at itself at once.
     missed: bool = False
     failing: bool = False
+    #: Answers in a row that the run does not exist, and the time of the first one.
+    missing_answers: int = 0
+    missing_since: float = 0.0
 
 
 class _Recorded(Looks):
@@ -183,11 +189,12 @@ class Waiting(RuleBasedStateMachine):
             deadline=self.deadline,
             contact_limit=data.draw(st.sampled_from([5.0, 60.0, 200.0, 1000.0]), "contact limit"),
             schedule_limit=data.draw(st.sampled_from([0.0, 50.0, 300.0, 300.0]), "schedule limit"),
+            missing_grace=MISSING,
         )
         # Without a deadline, a run that goes on for ever is waited for as long.
         drawn = st.lists(parts(kind, may_last=after is not None), min_size=1, max_size=4)
         self.parts = {f"s{number}": part for number, part in enumerate(data.draw(drawn, "parts"))}
-        self.finale = data.draw(st.sampled_from(["honest", "down", "absent"]), "finale")
+        self.finale = data.draw(st.sampled_from(["honest", "down", "absent", "gone"]), "finale")
         self.kind, self.world = KINDS[kind], World(kind)
         self.batch = Batch(kind, at_a_time=data.draw(st.sampled_from([None, 1, 2]), "at a time"))
         self.followed: dict[str, Followed] = {}
@@ -248,7 +255,7 @@ class Waiting(RuleBasedStateMachine):
             return
         self.suspended, self.oversleep, self.restart_after = [], 0.0, None
         begun, looks = self.now, self.looks.total()
-        limits = self.policy.contact_limit + self.policy.schedule_limit + 5 * POLL
+        limits = self.policy.contact_limit + self.policy.schedule_limit + 2 * MISSING + 5 * POLL
         longest = sum(part.life.span + part.before.span + 2 * limits for part in self.parts.values())
         # A run that goes on for ever is waited for until then.
         longest += 0.0 if self.deadline is None else max(0.0, self.deadline - begun)
@@ -256,6 +263,8 @@ class Waiting(RuleBasedStateMachine):
             assert self.looks.total() - looks < len(self.parts) * longest / POLL, "there is no end of it"
             if self.finale == "down":
                 self._fail(TransportError("down", sent=False))
+            elif self.finale == "gone" and not _is_list_of_all(self.request):
+                self._fail(GONE[0])
             else:
                 self._answer(0.0, 0.0, absent=self.finale == "absent")
         assert self.now <= begun + longest
@@ -275,7 +284,7 @@ class Waiting(RuleBasedStateMachine):
             self.now += latency
             listed = self.world.show_all(at)
             answer = {"data": [_as_json(shown.answer) for shown in listed.values()], "has_more": False}
-            self._go(answer, {name: listed.get(name, MISSING) for name in self._asked_about()})
+            self._go(answer, {name: listed.get(name, UNLISTED) for name in self._asked_about()})
             return
         resource_id = self.world.resource_of(request)
         if self.kind.name == "transform":
@@ -528,7 +537,7 @@ class Waiting(RuleBasedStateMachine):
     def _due(self, name: str, said: Shown | DatapipeError, now: float) -> set[EndReason]:
         """Tell how the wait has to end with this answer; not at all, if empty."""
         followed = self.followed[name]
-        if said is MISSING:
+        if said is UNLISTED:
             followed.missed = True
             return set()
         # The last look before contact is lost comes early.
@@ -539,6 +548,7 @@ class Waiting(RuleBasedStateMachine):
         # Where a look was late, the next one need not be.
         followed.due = max(now, due + POLL)
         followed.contact = now
+        followed.missing_answers = 0
         since = followed.absent_since
         followed.absent_since = None if not said.absent else now if since is None else since
         if said.over:
@@ -556,9 +566,21 @@ class Waiting(RuleBasedStateMachine):
         followed.due = now + POLL
         if isinstance(error, ApiError):
             if error.status in (400, 404, 410):
-                return {EndReason.VANISHED}
+                return self._due_after_missing(followed, now)
             followed.asked_for += error.retry_after or 0
         return lost or ({EndReason.TIMEOUT} if self._is_at_its_deadline(now) else set())
+
+    def _due_after_missing(self, followed: Followed, now: float) -> set[EndReason]:
+        # The service can be reached.
+        followed.contact, followed.failing = now, False
+        if followed.missing_answers == 0:
+            followed.missing_since = now
+        followed.missing_answers += 1
+        left = followed.missing_since + MISSING - now
+        if followed.missing_answers >= 3 and left <= 0:
+            return {EndReason.VANISHED}
+        followed.due = now + (min(left, MISSING_PAUSE) if left > 0 else MISSING_PAUSE)
+        return {EndReason.TIMEOUT} if self._is_at_its_deadline(now) else set()
 
     def _is_at_its_deadline(self, now: float) -> bool:
         return self.deadline is not None and now >= self.deadline

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import pendulum
 
+from airflow_provider_datapipe.api.models.common import known_time
 from airflow_provider_datapipe.runs.reference import Observation
 
 #: Seconds by which a requested run may seem to begin before its request: timestamps may be cut to whole minutes.
@@ -120,7 +121,7 @@ def may_be_new(run: ListedRun, since: float, now: float) -> bool:
     if began > now + _START_TOLERANCE:
         # Planned for later, or canceled before it was due; also where the times are ahead by whole hours, since a run
         # that has started is shown with its start.
-        return run.started_at is not None
+        return known_time(run.started_at) is not None
     if began >= since - _START_TOLERANCE:
         return finished is None or finished >= since - _FINISH_TOLERANCE
     # A service that writes local times without an offset is wrong by whole hours.
@@ -130,8 +131,9 @@ def may_be_new(run: ListedRun, since: float, now: float) -> bool:
 
 def _began(run: ListedRun) -> float | None:
     due_at: Any = getattr(run, "due_at", None)
-    return _seconds(run.started_at or due_at)
+    return _seconds(known_time(run.started_at) or due_at)
 
 
 def _seconds(time: pendulum.DateTime | None) -> float | None:
-    return None if time is None else time.timestamp()
+    known = known_time(time)
+    return None if known is None else known.timestamp()

@@ -57,7 +57,10 @@ def parse_moment(name: str, value: object) -> datetime:
             f"{name} has no time zone: {value!r}. Add the offset, as in '2026-01-31T00:00:00+00:00'; of templates, "
             "{{ data_interval_end }} has one, {{ ds }} has none."
         )
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(f"{name} is out of range: {value!r}") from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pendulum
 
-from airflow_provider_datapipe.api.models.common import format_timestamp, parse_timestamp
+from airflow_provider_datapipe.api.models.common import format_timestamp, known_time, parse_timestamp
 
 log = logging.getLogger(__name__)
 
@@ -254,6 +254,8 @@ def _earlier(moment: str, seconds: float) -> str:
     at = parse_timestamp(moment)
     if not isinstance(at, pendulum.DateTime):
         raise TypeError(f"{moment!r} is no moment")
+    if known_time(at) is None:
+        return moment
     return format_timestamp(at.subtract(seconds=seconds))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from math import isfinite
@@ -26,24 +27,102 @@ from typing_extensions import override
 T = TypeVar("T")
 
 
+#: A timestamp with lowercase letters, hour 24, or a space before its offset, which pendulum does not read.
+_TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,30}))?)? ?([Zz]|UTC|[+-]\d\d(?::?[0-5]\d)?)?",
+    re.ASCII,
+)
+#: Numbers above this one are milliseconds since the epoch, and not seconds.
+_MOST_SECONDS = 1e11
+_HOURS = 24
+_EARLIEST = pendulum.datetime(1, 1, 1)
+_LATEST = pendulum.datetime(9999, 12, 31, 23, 59, 59, 999999)
+
+
 def parse_timestamp(value: object) -> object:
     """
-    Read an ISO 8601 timestamp as a timezone-aware time.
+    Read a timestamp as a time in UTC.
 
-    A timestamp without an offset is UTC (interface.md, "Resources and their fields").
+    A timestamp without an offset is UTC (interface.md, "Resources and their fields"). Besides ISO 8601, this reads
+    lowercase ``t`` and ``z``, hour 24, and seconds or milliseconds since the epoch. Times that are out of range in UTC
+    become the earliest or the latest time.
 
-    :param value: the text that was received, or a time already.
-    :raises ValueError: the text is no ISO 8601 timestamp.
+    :param value: the text or number that was received, or a time already.
+    :raises ValueError: the value is no timestamp.
     """
     if isinstance(value, str):
-        try:
-            value = pendulum.parse(value, exact=True)
-        except pendulum.parsing.exceptions.ParserError as error:
+        value = _parse_text(value)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        value = _parse_number(value)
+    return _in_utc(value) if isinstance(value, pendulum.DateTime) else value
+
+
+def parse_optional_timestamp(value: object) -> object:
+    """
+    Read the timestamp of an optional field. The zero time and unreadable values count as absent.
+
+    :param value: the text or number that was received, or a time already.
+    """
+    try:
+        value = parse_timestamp(value)
+    except ValueError:
+        return None
+    return known_time(value) if isinstance(value, pendulum.DateTime) else None
+
+
+def known_time(value: pendulum.DateTime | None) -> pendulum.DateTime | None:
+    """Return the time, or None if the service wrote the zero time or the latest time of its platform instead."""
+    return None if value is None or value.year in (_EARLIEST.year, _LATEST.year) else value
+
+
+def _parse_text(text: str) -> pendulum.DateTime:
+    try:
+        time = pendulum.parse(text, exact=True)
+    except (pendulum.parsing.exceptions.ParserError, OverflowError) as error:
+        match = _TIMESTAMP.fullmatch(text.strip())
+        if match is None:
             raise ValueError("not an ISO 8601 timestamp") from error
-        if not isinstance(value, pendulum.DateTime):
-            # pydantic turns a ValueError, and no TypeError, into its own error.
-            raise ValueError("a date and a time of day are needed")  # noqa: TRY004
-    return value
+        return _parse_fields(match)
+    if not isinstance(time, pendulum.DateTime):
+        # pydantic turns a ValueError, and no TypeError, into its own error.
+        raise ValueError("a date and a time of day are needed")  # noqa: TRY004
+    return time
+
+
+def _parse_fields(match: re.Match[str]) -> pendulum.DateTime:
+    *numbers, fraction, offset = match.groups(default="")
+    year, month, day, hour, minute, second = (int(number or 0) for number in numbers)
+    microsecond = int(fraction[:6].ljust(6, "0"))
+    is_midnight = hour == _HOURS and minute == second == microsecond == 0
+    try:
+        time = pendulum.datetime(year, month, day, 0 if is_midnight else hour, minute, second, microsecond)
+    except ValueError as error:
+        raise ValueError("not an ISO 8601 timestamp") from error
+    later = _HOURS * 60 if is_midnight else 0
+    if offset.startswith(("+", "-")):
+        digits = offset[1:].replace(":", "").ljust(4, "0")
+        minutes = int(digits[:2]) * 60 + int(digits[2:])
+        later += -minutes if offset[0] == "+" else minutes
+    try:
+        return time.add(minutes=later)
+    except OverflowError:
+        return _LATEST if later > 0 else _EARLIEST
+
+
+def _parse_number(number: float) -> pendulum.DateTime:
+    try:
+        return pendulum.from_timestamp(number / 1000 if abs(number) > _MOST_SECONDS else number)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError("not a time since the epoch") from error
+
+
+def _in_utc(time: pendulum.DateTime) -> pendulum.DateTime:
+    if time.tzinfo is pendulum.UTC:
+        return time
+    try:
+        return time.in_timezone("UTC")
+    except OverflowError:
+        return _LATEST if time.year == _LATEST.year else _EARLIEST
 
 
 def format_timestamp(value: pendulum.DateTime) -> str:
@@ -52,12 +131,20 @@ def format_timestamp(value: pendulum.DateTime) -> str:
     return f"{utc:YYYY-MM-DD[T]HH:mm:ss}.{utc.microsecond // 1000:03d}Z"
 
 
-#: A timestamp of the interface: a timezone-aware :class:`pendulum.DateTime`.
+#: A timestamp of the interface: a :class:`pendulum.DateTime` in UTC.
 Timestamp = Annotated[
     InstanceOf[pendulum.DateTime],
     BeforeValidator(parse_timestamp),
     PlainSerializer(format_timestamp, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+
+#: A timestamp in an answer that may be absent. An unreadable one counts as absent, so the other fields stay usable.
+OptionalTimestamp = Annotated[
+    InstanceOf[pendulum.DateTime] | None,
+    BeforeValidator(parse_optional_timestamp),
+    PlainSerializer(lambda value: None if value is None else format_timestamp(value), return_type=str | None),
+    WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
 ]
 
 # Sums of such counts stay finite.

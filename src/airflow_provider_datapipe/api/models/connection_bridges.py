@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from airflow_provider_datapipe.api.models.common import Answer, Body, Timestamp
+from airflow_provider_datapipe.api.models.common import Answer, Body, OptionalTimestamp, Timestamp
 from airflow_provider_datapipe.api.models.rules import Omissible, RedirectUri
 
 
@@ -13,7 +13,7 @@ class ConnectionBridge(Answer):
 
     # Whoever has the address can authorize.
     authorize_url: str | None = Field(default=None, repr=False)
-    expires_at: Timestamp | None = None
+    expires_at: OptionalTimestamp = None
 
 
 class CreatedConnectionBridge(ConnectionBridge):

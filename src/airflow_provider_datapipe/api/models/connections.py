@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_datapipe.api.models.common import Answer, Timestamp
+from airflow_provider_datapipe.api.models.common import Answer, OptionalTimestamp
 
 
 class Connection(Answer):
@@ -15,4 +15,4 @@ class Connection(Answer):
     id: str
     integration_id: str | None = None
     label: str | None = None
-    created_at: Timestamp | None = None
+    created_at: OptionalTimestamp = None

@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, OptionalNumber, Timestamp
+from airflow_provider_datapipe.api.models.common import (
+    OPEN_ENUM,
+    Answer,
+    Body,
+    OptionalNumber,
+    OptionalTimestamp,
+    Timestamp,
+)
 from airflow_provider_datapipe.api.models.rules import Cron
 
 
@@ -44,7 +51,7 @@ class EltStreamRun(Answer):
     elt_sync_id: str
     elt_stream_id: str
     started_at: Timestamp
-    finished_at: Timestamp | None = None
+    finished_at: OptionalTimestamp = None
     status: Annotated[EltStreamRunStatus | str | None, OPEN_ENUM] = None
     rows_synced: OptionalNumber = None
 

@@ -7,7 +7,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, FreeObject, OptionalNumber, Timestamp
+from airflow_provider_datapipe.api.models.common import (
+    OPEN_ENUM,
+    Answer,
+    Body,
+    FreeObject,
+    OptionalNumber,
+    OptionalTimestamp,
+    Timestamp,
+)
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.rules import Cron, Day, JsonObject, Omissible
 
@@ -37,7 +45,7 @@ class EltSync(Answer):
     orchestration_workflow_id: str | None = None
     source_streams: tuple[EltStream, ...] | None = None
     config: FreeObject | None = Field(default=None, repr=False)
-    start_date: Timestamp | None = None
+    start_date: OptionalTimestamp = None
     created_at: Timestamp
     updated_at: Timestamp
 
@@ -81,8 +89,8 @@ class StreamSnapshot(Answer):
     bytes_synced: OptionalNumber = None
     records_synced: OptionalNumber = None
     estimated_total_count: OptionalNumber = None
-    started_at: Timestamp | None = None
-    finished_at: Timestamp | None = None
+    started_at: OptionalTimestamp = None
+    finished_at: OptionalTimestamp = None
     status: Annotated[SnapshotStatus | str | None, OPEN_ENUM] = None
     full_sync_trigger: Annotated[FullSyncTrigger | str | None, OPEN_ENUM] = None
     operation_mode: Annotated[OperationMode | str | None, OPEN_ENUM] = None

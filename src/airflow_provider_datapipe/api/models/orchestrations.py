@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, Timestamp
+from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body, OptionalTimestamp, Timestamp
 from airflow_provider_datapipe.api.models.rules import Cron, Omissible
 
 
@@ -33,8 +33,8 @@ class OrchestrationRun(Answer):
     orchestration_id: str
     status: Annotated[OrchestrationRunStatus | str, OPEN_ENUM]
     due_at: Timestamp
-    started_at: Timestamp | None = None
-    finished_at: Timestamp | None = None
+    started_at: OptionalTimestamp = None
+    finished_at: OptionalTimestamp = None
 
 
 class OrchestrationCreateRequest(Body):

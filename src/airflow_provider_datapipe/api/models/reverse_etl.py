@@ -14,6 +14,7 @@ from airflow_provider_datapipe.api.models.common import (
     FreeObject,
     Number,
     OptionalNumber,
+    OptionalTimestamp,
     Timestamp,
 )
 from airflow_provider_datapipe.api.models.rules import Cron, JsonObject, Omissible
@@ -90,7 +91,7 @@ class ReverseEtlSyncRun(Answer):
     id: str
     reverse_etl_sync_id: str
     started_at: Timestamp
-    finished_at: Timestamp | None = None
+    finished_at: OptionalTimestamp = None
     status: Annotated[ReverseEtlSyncRunStatus | str, OPEN_ENUM]
     total_rows: OptionalNumber = None
     distinct_rows: OptionalNumber = None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pendulum
 
-from airflow_provider_datapipe.api.models.common import format_timestamp
+from airflow_provider_datapipe.api.models.common import format_timestamp, known_time
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.baseline import Baseline
 from airflow_provider_datapipe.runs.outcome import Outcome
@@ -152,12 +152,12 @@ class Kind(ABC):
 def durations_of(runs: Sequence[Any]) -> list[float]:
     """Give how long runs took that succeeded, in seconds."""
     # Neither those that failed nor the slices of a load say how long a whole one takes.
-    took = [
-        (run.finished_at - run.started_at).total_seconds()
-        for run in runs
-        if run.started_at and run.finished_at and run.status == "COMPLETED"
-    ]
+    took = [_duration(known_time(run.started_at), run.finished_at) for run in runs if run.status == "COMPLETED"]
     return History.of(took).as_json()
+
+
+def _duration(started_at: pendulum.DateTime | None, finished_at: pendulum.DateTime | None) -> float | None:
+    return (finished_at - started_at).total_seconds() if started_at and finished_at else None
 
 
 def result_of_run(
@@ -173,6 +173,7 @@ def result_of_run(
     error: str | None = None,
 ) -> RunResult:
     """Put together what is known of a run."""
+    started_at, finished_at = known_time(started_at), known_time(finished_at)
     return RunResult(
         kind=reference.kind,
         resource_id=reference.resource_id,
@@ -183,7 +184,7 @@ def result_of_run(
         outcome=str(outcome),
         started_at=None if started_at is None else format_timestamp(started_at),
         finished_at=None if finished_at is None else format_timestamp(finished_at),
-        duration=(finished_at - started_at).total_seconds() if started_at and finished_at else None,
+        duration=_duration(started_at, finished_at),
         rows_synced=rows_synced,
         rows_failed=rows_failed,
         rows_total=rows_total,

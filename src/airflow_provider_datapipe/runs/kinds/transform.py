@@ -8,6 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import transforms
+from airflow_provider_datapipe.api.models.common import known_time
 from airflow_provider_datapipe.api.models.transforms import (
     Materialization,
     MaterializationStatus,
@@ -77,7 +78,7 @@ class TransformKind(Kind):
         known = replace(reference, name=f"{answer.folder_path}/{answer.name}".lstrip("/"))
         is_table = answer.materialization != Materialization.VIEW
         outcome = outcome_of_materialization(answer.materialization_status, is_table=is_table)
-        if reference.since is not None and _updated(answer) < reference.since:
+        if reference.since is not None and 0 < _updated(answer) < reference.since:
             # A replica that lags behind shows how the materialization before this one ended.
             outcome = Outcome.RUNNING
         status = answer.materialization_status or answer.status
@@ -88,7 +89,9 @@ class TransformKind(Kind):
 
 
 def _updated(transform: Transform) -> float:
-    return transform.updated_at.timestamp()
+    """Return when a transform was changed, in seconds since the epoch; 0 if the service does not say so."""
+    updated_at = known_time(transform.updated_at)
+    return 0.0 if updated_at is None else updated_at.timestamp()
 
 
 def _state(transform: Transform) -> dict[str, Any]:

@@ -171,6 +171,13 @@ class Exchange(Generic[T]):
                 f"that the interface does not say: {_first_problem(error)}. Check that the base address is that of "
                 "the management interface.",
             ) from None
+        except (ArithmeticError, LookupError, RecursionError, TypeError) as error:
+            # A validator met a value that it does not expect.
+            raise self._safe(
+                ProtocolError,
+                f"{self._request.label} at {self.where} answered {head.status} with something that could not be read "
+                f"({type(error).__name__}).",
+            ) from error
         return answer.with_time(_time_of(head)) if isinstance(answer, Page) else answer
 
     def begun(self, head: Head) -> BodyReader:

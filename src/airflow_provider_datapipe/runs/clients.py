@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from airflow_provider_datapipe.api.async_client import AsyncClient
-from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
@@ -86,6 +86,12 @@ class Clients:
         self._users[client] += 1
         try:
             return await client.send(request)
+        except DatapipeError:
+            raise
+        except Exception as error:
+            # It concerns those who asked for this only: others share the client.
+            log.exception("%s failed. Report this as a defect of the provider.", request.label)
+            raise ProtocolError(f"{request.label} failed ({type(error).__name__}).") from error
         finally:
             self._users[client] -= 1
             await self._close_unused(client)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
+from airflow_provider_datapipe.api.errors import ApiError, DatapipeError, ProtocolError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.sharing import Mark, Shared, Unclear, shared_by
 from airflow_provider_datapipe.runs.wait import End, Watch
+
+log = logging.getLogger(__name__)
 
 Ends: TypeAlias = list[tuple[Watch, End]]
 
@@ -155,8 +158,7 @@ class Looks:
         self.contact.answered(now)
         source = look.source
         if isinstance(source.key, Shared):
-            source.failures = 0
-            ends = self._read_shared(source.key, look, answer, now)
+            ends = self._read_list(source.key, look, answer, now)
         else:
             self._shown_at = now
             ends = self._read_direct(look, answer, now)
@@ -242,8 +244,12 @@ class Looks:
         for watch in self._present(look):
             try:
                 end = watch.seen(KINDS[watch.reference.kind].read(watch.reference, answer), now, look.due)
-            except DatapipeError as error:
-                end = watch.failed(error, now)
+            except Exception as error:  # noqa: BLE001 - whatever an answer causes concerns only the runs in it
+                failure = error if isinstance(error, DatapipeError) else _unreadable(look, error)
+                # Polled by itself until it can be read: a list might show it as unchanged for ever.
+                if end := watch.failed(failure, now):
+                    ends.append((watch, end))
+                continue
             if end:
                 ends.append((watch, end))
                 continue
@@ -258,18 +264,32 @@ class Looks:
             self._move(watch, (None if alone else shared_by(watch.reference)) or _direct(watch))
         return self._gather(ends)
 
-    def _read_shared(self, shared: Shared, look: Look, answer: Any, now: float) -> Ends:
-        shown = shared.index(answer)
+    def _read_list(self, shared: Shared, look: Look, answer: Any, now: float) -> Ends:
+        try:
+            shown = shared.index(answer)
+        except Exception as error:  # noqa: BLE001 - as in _read_direct
+            return self._failed_shared(look, _unreadable(look, error), now, by_itself=True)
+        look.source.failures = 0
+        return self._read_shared(shared, look, answer, shown, now)
+
+    def _read_shared(self, shared: Shared, look: Look, answer: Any, shown: Mapping[str, Any], now: float) -> Ends:
         ends: Ends = []
         missing: list[Watch] = []
         for watch in self._present(look):
             place = self._places[watch]
             place.failures = 0
-            item = shared.find(watch.reference, shown)
-            if item is None:
+            try:
+                item = shared.find(watch.reference, shown)
+                mark = None if item is None else shared.mark(item)
+                is_going = item is not None and shared.is_going(item)
+            except Exception as error:  # noqa: BLE001 - as in _read_direct
+                place.strikes += 1
+                _unreadable(look, error)
+                self._look_itself(watch, now)
+                continue
+            if mark is None:
                 missing.append(watch)
                 continue
-            mark = shared.mark(item)
             if mark == place.mark and (shared.IS_COMPLETE or place.looks_left > 0 or now < place.confirm_at):
                 place.strikes = 0
                 place.looks_left -= 1
@@ -277,13 +297,17 @@ class Looks:
             else:
                 # A check without a change says nothing against what is shown.
                 place.strikes += mark != place.mark
-                place.seems_over = place.mark not in (None, mark) and not shared.is_going(item)
+                place.seems_over = place.mark not in (None, mark) and not is_going
                 place.mark = mark
-                seen = shared.read(watch.reference, item)
+                try:
+                    seen = shared.read(watch.reference, item)
+                    end = None if seen is Unclear.UNCLEAR else watch.seen(seen, now, look.due)
+                except Exception as error:  # noqa: BLE001 - as in _read_direct
+                    _unreadable(look, error)
+                    seen = Unclear.UNCLEAR
                 if seen is Unclear.UNCLEAR:
                     self._look_itself(watch, now)
                     continue
-                end = watch.seen(seen, now, look.due)
             if end:
                 ends.append((watch, end))
         self._pursue(shared, look, answer, missing, now)
@@ -311,7 +335,11 @@ class Looks:
 
     def _pursue(self, shared: Shared, look: Look, answer: Any, missing: list[Watch], now: float) -> None:
         """Look for the runs that an answer did not show: on the next page, or each by itself."""
-        following = shared.following(answer, missing=len(missing), pages=look.pages) if missing else None
+        try:
+            following = shared.following(answer, missing=len(missing), pages=look.pages) if missing else None
+        except Exception as error:  # noqa: BLE001 - as in _read_direct
+            _unreadable(look, error)
+            following = None
         if following is not None:
             self._more.append(Look(following, missing, look.source, look.due, look.pages + 1))
             return
@@ -388,6 +416,13 @@ def _drop_stale(queue: _Queue) -> None:
     """Take off the top what is not to be asked then any more."""
     while queue and (queue[0][2].due != queue[0][0] or queue[0][2].busy or not queue[0][2].watches):
         heapq.heappop(queue)
+
+
+def _unreadable(look: Look, error: Exception) -> ProtocolError:
+    """Return the error of an answer that could not be read, and log where it comes from."""
+    unreadable = ProtocolError(f"{look.request.label}: the answer could not be read ({type(error).__name__}).")
+    log.warning("%s Report this as a defect of the provider.", unreadable, exc_info=error)
+    return unreadable
 
 
 def _direct(watch: Watch) -> Request[Any]:

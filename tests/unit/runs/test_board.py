@@ -23,9 +23,11 @@ from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs import board as board_module
 from airflow_provider_datapipe.runs.batch import Batch, Hindered
 from airflow_provider_datapipe.runs.board import _BOARDS, Board, wait_on_board
+from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.looks import Looks
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference, Target
+from airflow_provider_datapipe.runs.sharing import SyncStatus
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 from tests.support.many_runs import ManyRuns, ManyRunsServer, Run, Said
@@ -554,6 +556,54 @@ def test_a_defect_ends_all_waits_with_an_error_that_is_logged(
         assert [str(error) for error in run(main())] == ["a defect"] * 20
     # With where it came from, for whoever is to mend it.
     assert any(record.exc_info for record in caplog.records if record.name == board_module.__name__)
+
+
+def test_a_response_that_can_not_be_read_concerns_its_own_wait_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    runs = served(reverse_etl=3, streams=3)
+    read = KINDS["reverse_etl"].read
+
+    def broken(reference: Reference, answer: Any) -> Any:
+        if reference.run_id == "r1":
+            raise OverflowError("date value out of range")
+        return read(reference, answer)
+
+    monkeypatch.setattr(KINDS["reverse_etl"], "read", broken)
+    with ManyRunsServer(runs) as server:
+        connection = Connection(server)
+
+        async def main() -> list[Batch]:
+            policy = replace(OFTEN, contact_limit=0.5)
+            waits = [asyncio.create_task(wait_for(connection, each, policy)) for each in references(runs)]
+            await until(lambda: runs.count() > 30)
+            end_all(runs)
+            return await asyncio.gather(*waits)
+
+        ends = {end.reference.run_id: end for batch in run(main()) for end in batch.ended}
+    assert ends.pop("r1").reason is EndReason.LOST_CONTACT
+    assert len(ends) == 5
+    assert {end.outcome for end in ends.values()} == {Outcome.SUCCEEDED}
+    assert "could not be read (OverflowError)" in caplog.text
+
+
+@pytest.mark.parametrize("where", ["index", "find", "mark", "read"])
+def test_a_list_that_can_not_be_read_costs_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise OverflowError("date value out of range")
+
+    runs = served(streams=3)
+    monkeypatch.setattr(SyncStatus, where, broken)
+    with ManyRunsServer(runs) as server:
+        connection = Connection(server)
+
+        async def main() -> list[Batch]:
+            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
+            await until(lambda: runs.count() > 10)
+            end_all(runs)
+            return await asyncio.gather(*waits)
+
+        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
 
 
 def test_who_comes_after_a_defect_is_not_left_waiting_on_a_board_that_is_broken(

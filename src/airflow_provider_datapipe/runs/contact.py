@@ -6,13 +6,13 @@ import random
 from collections.abc import Callable
 
 from airflow_provider_datapipe.api.errors import (
-    ApiError,
     AuthenticationError,
     DatapipeError,
     RateLimitError,
     ServerError,
     TransportError,
 )
+from airflow_provider_datapipe.api.retry import honored
 
 #: Statuses with which a gateway or a whole service fails; others may be about the one thing that was asked for.
 _OUT_OF_SERVICE = frozenset({502, 503, 504})
@@ -77,7 +77,8 @@ class Contact:
             self._failures += 1
             pause = min(_LONGEST, _SHORTEST * 2.0 ** min(self._failures - 1, 10))
             self.paused_until = now + pause * (0.5 + self._jitter() / 2)
-        if isinstance(error, ApiError) and error.retry_after is not None:
-            self.paused_until = self._asked_until = max(self.paused_until, now + error.retry_after)
+        asked = honored(error)
+        if asked is not None:
+            self.paused_until = self._asked_until = max(self.paused_until, now + asked)
         elif isinstance(error, RateLimitError):
             self._asked_until = self.paused_until

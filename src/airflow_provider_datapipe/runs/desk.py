@@ -17,8 +17,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
+from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.runs.clients import Clients, Reader, until_welcome
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
 from airflow_provider_datapipe.runs.feeds import FEEDS, Feed, Interest, once
@@ -278,7 +279,7 @@ class _Unit:
         if isinstance(error, DatapipeError) and is_of_connection(error):
             # The connection itself says when it is tried again.
             pause = min(pause, shortest)
-        asked = error.retry_after if isinstance(error, ApiError) else None
+        asked = honored(error) if isinstance(error, DatapipeError) else None
         await asyncio.sleep(max(pause * random.uniform(0.5, 1), asked or 0))  # noqa: S311 - no secret
 
     def _recover(self) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from airflow_provider_datapipe.api.errors import ApiError, DatapipeError, ProtocolError
+from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
@@ -299,6 +300,7 @@ class Looks:
                 place.strikes += mark != place.mark
                 place.seems_over = place.mark not in (None, mark) and not is_going
                 place.mark = mark
+                end = None
                 try:
                     seen = shared.read(watch.reference, item)
                     end = None if seen is Unclear.UNCLEAR else watch.seen(seen, now, look.due)
@@ -322,7 +324,7 @@ class Looks:
         source.failed_at = now
         watches = self._present(look)
         if by_itself:
-            asked = error.retry_after if isinstance(error, ApiError) else None
+            asked = honored(error)
             for watch in watches:
                 place = self._places[watch]
                 place.alone_until = now + max(min(_LONGEST_HOLD, 2.0 ** min(place.failures, 10)), asked or 0.0)

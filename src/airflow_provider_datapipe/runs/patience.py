@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 from airflow_provider_datapipe.api.errors import (
-    ApiError,
     AuthenticationError,
     ConfigurationError,
     DatapipeError,
@@ -13,6 +12,7 @@ from airflow_provider_datapipe.api.errors import (
     InvalidRequestError,
     PermissionDeniedError,
 )
+from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.runs.bridges import BridgeError
 from airflow_provider_datapipe.runs.errors import LostContactError, RunError
 from airflow_provider_datapipe.runs.missing import GRACE, Missing, is_missing
@@ -79,8 +79,7 @@ class Patience:
             )
         backoff = min(_LONGEST_BACKOFF, interval * 2.0 ** min(self._failures, 10))
         self._failures += 1
-        asked = error.retry_after if isinstance(error, ApiError) else None
-        return max(interval, backoff, asked or 0.0)
+        return max(interval, backoff, honored(error) or 0.0)
 
 
 def is_final(error: DatapipeError, *, was_answered: bool) -> bool:

@@ -9,7 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
+from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.runs.missing import GRACE, Missing, is_missing
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.pace import History, next_look
@@ -241,10 +242,11 @@ class Watch:
             self._failures += 1
             backoff = min(_LONGEST_BACKOFF, interval * 2 ** min(self._failures - 1, 10))
             delay = max(interval, backoff * (0.5 + self._jitter() / 2))
-        if isinstance(error, ApiError) and error.retry_after is not None:
+        asked = honored(error)
+        if asked is not None:
             # Never earlier than the service asks for.
-            delay = max(delay, error.retry_after)
-            self._not_before, self._refusal = now + error.retry_after, str(error)
+            delay = max(delay, asked)
+            self._not_before, self._refusal = now + asked, str(error)
         end = self._again(now, delay)
         self.due = min(self.due, self.lost_at)
         return end

@@ -328,6 +328,7 @@ TROUBLES = [
     Reply(403),
     Reply(404),
     Reply(429, headers={"Retry-After": "1"}),
+    Reply(429, headers={"Retry-After": "4102444800"}),
     Reply(500),
     Reply(503),
     Reply(0),

@@ -15,7 +15,14 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.request import Repeat
-from airflow_provider_datapipe.api.retry import RetryPolicy, delay_before, may_send_again, parse_retry_after
+from airflow_provider_datapipe.api.retry import (
+    LONGEST_RETRY_AFTER,
+    RetryPolicy,
+    delay_before,
+    honored,
+    may_send_again,
+    parse_retry_after,
+)
 
 ONCE_ONLY = [Repeat.STARTS_A_RUN, Repeat.CREATES]
 SAFE = [Repeat.READ, Repeat.IDEMPOTENT]
@@ -90,13 +97,29 @@ def test_delays_grow() -> None:
         ("-1", None),
         ("soon", None),
         ("1.5", None),
+        ("86400", 86400),
+        ("86401", None),
+        ("9" * 5000, None),
         ("Thu, 01 Jan 1970 00:01:40 GMT", 40),
+        ("Sat, 03 Jan 1970 00:00:00 GMT", None),
         ("Thu, 01 Jan 1970 00:00:01 GMT", 0),
         ("Thu, 99 Jan 1970 00:00:01 GMT", None),
     ],
 )
 def test_retry_after(header: str | None, expected: float | None) -> None:
     assert parse_retry_after(header, now=60) == expected
+
+
+@pytest.mark.parametrize(("after", "expected"), [(2, 2), (-100, 0), (100_000, None), (10**9, None)])
+def test_a_retry_after_in_unix_seconds(after: int, expected: float | None) -> None:
+    now = 1_795_000_000
+    assert parse_retry_after(str(now + after), now=now) == expected
+
+
+@pytest.mark.parametrize(("asked", "expected"), [(None, None), (0, 0), (299, 299), (3600, LONGEST_RETRY_AFTER)])
+def test_the_longest_pause_that_is_honored(asked: float | None, expected: float | None) -> None:
+    assert honored(RateLimitError("slow down", status=429, retry_after=asked)) == expected
+    assert honored(TransportError("", sent=False)) is None
 
 
 @given(st.text())

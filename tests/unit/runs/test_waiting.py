@@ -34,6 +34,7 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.runs import batch as batch_module
 from airflow_provider_datapipe.runs.batch import Batch, Hindered, wait_for_some
 from airflow_provider_datapipe.runs.contact import is_of_connection
@@ -531,7 +532,7 @@ class Waiting(RuleBasedStateMachine):
             return
         self.failures += 1
         rest = min(60.0, 2.0 ** (self.failures - 1)) / 2
-        asked = said.retry_after if isinstance(said, ApiError) else None
+        asked = honored(said)
         self.rests_until = now + max(rest, asked or 0.0)
 
     def _due(self, name: str, said: Shown | DatapipeError, now: float) -> set[EndReason]:
@@ -567,7 +568,7 @@ class Waiting(RuleBasedStateMachine):
         if isinstance(error, ApiError):
             if error.status in (400, 404, 410):
                 return self._due_after_missing(followed, now)
-            followed.asked_for += error.retry_after or 0
+            followed.asked_for += honored(error) or 0
         return lost or ({EndReason.TIMEOUT} if self._is_at_its_deadline(now) else set())
 
     def _due_after_missing(self, followed: Followed, now: float) -> set[EndReason]:

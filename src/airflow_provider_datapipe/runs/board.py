@@ -66,7 +66,8 @@ class Board:
         :param tell: is told now and then how far it is, in the context of whoever waits.
         :raises Exception: whatever reading the connection raises.
         """
-        await self._clients.open()
+        limit = time.time() + policy.contact_limit
+        await self._clients.open_until(limit if policy.deadline is None else min(limit, policy.deadline))
         if self.broken is not None:
             raise self.broken
         self._looks.contact.widen(self._clients.most)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from airflow_provider_datapipe.api.async_client import AsyncClient
-from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError
+from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError, TransportError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
@@ -20,6 +20,10 @@ log = logging.getLogger(__name__)
 _REREAD = 600.0
 #: Seconds that reading the Airflow connection may take.
 _READ_LIMIT = 30.0
+#: Seconds before it is read again after that, doubled each time up to the limit above.
+_FIRST_PAUSE = 1.0
+#: Seconds that an attempt may take although its wait is over: the first poll may still find the end of the run.
+_LAST_ATTEMPT = 5.0
 
 
 #: Reads the Airflow connection.
@@ -46,15 +50,47 @@ class Clients:
         """The most requests at a time."""
         return 1 if self._current is None else self._current.settings.max_connections
 
-    async def open(self) -> None:
+    async def open(self, *, within: float | None = None) -> None:
         """
         Make a client, if there is none.
 
+        :param within: seconds that this may take; None for the usual limit.
+        :raises TransportError: the connection could not be read in time.
         :raises Exception: whatever reading the connection raises.
         """
-        async with self._opening:
-            if self._current is None:
-                self._take(await self._read())
+        limit = _READ_LIMIT if within is None else min(within, _READ_LIMIT)
+        try:
+            async with asyncio.timeout(limit), self._opening:
+                if self._current is None:
+                    self._take(await self._read())
+        except TimeoutError as error:
+            raise TransportError(
+                f"The Airflow connection could not be read within {limit:.1f} s. Look whether the secrets backend "
+                "answers.",
+                sent=False,
+            ) from error
+
+    async def open_until(self, limit: float) -> None:
+        """
+        Make a client, if there is none. A secrets backend that does not answer is asked again.
+
+        :param limit: when to give up, as seconds since the epoch; one attempt is made even later.
+        :raises TransportError: the connection could not be read by then.
+        :raises Exception: whatever reading the connection raises.
+        """
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                await self.open(within=max(limit - time.time(), _LAST_ATTEMPT))
+            except TransportError as error:
+                left = limit - time.time()
+                if left <= 0:
+                    raise
+                log.warning("%s Trying again.", error)
+                await asyncio.sleep(min(pause, left))
+                pause = min(pause * 2, _READ_LIMIT)
+            else:
+                return
 
     async def refresh(self, *, in_doubt: bool) -> None:
         """

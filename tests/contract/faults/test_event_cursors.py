@@ -163,7 +163,11 @@ async def test_a_started_at_in_the_future_hides_no_later_run(service: RunService
     assert watcher.run_ids == ["later"]
 
 
-@pytest.mark.parametrize("finished", [None, ago(hours=-24), ago(hours=48), "0001-01-01T00:00:00.000Z"])
+@pytest.mark.parametrize(
+    "finished",
+    [None, ago(hours=-24), ago(hours=48), "0001-01-01T00:00:00.000Z"],
+    ids=["absent", "in the future", "in the past", "zero time"],
+)
 async def test_a_finished_run_with_any_finished_at_is_reported_once(finished: str | None, service: RunService) -> None:
     run = orchestration_run("r1", "RUNNING", due=ago(), started=ago())
     service.runs["orchestration_runs"] = [run]

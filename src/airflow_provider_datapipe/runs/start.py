@@ -26,6 +26,7 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.runs.conflicts import Conflict, IfRunning, RunInTheWay, decide
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import Kind
+from airflow_provider_datapipe.runs.missing import GRACE, is_missing
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import Record, Records, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
@@ -33,8 +34,6 @@ from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 
 log = logging.getLogger(__name__)
 
-#: Statuses with which a service denies that something exists.
-_MISSING = frozenset({400, 404, 410})
 #: The most seconds between two requests that the service refuses.
 _LONGEST_DELAY = 30.0
 #: A larger difference between the service's clock and ours, in seconds, is an invalid ``Date`` header.
@@ -62,7 +61,7 @@ class StartPolicy:
     look_interval: float = 5.0
     attempts: int = 3
     max_failed_rows: int = 0
-    missing_grace: float = 60.0
+    missing_grace: float = GRACE
 
 
 def start(
@@ -108,7 +107,7 @@ def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Step
                 may_be_going = not kind.read(record.reference, answer).is_final
             except ApiError as error:
                 # A replica that lags denies a run that is active.
-                if error.status not in _MISSING:
+                if not is_missing(error):
                     raise
         (going if may_be_going else others).append(target)
     return going + others
@@ -222,7 +221,7 @@ class _Start:
             try:
                 return self._kind.read(reference, (yield from ask(self._kind.look(reference))))
             except ApiError as error:
-                if error.status not in _MISSING:
+                if not is_missing(error):
                     raise
                 denied = error
             # The list of another replica may show it.
@@ -245,7 +244,7 @@ class _Start:
         try:
             return self._kind.find_run(reference, (yield from self._newest()))
         except ApiError as error:
-            if error.status not in _MISSING:
+            if not is_missing(error):
                 raise
             return None
 
@@ -372,7 +371,7 @@ class _Start:
         try:
             seen = self._kind.read(reference, (yield from ask(self._kind.look(reference))))
         except ApiError as error:
-            return Conflict(RunInTheWay.STALE if error.status in _MISSING else RunInTheWay.ACTIVE, unknown)
+            return Conflict(RunInTheWay.STALE if is_missing(error) else RunInTheWay.ACTIVE, unknown)
         except (TransportError, ProtocolError):
             return Conflict(RunInTheWay.ACTIVE, unknown)
         if not seen.outcome.is_over:

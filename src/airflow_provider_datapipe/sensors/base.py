@@ -243,9 +243,6 @@ class DatapipeSensor(BaseSensorOperator):
             patience = Patience(kept["failing_since"] or time.time(), polled_before=kept["was_answered"])
             patience.was_answered = kept["was_answered"]
             self._looked = (condition_of(self.condition, kept["fields"]), patience)
-        else:
-            # The first poll of this try.
-            self._looked = (condition_of(self.condition, _as_json(self._fields())), Patience(time.time()))
 
     def _save(self, context: Context, *, is_failing: bool) -> None:
         """Keep for the next poll what this one learned; Airflow before 3.3 has no place for it."""

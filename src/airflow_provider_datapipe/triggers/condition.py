@@ -168,12 +168,16 @@ class DatapipeConditionTrigger(BaseTrigger):
         """Wait for the end of a run; give the event that this is, or None where it is time to look again."""
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.condition import Check
+        from airflow_provider_datapipe.runs.missing import GRACE
         from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 
         batch = Batch(reference.kind, waiting=[reference])
+        interval = max(self.poll_interval, _FASTEST)
         policy = WaitPolicy(
-            poll_interval=max(self.poll_interval, _FASTEST),
+            poll_interval=interval,
             deadline=self.deadline,
+            # Where the condition names no run, the list is polled afterwards.
+            missing_grace=GRACE if condition.names_a_run else min(GRACE, 3 * interval),
             # A run that nobody asked for may be hours away: only the sensor's own time-out counts.
             schedule_limit=float("inf"),
         )

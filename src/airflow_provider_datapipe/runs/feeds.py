@@ -19,11 +19,15 @@ from airflow_provider_datapipe.api.endpoints import (
     reverse_etl_sync_runs,
     transforms,
 )
-from airflow_provider_datapipe.api.errors import ApiError, NotFoundError
-from airflow_provider_datapipe.api.models.common import Page, format_timestamp
+from airflow_provider_datapipe.api.errors import ApiError, DatapipeError, NotFoundError, ProtocolError, one_line
+from airflow_provider_datapipe.api.models.common import Answer, Page, format_timestamp
+from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
+from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import TransformStatus
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE
 from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.contact import is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.news import (
     CLOCK_SKEW,
@@ -48,6 +52,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: How the runs of a list are read.
+_MODELS: dict[str, type[Answer]] = {
+    "elt_stream": EltStreamRun,
+    "orchestration": OrchestrationRun,
+    "reverse_etl": ReverseEtlSyncRun,
+}
+#: The most runs and streams that are logged as unreadable.
+_MOST_UNREADABLE = 1000
 #: Runs that are asked for where few are expected.
 _FEW = 10
 #: The most pages that are read to find a run whose ID the service does not know.
@@ -94,6 +106,8 @@ class Feed(ABC):
     def __init__(self, key: str) -> None:
         self.key = key
         self._has_warned = False
+        #: Runs and streams whose answers can't be read, each of which was logged.
+        self._unreadable: set[str] = set()
 
     @abstractmethod
     def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
@@ -129,7 +143,7 @@ class _RunsFeed(Feed):
     def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
         cursors = [_cursor_of(interest.cursor) for interest in interests]
         listing = self._listing(interests)
-        seen, unknown = yield from _look_at(self.kind, listing, cursors, now, overlap=self.overlap)
+        seen, unknown = yield from _look_at(self.kind, listing, cursors, now, self._unreadable, overlap=self.overlap)
         news: list[News] = []
         for interest, cursor in zip(interests, cursors, strict=True):
             runs = [run for run in seen if self._is_for(interest, run)]
@@ -239,10 +253,18 @@ class SyncFeed(Feed):
             ]
             try:
                 listing = elt_stream_runs.list_(stream_id, sort_direction="desc")
-                seen, unknown = yield from _look_at(self.kind, listing, told_from, now, name)
+                seen, unknown = yield from _look_at(self.kind, listing, told_from, now, self._unreadable, name=name)
             except NotFoundError:
                 # Deleted since its sync was asked for its streams.
                 continue
+            except DatapipeError as error:
+                if is_of_connection(error) or any(interests[number].cursor is None for number in those):
+                    # A watcher without a cursor would take all of the stream's history for new.
+                    raise
+                # The other streams have watchers of their own; this one is polled again next time.
+                _report(self._unreadable, f"ELT stream {stream_id}", error)
+                continue
+            self._unreadable.discard(f"ELT stream {stream_id}")
             self._warn_if_renamed(told_from, seen)
             marks[stream_id] = (mark, is_same)
             for number, cursor in zip(those, told_from, strict=True):
@@ -326,34 +348,40 @@ def _look_at(
     listing: Request[Page[Any]],
     cursors: Sequence[Cursor | None],
     now: float,
-    name: str | None = None,
+    unreadable: set[str],
     *,
+    name: str | None = None,
     overlap: float = OVERLAP,
 ) -> Steps[tuple[list[Seen], frozenset[str]]]:
     """
     Read a list as far back as is needed, and the runs noted as going that it does not show.
 
+    A run that can't be read is left out: the other runs of the list may have watchers of their own.
+
     :return: the runs, and the IDs that the service does not know.
     """
+    # Each run is read by itself.
+    listing = listing.read_as(Page[Any])
     seen: list[Seen] = []
     noted = max((len(cursor.told) + len(cursor.going) for cursor in cursors if cursor), default=0)
     size = LARGEST_PAGE if None in cursors or noted >= _FEW else _FEW
     following: Request[Page[Any]] | None = listing.with_query(limit=size)
     pages = paging.Cursors()
 
-    def read(request: Request[Page[Any]]) -> Steps[list[Seen]]:
+    def read(request: Request[Page[Any]]) -> Steps[tuple[bool, list[Seen]]]:
         nonlocal following
         page = yield from ask(request)
-        shown = [_seen(kind, run, name) for run in page.data]
+        shown = [run for item in page.data if (run := _read(kind, item, name, unreadable)) is not None]
         seen.extend(shown)
         more = pages.after(request, page)
         following = more and more.with_query(limit=LARGEST_PAGE)
-        return shown
+        return not page.data, shown
 
     while following is not None:
-        shown = yield from read(following)
-        if not shown or not any(
-            needs_more_at_first(seen, shown, now, overlap) if cursor is None else cursor.needs_more(shown)
+        is_empty, shown = yield from read(following)
+        if is_empty or not any(
+            not shown
+            or (needs_more_at_first(seen, shown, now, overlap) if cursor is None else cursor.needs_more(shown))
             for cursor in cursors
         ):
             break
@@ -367,6 +395,9 @@ def _look_at(
             if error.status not in _UNKNOWN_ID:
                 raise
             unknown.add(run_id)
+        except ProtocolError as error:
+            # It stays noted as going.
+            _report(unreadable, f"Run {run_id}", error)
         else:
             # The service may name it otherwise now.
             seen.append(run._replace(run_id=run_id, is_listed=False))
@@ -377,6 +408,23 @@ def _look_at(
             break
         yield from read(following)
     return seen, frozenset(unknown)
+
+
+def _read(kind: str, item: Any, name: str | None, unreadable: set[str]) -> Seen | None:
+    """Read a run of a list, or return None and log it once if it can't be read."""
+    try:
+        return _seen(kind, _MODELS[kind].model_validate(item), name)
+    except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
+        run_id = item.get("id") if isinstance(item, dict) else None
+        _report(unreadable, f"Run {run_id}", error)
+        return None
+
+
+def _report(unreadable: set[str], what: str, error: Exception) -> None:
+    if what not in unreadable and len(unreadable) < _MOST_UNREADABLE:
+        unreadable.add(what)
+        reason = error if isinstance(error, DatapipeError) else type(error).__name__
+        log.warning("%s can't be read, so no event is sent for it: %s", one_line(what), reason)
 
 
 def _seen(kind: str, run: Any, name: str | None) -> Seen:

@@ -349,6 +349,24 @@ async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.Mon
 
 
 @SHARED
+@pytest.mark.parametrize("bad", [{"started_at": "soon"}, {"started_at": "0001-01-01T00:00:00Z"}, {"status": 7}])
+async def test_a_run_that_can_not_be_read_keeps_no_event_of_others_back(
+    bad: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def with_bad(reply: Reply) -> Reply:
+        (first, *_) = reply.body["data"]
+        return Reply(body={"data": [first | {"id": "bad"} | bad, *reply.body["data"]], "has_more": False})
+
+    with ScriptedServer([with_bad(page(1)), with_bad(page(1, 2)), with_bad(page(1, 2))]) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            runner.start(1, watcher(Store()))
+            await until(lambda: bool(runner.events) and len(server.seen) > 5)
+            assert [event["run_id"] for _, event in runner.events] == ["r2"]
+    assert caplog.text.count("Run bad can't be read") == (bad.get("started_at") != "0001-01-01T00:00:00Z")
+
+
+@SHARED
 async def test_the_last_of_several_events_is_kept_back_until_more_is_to_be_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

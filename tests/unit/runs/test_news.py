@@ -61,6 +61,7 @@ class Service:
     gone: set[str] = field(default_factory=set)
     #: Which of the next requests fails; none if less than 0.
     fails_at: int = -1
+    status: int = 500
     #: Runs that a replica which lags behind shows as they were, or not at all.
     stale: dict[str, str] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
@@ -92,7 +93,7 @@ class Service:
     def answer(self, request: Request[Any]) -> Any:
         self.fails_at -= 1
         if self.fails_at == -1:
-            raise ServerError("it fails", status=500)
+            raise ServerError("it fails", status=self.status)
         self.asked[request.endpoint.name] += 1
         body = self._body(request)
         model: Any = request.endpoint.answer
@@ -429,11 +430,30 @@ def test_what_a_failure_interrupts_is_told_later() -> None:
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
     for _ in range(3):
         # The status and the first list are read, the second is not.
-        service.fails_at = 2
+        service.fails_at, service.status = 2, 503
         with pytest.raises(ServerError):
             look(service, feed, Interest(None, cursor))
     ((told, _),) = look(service, feed, Interest(None, cursor))
     assert sorted(event["run_id"] for event in told) == ["r0", "r1"]
+
+
+def test_a_stream_whose_runs_can_not_be_listed_keeps_no_event_of_another_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Service("elt_stream", ["a", "b"])
+    feed = SyncFeed("y")
+    cursor: dict[str, Any] | None = None
+    for _ in range(3):
+        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
+    told = []
+    for fails_at in (2, 2, -1, -1):
+        service.fails_at = fails_at
+        ((news, cursor),) = look(service, feed, Interest(None, cursor))
+        told.append([event["run_id"] for event in news])
+    assert told[0] == ["r0"]
+    assert [run_id for ids in told[1:] for run_id in ids] == ["r1"]
+    assert caplog.text.count("ELT stream b can't be read") == 1
 
 
 def test_a_stream_that_is_added_while_its_sync_is_watched_is_told_from_its_first_run() -> None:

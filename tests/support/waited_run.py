@@ -63,6 +63,7 @@ class WaitedRun(ScriptedServer):
     :param polls: number of polls at which the run is still going.
     :param disturb: gets the number of polls of the run so far, and may return an answer of its own for this poll.
     :param times: fields of runs that replace the usual ones.
+    :param disturb_lists: whether the list that shows the run at first is disturbed, too.
     :param changed: ``updated_at`` of the transform before and after it was published.
     """
 
@@ -72,10 +73,13 @@ class WaitedRun(ScriptedServer):
         disturb: Callable[[int], Reply | None] | None = None,
         times: dict[str, Any] | None = None,
         changed: tuple[Any, Any] = ("2026-01-01T00:00:00.000Z", "2026-01-01T00:00:01.000Z"),
+        *,
+        disturb_lists: bool = False,
     ) -> None:
         super().__init__([Reply(404, NOT_FOUND)])
         self._polls = polls
         self._disturb = disturb or (lambda _: None)
+        self._disturb_lists = disturb_lists
         self._times = times or {}
         self._changed = changed
         self._began = datetime.now(UTC)
@@ -93,8 +97,7 @@ class WaitedRun(ScriptedServer):
             if path == "/elt_streams/s":
                 return Reply(body=STREAM)
             if path in _LISTS:
-                kind = _LISTS[path]
-                return Reply(body={"data": [self._run(kind)] if kind in self.started else [], "has_more": False})
+                return self._list(_LISTS[path], request)
             kind = _LISTS.get(path.rpartition("/")[0], "transform" if path == "/transforms/s" else "")
             if not kind:
                 return Reply(404, NOT_FOUND)
@@ -103,6 +106,13 @@ class WaitedRun(ScriptedServer):
             self._polled[kind] += 1
             disturbed = self._disturb(self._polled[kind])
             return disturbed or Reply(body=self._transform() if kind == "transform" else self._run(kind))
+
+    def _list(self, kind: str, request: Seen) -> Reply:
+        if kind in self.started and "limit=1&" in request.path and self._disturb_lists:
+            self._polled[kind] += 1
+            if disturbed := self._disturb(self._polled[kind]):
+                return disturbed
+        return Reply(body={"data": [self._run(kind)] if kind in self.started else [], "has_more": False})
 
     def _start(self, path: str) -> Reply:
         if path == "/reverse_etl_syncs/s/deactivate":

@@ -135,7 +135,9 @@ class After:
     def counts(self, load: Sight) -> bool:
         """Tell whether a load is one that is looked for, or may become one: what is still to happen is later."""
         time = self.time_of(load)
-        # A run that has ended without this time did not start, or the service does not say when.
+        if time is None and load.observation.outcome is not Outcome.CANCELED:
+            # The service does not say when it started, so its end counts. A run that was canceled may not have started.
+            time = load.finished
         if load.is_over if time is None else time < self.moment:
             return False
         return load.succeeded or not (self.succeeded and load.is_over)

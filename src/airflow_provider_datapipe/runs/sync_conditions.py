@@ -10,8 +10,9 @@ from typing import Any
 from typing_extensions import override
 
 from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.models.common import parse_optional_timestamp
 from airflow_provider_datapipe.runs.condition import Check, Condition, Page
-from airflow_provider_datapipe.runs.moments import MomentOf, parse_moment
+from airflow_provider_datapipe.runs.moments import MomentOf
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.run_conditions import FreshCondition, RunCondition
 from airflow_provider_datapipe.runs.sharing import Mark, SyncStatus
@@ -133,7 +134,5 @@ def _is_late(item: Mapping[str, Any], bound: datetime, time: str) -> bool:
     latest = item.get("latest_sync")
     if not latest:
         return True
-    try:
-        return parse_moment(time, latest.get(time)) < bound
-    except ValueError:
-        return False
+    at = parse_optional_timestamp(latest.get(time))
+    return at is not None and at < bound

@@ -57,7 +57,7 @@ def test_the_first_poll_after_the_start_finds_no_run(
     kind: str, monkeypatch: pytest.MonkeyPatch, *, deferrable: bool
 ) -> None:
     """As if the connection named another account while the first few polls were made."""
-    with WaitedRun(disturb=missing_at(range(1, 4))) as service:
+    with WaitedRun(disturb=missing_at(range(1, 4)), disturb_lists=True) as service:
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
         result = run(operator(kind, deferrable=deferrable))
     assert result["outcome"] == "succeeded"
@@ -88,7 +88,7 @@ def test_answers_that_show_the_run_end_the_grace_period(monkeypatch: pytest.Monk
 
 def test_a_stopped_task_whose_run_is_missing_once_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last poll before a task is stopped finds no run. The run may still be going."""
-    with WaitedRun(disturb=missing_at(range(1, 1000))) as service:
+    with WaitedRun(disturb=missing_at(range(1, 1000)), disturb_lists=True) as service:
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
         task = operator("reverse_etl", deferrable=True, on_kill="disable")
         with pytest.raises(TaskDeferred) as deferred:

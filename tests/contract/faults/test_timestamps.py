@@ -7,12 +7,13 @@ from typing import Any
 
 import pendulum
 import pytest
-from airflow.providers.common.compat.sdk import TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
 
 from airflow_provider_datapipe.api.client import Client
 from airflow_provider_datapipe.api.endpoints import connections, elt_stream_runs, orchestration_runs
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.errors import RunError
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 from tests.support.scripted_server import Reply, ScriptedServer
 from tests.support.tasks import Memory, context_of, first_event, run, stored_and_made_again
 from tests.support.waited_run import OPERATORS, WaitedRun, connection, operator
@@ -119,3 +120,15 @@ async def _together(tasks: list[Any]) -> list[str]:
         except RunError as error:
             outcomes.append(type(error).__name__)
     return outcomes
+
+
+@pytest.mark.parametrize("text", NO_TIME)
+def test_a_run_without_a_time_does_not_satisfy_a_sensor(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have ended before the moment that the sensor waits for."""
+    with WaitedRun(0, times={"started_at": text, "finished_at": text}) as service:
+        service.started.append("elt_stream")
+        service._polled["elt_stream"] = 1
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
+        sensor = EltStreamRunSensor(task_id="t", stream_id="s", after=NOON, poke_interval=0.1, timeout=0.3)
+        with pytest.raises(AirflowSensorTimeout):
+            run(sensor)

@@ -57,7 +57,7 @@ def parse_timestamp(value: object) -> object:
     return _in_utc(value) if isinstance(value, pendulum.DateTime) else value
 
 
-def parse_optional_timestamp(value: object) -> object:
+def parse_optional_timestamp(value: object) -> pendulum.DateTime | None:
     """
     Read the timestamp of an optional field. The zero time and unreadable values count as absent.
 

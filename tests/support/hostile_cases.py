@@ -26,6 +26,7 @@ from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperato
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
 from tests.support.hostile import API_KEY, Faults, HostileServer, Plan, Resource, Run, Service
 from tests.support.hostile import Kind as ResourceKind
+from tests.support.hostile.faults import changed_fields
 from tests.support.simulated_time import simulated_time
 from tests.support.tasks import Memory, context_of, copy_of, first_event, run, stored_and_made_again
 
@@ -66,7 +67,7 @@ MOST_STARTS_PER_MINUTE = 4
 _MOST_REQUESTS = 800
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """
     One task, and the behavior of the service.
@@ -93,6 +94,10 @@ class Case:
     rival: float | None = None
     tries: int = 3
     seed: int = 0
+
+    def __repr__(self) -> str:
+        """Return only the fields that differ from their defaults."""
+        return changed_fields(self)
 
     def task(self) -> Any:
         """Return the operator."""
@@ -236,14 +241,21 @@ def _attempt(case: Case, memory: Memory) -> Attempt:
     return Attempt(began, time.time(), json.loads(json.dumps(result, allow_nan=False)))
 
 
-def play_together(service: Service, tasks: Sequence[Any]) -> list[Attempt]:
+def play_together(service: Service, tasks: Sequence[Any], servers: list[HostileServer]) -> list[Attempt]:
     """
     Start tasks that defer, one after another, and run their triggers side by side on one event loop.
 
     :param service: has their resources. Create it within :func:`.simulated_time.simulated_time`.
     :param tasks: the operators.
+    :param servers: gets the server, which the simulated time has to know.
     :return: one try of each task, which ends when its trigger ends.
     """
+    with connected(service) as server:
+        servers.append(server)
+        return _run_together(tasks)
+
+
+def _run_together(tasks: Sequence[Any]) -> list[Attempt]:
     began = time.time()
     waiting = [_deferral(task) for task in tasks]
 
@@ -330,7 +342,11 @@ def _false_successes(played: Played) -> Iterator[str]:
             if report["outcome"] == "succeeded":
                 resource = played.service.resource(resource_id)
                 is_transform = resource.kind == "transform"
-                told = _last_build(resource) if is_transform else played.service.run_with_id(report["run_id"] or "")
+                told = (
+                    _last_build(resource, attempt)
+                    if is_transform
+                    else played.service.run_with_id(report["run_id"] or "")
+                )
                 yield from _wrong_in_success(played, attempt, resource, report, told)
 
 
@@ -338,8 +354,9 @@ def _origin(run: Run) -> Run:
     return run if run.continues is None else _origin(run.continues)
 
 
-def _last_build(transform: Resource) -> Run | None:
-    return transform.requested_runs[-1] if transform.requested_runs else None
+def _last_build(transform: Resource, attempt: Attempt) -> Run | None:
+    builds = [build for build in transform.requested_runs if build.requested_at <= attempt.ended]
+    return builds[-1] if builds else None
 
 
 def _wrong_in_success(
@@ -367,7 +384,9 @@ def _false_failures(played: Played) -> Iterator[str]:
         for resource_id, report in _reports(played, attempt).items():
             resource = played.service.resource(resource_id)
             is_transform = resource.kind == "transform"
-            told = _last_build(resource) if is_transform else played.service.run_with_id(report["run_id"] or "")
+            told = (
+                _last_build(resource, attempt) if is_transform else played.service.run_with_id(report["run_id"] or "")
+            )
             if told is None or report["outcome"] not in ("failed", "canceled", "partial"):
                 continue
             if told.finished_at > attempt.ended or _is_good(told):

@@ -115,6 +115,12 @@ TROUBLES: dict[str, Trouble] = {
         {"stuck_conflict": Window(), "conflict": "missing"}, case={"tries": 2}, kinds=LISTED, passes=False
     ),
     "updated_at does not change": Trouble({"fixed_updated_at": True}, kinds=("transform",)),
+    "updated_at does not change, the build fails": Trouble(
+        {"fixed_updated_at": True},
+        case={"plans": (replace(GOOD, outcome="FAILED"),), "tries": 1},
+        kinds=("transform",),
+        passes=False,
+    ),
     "the first run fails": Trouble(case={"plans": (replace(GOOD, outcome="FAILED"), GOOD)}),
     "failed runs repeat the API key": Trouble(
         {"echo_key": True}, case={"plans": (replace(GOOD, outcome="FAILED"),), "tries": 1}, passes=False

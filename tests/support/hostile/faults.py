@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Literal
 
 #: How the service loses the response to a request that starts a run. "executed" requests start the run, the others do
 #: not. "late" executes the request some seconds after the connection was dropped.
 Loss = Literal["executed_drop", "executed_502", "executed_malformed", "drop", "502", "late"]
 #: A single bad response to a read.
 Glitch = Literal["400", "401", "404", "429", "500", "502", "503", "drop", "malformed", "html", "empty"]
+
+
+def changed_fields(value: Any) -> str:
+    """Return the ``repr`` of a dataclass without the fields that have their defaults."""
+    told = []
+    for each in fields(value):
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if getattr(value, each.name) != default:
+            told.append(f"{each.name}={getattr(value, each.name)!r}")
+    return f"{type(value).__name__}({', '.join(told)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,7 @@ class Window:
         return self.begin <= seconds < self.end
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Faults:
     """
     Faults of the whole service or of one resource.
@@ -90,8 +100,12 @@ class Faults:
     echo_key: bool = False
     fixed_updated_at: bool = False
 
+    def __repr__(self) -> str:
+        """Return only the fields that differ from their defaults."""
+        return changed_fields(self)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """
     Course of one requested run.
@@ -108,6 +122,10 @@ class Plan:
     delay: float = 0.0
     rows: int = 100
     failed_rows: int = 0
+
+    def __repr__(self) -> str:
+        """Return only the fields that differ from their defaults."""
+        return changed_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,8 @@ class Case:
     :param option: use the option of this kind (:data:`OPTIONS`).
     :param if_running: policy of the task.
     :param rival: seconds for which a run of somebody else goes on when the task starts; None for no such run.
+    :param killed: the process of the first try ends "before" or "after" it changes the task state for the n-th time.
+    :param retry_delay: seconds between two tries.
     :param tries: how often the task is tried.
     :param seed: chooses the replicas.
     """
@@ -92,6 +94,8 @@ class Case:
     option: bool = False
     if_running: Literal["attach", "wait", "fail", "skip"] = "attach"
     rival: float | None = None
+    killed: tuple[Literal["before", "after"], int] | None = None
+    retry_delay: float = RETRY_DELAY
     tries: int = 3
     seed: int = 0
 
@@ -146,6 +150,33 @@ class Case:
     def resource_ids(self) -> tuple[str, ...]:
         """Return the IDs of the resources that the task runs."""
         return ("one", "two") if self.kind == "elt_sync" else ("one",)
+
+
+class Killed(BaseException):
+    """The end of a process. No handler of the code under test catches it."""
+
+
+@dataclass
+class MortalMemory(Memory):
+    """
+    Task state that ends the process of a task.
+
+    :param killed: see :class:`Case`.
+    """
+
+    killed: tuple[Literal["before", "after"], int] | None = None
+    changes: int = 0
+
+    def set(self, key: str, value: Any) -> None:
+        """Keep a value."""
+        self.changes += 1
+        self._die_if("before")
+        super().set(key, value)
+        self._die_if("after")
+
+    def _die_if(self, when: str) -> None:
+        if self.killed == (when, self.changes):
+            raise Killed
 
 
 @dataclass(eq=False)
@@ -218,12 +249,12 @@ def play(case: Case) -> Played:
     """Run the task of a case, and try it again while it fails."""
     servers: list[HostileServer] = []
     with simulated_time(lambda: all(server.is_idle for server in servers)):
-        played = Played(case, case.service())
+        played = Played(case, case.service(), memory=MortalMemory(killed=case.killed))
         with connected(played.service) as server:
             servers.append(server)
             for number in range(case.tries):
                 if number:
-                    time.sleep(RETRY_DELAY)
+                    time.sleep(case.retry_delay)
                 attempt = _attempt(case, played.memory)
                 played.attempts.append(attempt)
                 if attempt.error is None or attempt.is_skipped:
@@ -236,7 +267,7 @@ def _attempt(case: Case, memory: Memory) -> Attempt:
     memory.pushed.clear()
     try:
         result = run(case.task(), memory)
-    except Exception as error:  # noqa: BLE001 - an error that is none of ours is a wrong outcome
+    except (Exception, Killed) as error:  # noqa: BLE001 - an error that is none of ours is a wrong outcome
         return Attempt(began, time.time(), memory.pushed.get("return_value"), error)
     return Attempt(began, time.time(), json.loads(json.dumps(result, allow_nan=False)))
 
@@ -407,7 +438,7 @@ def _too_many_requests(played: Played) -> Iterator[str]:
 
 def _defects(played: Played) -> Iterator[str]:
     for attempt in played.attempts:
-        if attempt.error is not None and not isinstance(attempt.error, DatapipeError | AirflowSkipException):
+        if attempt.error is not None and not isinstance(attempt.error, DatapipeError | AirflowSkipException | Killed):
             yield f"an unexpected error was raised: {attempt.error!r}"
 
 

@@ -135,6 +135,11 @@ TROUBLES: dict[str, Trouble] = {
         case={"plans": (Plan(duration=60.0, delay=5.0, outcome="CHUNK_COMPLETED"),)}, kinds=("elt_stream",)
     ),
     "the run starts late": Trouble(case={"plans": (replace(GOOD, delay=900.0),)}),
+    "killed before the intent is noted": Trouble(case={"killed": ("before", 1)}),
+    "killed before the request": Trouble(case={"killed": ("after", 1)}),
+    "killed after the request": Trouble(case={"killed": ("before", 2)}),
+    "killed when the run is noted": Trouble(case={"killed": ("after", 2)}),
+    "tried again at once": Trouble(case={"retry_delay": 0.0, "tries": 5}),
     "the run is short": Trouble(case={"plans": (Plan(duration=0.5),)}),
 }
 

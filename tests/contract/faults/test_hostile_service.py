@@ -29,12 +29,14 @@ from tests.support.hostile_cases import (
     Attempt,
     Case,
     Played,
+    TaskKind,
     play,
     play_together,
     wrong_outcomes,
 )
 from tests.support.hostile_troubles import TROUBLES, can_be_combined, must_succeed, with_troubles
 from tests.support.simulated_time import simulated_time
+from tests.system.chaos.hostile import hostile_cases, play_hostile
 
 MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
 KINDS = pytest.mark.parametrize("kind", TASK_KINDS)
@@ -52,20 +54,19 @@ def _quiet() -> Iterator[None]:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[Case, list[str]]:
-    """Draw a task and one to three troubles of its service."""
+def drawn_tasks(draw: st.DrawFn) -> tuple[TaskKind, bool, bool, int, list[str]]:
+    """Draw kind, mode, whether its option is used, a seed, and one to three troubles of the service."""
     kind = draw(st.sampled_from(TASK_KINDS))
-    case = Case(kind, draw(st.booleans()), option=kind in OPTIONS and draw(st.booleans()), seed=draw(st.integers(0, 9)))
-    fitting = [name for name, trouble in TROUBLES.items() if trouble.fits(case)]
+    fitting = [name for name, trouble in TROUBLES.items() if trouble.fits(Case(kind, deferrable=False))]
     names = draw(st.lists(st.sampled_from(fitting), min_size=1, max_size=3, unique=True).filter(can_be_combined))
-    return with_troubles(case, names), names
+    return kind, draw(st.booleans()), kind in OPTIONS and draw(st.booleans()), draw(st.integers(0, 9)), names
 
 
 @settings(max_examples=80, derandomize=True, database=None, phases=(Phase.generate, Phase.shrink))
-@given(cases())
-def test_troubles_cause_no_wrong_outcome(drawn: tuple[Case, list[str]]) -> None:
-    case, names = drawn
-    played = play(case)
+@given(drawn_tasks())
+def test_troubles_cause_no_wrong_outcome(drawn: tuple[TaskKind, bool, bool, int, list[str]]) -> None:
+    kind, deferrable, option, seed, names = drawn
+    played = play(with_troubles(Case(kind, deferrable, option=option, seed=seed), names))
     assert wrong_outcomes(played, must_succeed=must_succeed(names)) == [], f"{names}\n{played}"
 
 
@@ -98,6 +99,20 @@ def test_failed_run_is_reported_and_retry_starts_one(kind: Any, deferrable: bool
     assert [attempt.error is None for attempt in played.attempts] == [False, True], str(played)
     assert wrong_outcomes(played, must_succeed=True) == [], str(played)
     assert len(played.service.runs_of("one")) == 2
+
+
+def test_short_chaos_has_no_wrong_outcome() -> None:
+    verdicts = play_hostile(hostile_cases(seed=4, count=60), print)
+    assert [(verdict.of.names, verdict.wrong) for verdict in verdicts if verdict.wrong] == []
+
+
+def test_chaos_has_all_troubles_kinds_and_modes() -> None:
+    cases = hostile_cases(seed=4, count=500)
+    assert len(cases) == 500
+    assert {name for case in cases for name in case.names} == set(TROUBLES)
+    assert {(case.case.kind, case.case.deferrable) for case in cases} == {
+        (kind, deferrable) for kind in TASK_KINDS for deferrable in (False, True)
+    }
 
 
 # Several waits on one event loop.

@@ -3,6 +3,9 @@ The whole chaos test: ``python -m tests.system.chaos``, or ``make chaos``.
 
 Each thing that can go wrong, for each kind of run in each mode, and combinations of them by chance. Exit status: 0
 only if every resource has had exactly one run, and every task ended as that did.
+
+First come cases against the hostile service of tests/support/hostile, in this process and in simulated time; then cases
+on real Airflow components, whose processes are killed.
 """
 
 from __future__ import annotations
@@ -17,9 +20,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import NoReturn
 
+# First: it replaces the clocks that other modules keep.
+import tests.support.simulated_time  # noqa: F401 - see above
 from tests.support.processes import ProgramError, Workspace
 from tests.system.airflow_api import AirflowApiError
 from tests.system.chaos.cases import KINDS, Case, all_single, combined
+from tests.system.chaos.hostile import hostile_cases, hostile_summary, play_hostile
 from tests.system.chaos.play import Verdict, Wave, connected, service_of
 from tests.system.components import AirflowComponents
 
@@ -122,6 +128,21 @@ def _column(verdict: Verdict) -> str:
     return f"{verdict.case.kind} {'deferred' if verdict.case.deferrable else 'blocking'}"
 
 
+def play_all_hostile(seed: int, count: int) -> int:
+    """
+    Play the cases against the hostile service, and return the number of wrong outcomes.
+
+    :param seed: Chooses what is left to chance.
+    :param count: The number of cases.
+    """
+    begun = time.monotonic()
+    verdicts = play_hostile(hostile_cases(seed, count), say)
+    say(hostile_summary(verdicts))
+    wrong = sum(bool(verdict.wrong) for verdict in verdicts)
+    say(f"{len(verdicts)} cases against the hostile service in {time.monotonic() - begun:.0f} s: {wrong} wrong")
+    return wrong
+
+
 def say(line: str) -> None:
     """Print a line at once."""
     print(line, flush=True)
@@ -139,8 +160,15 @@ def main() -> int:
     parser.add_argument("--combined", type=int, default=50, metavar="N", help="combinations (default: %(default)s)")
     parser.add_argument("--wave", type=int, default=40, metavar="N", help="cases side by side (default: %(default)s)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only cases whose task or trouble contains this")
+    parser.add_argument(
+        "--hostile", type=int, default=500, metavar="N", help="cases against the hostile service (default: %(default)s)"
+    )
+    parser.add_argument("--only-hostile", action="store_true", help="only the cases against the hostile service")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, terminated)
+    wrong = play_all_hostile(arguments.seed, arguments.hostile)
+    if arguments.only_hostile:
+        return 1 if wrong else 0
     single = all_single(arguments.seed)
     cases = [*single, *combined(arguments.seed, arguments.combined, len(single))]
     cases = [case for case in cases if arguments.only in f"{case.task_id} {case.trouble}"]
@@ -152,9 +180,9 @@ def main() -> int:
         print(f"\n{error}", file=sys.stderr)
         return 1
     say(summary(verdicts))
-    wrong = sum(bool(verdict.faults) for verdict in verdicts)
-    say(f"{len(verdicts)} cases in {time.monotonic() - begun:.0f} s: {wrong} wrong")
-    return 1 if wrong else 0
+    killed_wrong = sum(bool(verdict.faults) for verdict in verdicts)
+    say(f"{len(verdicts)} cases in {time.monotonic() - begun:.0f} s: {killed_wrong} wrong")
+    return 1 if wrong or killed_wrong else 0
 
 
 if __name__ == "__main__":

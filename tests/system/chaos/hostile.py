@@ -1,0 +1,109 @@
+"""Cases of the chaos test against the hostile service: in this process, and in simulated time."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tests.support.hostile_cases import OPTIONS, TASK_KINDS, Case, play, wrong_outcomes
+from tests.support.hostile_troubles import TROUBLES, can_be_combined, must_succeed, with_troubles
+
+#: The most troubles of one case.
+_MOST_TROUBLES = 3
+
+
+@dataclass(frozen=True)
+class HostileCase:
+    """
+    A task and the troubles of its service.
+
+    :param case: the task, with the troubles.
+    :param names: the names of the troubles.
+    """
+
+    case: Case
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HostileVerdict:
+    """
+    The outcome of a case.
+
+    :param of: the case.
+    :param wrong: differences between the reports and the truth.
+    :param evidence: what happened, for cases with differences.
+    """
+
+    of: HostileCase
+    wrong: tuple[str, ...]
+    evidence: str
+
+
+def hostile_cases(seed: int, count: int) -> list[HostileCase]:
+    """
+    Return each trouble with each kind of task that can have it, and then combinations of troubles.
+
+    :param seed: chooses modes, options and combinations.
+    :param count: the number of cases.
+    """
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    cases = list(_single(chance))
+    # Fewer than all: not only those of the first troubles.
+    chance.shuffle(cases)
+    del cases[count:]
+    while len(cases) < count:
+        case = _task(chance, chance.choice(TASK_KINDS))
+        fitting = [name for name, trouble in TROUBLES.items() if trouble.fits(case)]
+        names = chance.sample(fitting, chance.randint(2, _MOST_TROUBLES))
+        if can_be_combined(names):
+            cases.append(HostileCase(with_troubles(case, names), tuple(names)))
+    return cases
+
+
+def _single(chance: random.Random) -> Iterator[HostileCase]:
+    for name, trouble in TROUBLES.items():
+        for kind in TASK_KINDS:
+            case = _task(chance, kind)
+            if trouble.fits(case):
+                yield HostileCase(with_troubles(case, [name]), (name,))
+
+
+def _task(chance: random.Random, kind: str) -> Case:
+    (known,) = [each for each in TASK_KINDS if each == kind]
+    case = Case(known, deferrable=chance.random() < 0.5, seed=chance.randrange(1000))
+    return replace(case, option=kind in OPTIONS and chance.random() < 0.5)
+
+
+def play_hostile(cases: Sequence[HostileCase], say: Callable[[str], None]) -> list[HostileVerdict]:
+    """
+    Play cases one after another.
+
+    :param cases: the cases.
+    :param say: takes a line for each wrong outcome.
+    """
+    verdicts = []
+    for each in cases:
+        played = play(each.case)
+        wrong = wrong_outcomes(played, must_succeed=must_succeed(each.names))
+        verdicts.append(HostileVerdict(each, tuple(wrong), str(played) if wrong else ""))
+        if wrong:
+            say(f"wrong: {', '.join(each.names)}: {'; '.join(wrong)}\n  {verdicts[-1].evidence}")
+    return verdicts
+
+
+def hostile_summary(verdicts: Sequence[HostileVerdict]) -> str:
+    """Return the numbers of cases and of wrong outcomes, by trouble, and by kind and mode."""
+    cases: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    kinds = [f"{kind} {mode}" for kind in TASK_KINDS for mode in ("deferred", "blocking")]
+    for verdict in verdicts:
+        case = verdict.of.case
+        groups = [*verdict.of.names, f"{case.kind} {'deferred' if case.deferrable else 'blocking'}", "all"]
+        cases.update(groups)
+        wrong.update(groups if verdict.wrong else [])
+    lines = [f"{'hostile service':56}{'cases':>6}{'wrong':>7}"]
+    lines += [f"{name:56}{cases[name]:6}{wrong[name]:7}" for name in (*TROUBLES, *kinds, "all")]
+    return "\n".join(lines)

@@ -61,8 +61,8 @@ LATENCY = 0.02
 #: The most requests about one resource in a minute. Without faults a wait sends at most one request every two seconds
 #: (``WaitPolicy.fastest``); the start, its retries and the search for a lost run come on top.
 MOST_PER_MINUTE = 60
-#: The most requests for a run of one resource in a minute. A start sends at most three in a row.
-MOST_STARTS_PER_MINUTE = 4
+#: The most requests for a run of one resource in a minute. Those that are refused are repeated after 1, 2, 4, 8, ... s.
+MOST_STARTS_PER_MINUTE = 7
 #: From this request on the service is slow, so that a loop without a pause ends.
 _MOST_REQUESTS = 800
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 
 from tests.support.hostile_cases import OPTIONS, TASK_KINDS, Case, play, wrong_outcomes
@@ -86,7 +88,9 @@ def play_hostile(cases: Sequence[HostileCase], say: Callable[[str], None]) -> li
     """
     verdicts = []
     for each in cases:
-        played = play(each.case)
+        # Hours of log lines of each task.
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            played = play(each.case)
         wrong = wrong_outcomes(played, must_succeed=must_succeed(each.names))
         verdicts.append(HostileVerdict(each, tuple(wrong), str(played) if wrong else ""))
         if wrong:

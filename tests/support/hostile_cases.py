@@ -228,7 +228,7 @@ class Played:
                 begin, end = self._at(each.started_at), self._at(each.finished_at)
                 lines.append(f"run {each.number} of {resource_id} from {begin} to {end}: {each.plan.outcome}")
         told_of = [entry for entry in self.service.journal if entry.is_start or entry.fault or entry.method != "GET"]
-        lines += [f"{self._at(entry.at)} {entry}" for entry in told_of[:40]]
+        lines += [f"{self._at(entry.at)} {entry}" for entry in told_of[:20]]
         lines.append(f"{len(self.service.journal)} requests")
         return "\n  ".join(lines)
 

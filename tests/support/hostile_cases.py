@@ -24,7 +24,7 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyn
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
-from tests.support.hostile import API_KEY, Faults, HostileServer, Plan, Resource, Run, Service
+from tests.support.hostile import API_KEY, PROXY_PASSWORD, Faults, HostileServer, Plan, Resource, Run, Service
 from tests.support.hostile import Kind as ResourceKind
 from tests.support.hostile.faults import changed_fields
 from tests.support.simulated_time import simulated_time
@@ -81,6 +81,7 @@ class Case:
     :param if_running: policy of the task.
     :param rival: seconds for which a run of somebody else goes on when the task starts; None for no such run.
     :param killed: the process of the first try ends "before" or "after" it changes the task state for the n-th time.
+    :param proxy: the service is reached through a proxy.
     :param retry_delay: seconds between two tries.
     :param tries: how often the task is tried.
     :param seed: chooses the replicas.
@@ -95,6 +96,7 @@ class Case:
     if_running: Literal["attach", "wait", "fail", "skip"] = "attach"
     rival: float | None = None
     killed: tuple[Literal["before", "after"], int] | None = None
+    proxy: bool = False
     retry_delay: float = RETRY_DELAY
     tries: int = 3
     seed: int = 0
@@ -237,10 +239,13 @@ class Played:
 
 
 @contextmanager
-def connected(service: Service) -> Iterator[HostileServer]:
+def connected(service: Service, *, proxy: bool = False) -> Iterator[HostileServer]:
     """Serve, and make this the service of the default connection."""
     with HostileServer(service) as server:
-        connection = {"conn_type": "datapipe", "host": server.url, "password": server.api_key}
+        connection: dict[str, Any] = {"conn_type": "datapipe", "host": server.url, "password": server.api_key}
+        if proxy:
+            connection["host"] = "http://service.invalid"
+            connection["extra"] = {"allow_plain_http": True, "proxy": server.proxy_url}
         with mock.patch.dict(os.environ, AIRFLOW_CONN_DATAPIPE_DEFAULT=json.dumps(connection)):
             yield server
 
@@ -250,7 +255,7 @@ def play(case: Case) -> Played:
     servers: list[HostileServer] = []
     with simulated_time(lambda: all(server.is_idle for server in servers)):
         played = Played(case, case.service(), memory=MortalMemory(killed=case.killed))
-        with connected(played.service) as server:
+        with connected(played.service, proxy=case.proxy) as server:
             servers.append(server)
             for number in range(case.tries):
                 if number:
@@ -443,11 +448,12 @@ def _defects(played: Played) -> Iterator[str]:
 
 
 def _secrets(played: Played) -> Iterator[str]:
-    for attempt in played.attempts:
-        if API_KEY in f"{attempt.error!r} {attempt.error} {attempt.result}":
-            yield f"the API key was reported: {attempt.error!r}"
-    if API_KEY in json.dumps([played.memory.kept, played.memory.pushed]):
-        yield "the API key is in the task state or in an XCom"
+    for name, secret in (("API key", API_KEY), ("proxy password", PROXY_PASSWORD)):
+        for attempt in played.attempts:
+            if secret in f"{attempt.error!r} {attempt.error} {attempt.result}":
+                yield f"the {name} was reported: {attempt.error!r}"
+        if secret in json.dumps([played.memory.kept, played.memory.pushed]):
+            yield f"the {name} is in the task state or in an XCom"
 
 
 def _left_behind(played: Played) -> Iterator[str]:

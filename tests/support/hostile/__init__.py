@@ -15,12 +15,13 @@ All times are those of ``time.time()``: short runs in real time, or any runs in 
 """
 
 from tests.support.hostile.faults import Faults, Glitch, Loss, Plan, Response, Window
-from tests.support.hostile.server import HostileServer
+from tests.support.hostile.server import PROXY_PASSWORD, HostileServer
 from tests.support.hostile.service import API_KEY, Entry, Service
 from tests.support.hostile.state import Kind, Resource, Run
 
 __all__ = [
     "API_KEY",
+    "PROXY_PASSWORD",
     "Entry",
     "Faults",
     "Glitch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import selectors
 import socket
@@ -17,12 +18,16 @@ from tests.support.hostile.faults import Response
 from tests.support.hostile.routes import Call
 from tests.support.hostile.service import API_KEY, Service
 
+PROXY_PASSWORD = "proxy-password-0123456789"
+_PROXY_AUTHORIZATION = f"Basic {base64.b64encode(f'user:{PROXY_PASSWORD}'.encode()).decode()}"
 _MOST_BYTES = 1 << 20
 
 
 class HostileServer:
     """
-    The HTTP server of a :class:`.service.Service`.
+    The HTTP server of a :class:`.service.Service`, and the proxy in front of it.
+
+    As a proxy it answers requests of any host that have the credentials of ``proxy_url``.
 
     :param service: the state; a service without faults if None.
     """
@@ -32,6 +37,7 @@ class HostileServer:
         self.api_key = API_KEY
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.proxy_url = self.url.replace("://", f"://user:{PROXY_PASSWORD}@")
         self._connections: set[_Connection] = set()
         self._lock = threading.Lock()
         self._numbers = count()
@@ -129,7 +135,10 @@ class _Connection:
         content, self._received = self._received[:length], self._received[length:]
         url = urlsplit(target)
         call = Call(method, url.path, dict(parse_qsl(url.query)), json.loads(content) if content else None)
-        response = self._service.respond(call, target, headers.get("x-api-key"), self._number)
+        if url.netloc and headers.get("proxy-authorization") != _PROXY_AUTHORIZATION:
+            response = Response(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, b"<html>no credentials</html>")
+        else:
+            response = self._service.respond(call, target, headers.get("x-api-key"), self._number)
         if response.status == 0:
             return False
         self.socket.sendall(_encoded(response))

@@ -14,7 +14,7 @@ help:
 	@echo "make test         unit, contract and system tests"
 	@echo "make test-lowest  what differs between versions of Airflow, on the oldest and the oldest Python"
 	@echo "make test-matrix  all tests on each Airflow and Python that is supported, as far as they are here"
-	@echo "make chaos        kill everything at every step, over all kinds of run, and count the runs"
+	@echo "make chaos        500 tasks against a hostile service; then kill everything at every step, and count the runs"
 	@echo "make thousand     a thousand deferred tasks in one triggerer, and what they cost"
 	@echo "make events       restart the triggerer while 500 runs end, and count the events"
 	@echo "make lint         ruff and mypy"

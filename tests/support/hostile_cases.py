@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -57,7 +58,7 @@ OPTIONS: dict[TaskKind, str] = {
 #: Seconds that a task waits at the most, and between two tries of it.
 TIMEOUT, RETRY_DELAY = 7_200.0, 300.0
 #: Seconds that a request takes.
-LATENCY = 0.02
+LATENCY = 0.0213
 #: The most requests about one resource in a minute. Without faults a wait sends at most one request every two seconds
 #: (``WaitPolicy.fastest``); the start, its retries and the search for a lost run come on top.
 MOST_PER_MINUTE = 60
@@ -251,8 +252,10 @@ def connected(service: Service, *, proxy: bool = False) -> Iterator[HostileServe
 
 
 def play(case: Case) -> Played:
-    """Run the task of a case, and try it again while it fails."""
+    """Run the task of a case, and try it again while it fails. The same case always takes the same course."""
     servers: list[HostileServer] = []
+    # Of the jitter of intervals.
+    random.seed(case.seed)
     with simulated_time(lambda: all(server.is_idle for server in servers)):
         played = Played(case, case.service(), memory=MortalMemory(killed=case.killed))
         with connected(played.service, proxy=case.proxy) as server:

@@ -22,6 +22,8 @@ from types import SimpleNamespace
 from typing import Any, SupportsIndex
 from unittest import mock
 
+#: 2026-01-01, and a part of a second that no format of timestamps shows in full.
+BEGAN = 1_767_225_600.123456
 #: Real seconds for which an event loop has to be idle before the clock moves.
 _QUIET = 0.0003
 
@@ -96,13 +98,14 @@ class _Workers:
 
 
 @contextmanager
-def simulated_time(is_idle: Callable[[], bool]) -> Iterator[SimulatedClock]:
+def simulated_time(is_idle: Callable[[], bool], *, began: float = BEGAN) -> Iterator[SimulatedClock]:
     """
     Use simulated time in this process.
 
     :param is_idle: returns True if no request is on its way to the servers of this process.
+    :param began: the time at which it begins, as seconds since the epoch.
     """
-    clock = SimulatedClock(time.time(), time.monotonic())
+    clock = SimulatedClock(began, time.monotonic())
     workers = _Workers()
     real_selector: Any = selectors.DefaultSelector
 

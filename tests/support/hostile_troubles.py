@@ -76,6 +76,12 @@ TROUBLES: dict[str, Trouble] = {
     "429 with epoch seconds in Retry-After": Trouble(
         account={"unavailable": Window(50, 90), "unavailable_status": 429, "retry_after": "1763848000"}
     ),
+    "429 with Retry-After 0": Trouble(
+        account={"unavailable": Window(0, 50), "unavailable_status": 429, "retry_after": "0"}
+    ),
+    "503 with a past date in Retry-After": Trouble(
+        account={"unavailable": Window(0, 50), "retry_after": "Thu, 01 Jan 1970 00:00:00 GMT"}
+    ),
     "503 with an overflowing Retry-After": Trouble(account={"unavailable": Window(60, 70), "retry_after": "9" * 40}),
     "503 with a date of the far future in Retry-After": Trouble(
         account={"unavailable": Window(60, 70), "retry_after": "Fri, 31 Dec 9999 23:59:59 GMT"}

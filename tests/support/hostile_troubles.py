@@ -145,7 +145,7 @@ TROUBLES: dict[str, Trouble] = {
     "killed before the request": Trouble(case={"killed": ("after", 1)}),
     "killed after the request": Trouble(case={"killed": ("before", 2)}),
     "killed when the run is noted": Trouble(case={"killed": ("after", 2)}),
-    "tried again at once": Trouble(case={"retry_delay": 0.0, "tries": 5}),
+    "tried again soon": Trouble(case={"retry_delay": 15.0, "tries": 5}),
     "behind a proxy": Trouble(case={"proxy": True}),
     "the proxy answers 502 for 30 s": Trouble(
         account={"unavailable": Window(50, 80), "unavailable_status": 502}, case={"proxy": True}

@@ -115,6 +115,7 @@ def running_app(
     *,
     with_control: bool = False,
     with_schedules: bool = True,
+    older_description: bool = False,
     memory_limit: str | None = None,
     hosts: Collection[str] | None = None,
 ) -> Iterator[FastAPI]:
@@ -124,6 +125,7 @@ def running_app(
     :param home: An initialised home, locked by this process.
     :param with_control: Have a control plane, too.
     :param with_schedules: Have what has a schedule run by itself.
+    :param older_description: Show only the fields of the older interface description, whatever the seed says.
     :param memory_limit: How much memory the warehouse takes at the most.
     :param hosts: The names that it is called by; ``None`` for any.
     :raises SetupError: something in it cannot be opened.
@@ -132,7 +134,8 @@ def running_app(
     home.make_scratch(empty=True)
     store = Store(home.state)
     clock, script = _controlled(store) if with_control else (Clock(), Script())
-    context = Context(store, Warehouse(home.warehouse, home.scratch, memory_limit), clock, script)
+    warehouse = Warehouse(home.warehouse, home.scratch, memory_limit)
+    context = Context(store, warehouse, clock, script, older_description=older_description)
     context.warehouse.discard_all_unfinished()
     elt_tables.drop_doomed(context)
     transform_removal.finish(context)

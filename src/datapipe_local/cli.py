@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LAST_PORT = 65_535
 _CONTROL_VARIABLE = "DATAPIPE_LOCAL_CONTROL"
 _SCHEDULES_VARIABLE = "DATAPIPE_LOCAL_SCHEDULES"
+_OLDER_VARIABLE = "DATAPIPE_LOCAL_OLDER_DESCRIPTION"
 _MEMORY_VARIABLE = "DATAPIPE_LOCAL_MEMORY_LIMIT"
 _HOSTS_VARIABLE = "DATAPIPE_LOCAL_ALLOWED_HOSTS"
 #: As shells say it of a command that Ctrl-C has ended.
@@ -108,6 +109,13 @@ def _parser() -> argparse.ArgumentParser:
         "--no-schedules",
         action="store_true",
         help=f"run nothing but what is asked for, so that a test does not meet midnight (or {_SCHEDULES_VARIABLE}=0)",
+    )
+
+    serve.add_argument(
+        "--older-description",
+        action="store_true",
+        help="omit the schedule fields that services with the older interface description do not declare"
+        f" (or {_OLDER_VARIABLE}=1, or responses.older_description of the seed)",
     )
 
     reset = commands.add_parser("reset", help="empty the home, but for its key; not while the service runs")
@@ -231,6 +239,7 @@ def _serve(options: argparse.Namespace) -> None:
     home = Home(options.home)
     with_control = options.control or _is_on(_CONTROL_VARIABLE, default=False)
     with_schedules = not options.no_schedules and _is_on(_SCHEDULES_VARIABLE, default=True)
+    older_description = options.older_description or _is_on(_OLDER_VARIABLE, default=False)
     if options.stop_with_stdin:
         from datapipe_local import leash
 
@@ -255,6 +264,7 @@ def _serve(options: argparse.Namespace) -> None:
                 home,
                 with_control=with_control,
                 with_schedules=with_schedules,
+                older_description=older_description,
                 memory_limit=options.memory_limit,
                 hosts=_allowed_hosts(options, listener.getsockname()[0]),
             ) as app:

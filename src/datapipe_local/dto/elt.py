@@ -18,7 +18,7 @@ from datapipe_local.dto.common import AnyObject, Count, Moment, dto
 
 @dto
 class EltStreamDto(TypedDict):
-    """A stream, with its own schedule if it has one, which the interface names."""
+    """A stream; ``sync_interval`` is its own schedule, null for none. The older description does not declare it."""
 
     id: str
     elt_sync_id: str
@@ -32,7 +32,7 @@ class EltStreamDto(TypedDict):
     updated_at: Moment
     excluded_substreams: list[str]
     enabled_history_table: bool
-    sync_interval: NotRequired[str]
+    sync_interval: NotRequired[str | None]
 
 
 @dto
@@ -50,7 +50,7 @@ class EltStreamRunDto(TypedDict):
 
 @dto
 class EltSyncDto(TypedDict):
-    """A sync."""
+    """A sync; ``sync_interval`` is omitted while it is attached to an orchestration."""
 
     account_id: str
     config: NotRequired[AnyObject]

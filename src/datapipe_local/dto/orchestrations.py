@@ -12,11 +12,11 @@ from datapipe_local.dto.common import Moment, dto
 
 @dto
 class OrchestrationDto(TypedDict):
-    """An orchestration, with the schedule, which the interface names."""
+    """An orchestration; the older description does not declare ``cron_schedule``."""
 
     id: str
     name: str
-    cron_schedule: str
+    cron_schedule: NotRequired[str]
 
 
 @dto

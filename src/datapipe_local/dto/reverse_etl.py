@@ -34,7 +34,7 @@ class ReverseEtlSyncOperationDto(TypedDict):
 
 @dto
 class ReverseEtlSyncDto(TypedDict):
-    """A reverse ETL sync; ``transform_id`` is there if that is what it reads."""
+    """A reverse ETL sync; ``sync_interval`` is omitted while it is attached, ``transform_id`` for other sources."""
 
     id: str
     enabled: bool

@@ -26,7 +26,7 @@ class TransformParameterDto(TypedDict):
 
 @dto
 class TransformDto(TypedDict):
-    """A SQL model."""
+    """A SQL model; the older description does not declare ``cron_expression`` and ``rebuild_trigger``."""
 
     id: str
     name: str
@@ -39,8 +39,8 @@ class TransformDto(TypedDict):
     materialization_status: NotRequired[MaterializationStatus | None]
     materialization_error: NotRequired[str]
     orchestration_workflow_id: NotRequired[str]
-    cron_expression: NotRequired[str]
-    rebuild_trigger: Literal["none", "schedule", "orchestration"]
+    cron_expression: NotRequired[str | None]
+    rebuild_trigger: NotRequired[Literal["none", "schedule", "orchestration"]]
     created_at: Moment
     updated_at: Moment
 

@@ -1,5 +1,6 @@
 """ELT streams and their runs."""
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -34,13 +35,13 @@ def list_streams(
 ) -> dict[str, Any]:
     """List streams by creation date, of one sync if its id is given."""
     page = elt_streams.page(context, after=starting_after, limit=limit, elt_sync_id=elt_sync_id)
-    return envelope(page, answers.elt_stream)
+    return envelope(page, partial(answers.elt_stream, newer=context.shows_newer_fields))
 
 
 @router.get("/elt_streams/{stream_id}", **answering(EltStreamDto, 404))
 def get_stream(context: CurrentContext, stream_id: str) -> dict[str, Any]:
     """Give a stream."""
-    return answers.elt_stream(elt_streams.get(context, stream_id))
+    return answers.elt_stream(elt_streams.get(context, stream_id), newer=context.shows_newer_fields)
 
 
 @router.delete("/elt_streams/{stream_id}", **answering(None, 404, status=204))
@@ -86,7 +87,8 @@ def cancel_full_refresh(
 @router.post("/elt_streams/{stream_id}/set_sync_interval", **answering(EltStreamDto, 404))
 def set_sync_interval(context: CurrentContext, stream_id: str, body: SyncIntervalRequest) -> dict[str, Any]:
     """Have a stream run on a schedule of its own."""
-    return answers.elt_stream(elt_streams.set_sync_interval(context, stream_id, body.sync_interval))
+    stream = elt_streams.set_sync_interval(context, stream_id, body.sync_interval)
+    return answers.elt_stream(stream, newer=context.shows_newer_fields)
 
 
 @router.post("/elt_streams/{stream_id}/clear_sync_interval", **answering(None, 404, status=204))

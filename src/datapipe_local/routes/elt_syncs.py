@@ -124,7 +124,8 @@ def add_source_streams(context: CurrentContext, sync_id: str, body: SourceStream
         for one in body.source_streams or ()
     ]
     added = source_streams.add(context, sync_id, wanted)
-    return {"source_streams": [answers.elt_stream(stream) for stream in added]}
+    newer = context.shows_newer_fields
+    return {"source_streams": [answers.elt_stream(stream, newer=newer) for stream in added]}
 
 
 @router.get("/{sync_id}/status", **answering(EltSyncStatusDto, 404))

@@ -1,5 +1,6 @@
 """Orchestrations and their runs."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -48,27 +49,30 @@ def list_orchestrations(
     context: CurrentContext, starting_after: After = None, limit: Limit = DEFAULT_LIMIT
 ) -> dict[str, Any]:
     """List orchestrations by name."""
-    return envelope(orchestrations.page(context, after=starting_after, limit=limit), answers.orchestration)
+    return envelope(
+        orchestrations.page(context, after=starting_after, limit=limit),
+        partial(answers.orchestration, newer=context.shows_newer_fields),
+    )
 
 
 @router.post("/orchestrations", **answering(OrchestrationDto, status=201))
 def create_orchestration(context: CurrentContext, body: NewOrchestration) -> dict[str, Any]:
     """Create an orchestration."""
     created = orchestrations.create(context, name=body.name, cron_schedule=body.cron_schedule)
-    return answers.orchestration(created)
+    return answers.orchestration(created, newer=context.shows_newer_fields)
 
 
 @router.get("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
 def get_orchestration(context: CurrentContext, orchestration_id: str) -> dict[str, Any]:
     """Give an orchestration."""
-    return answers.orchestration(orchestrations.get(context, orchestration_id))
+    return answers.orchestration(orchestrations.get(context, orchestration_id), newer=context.shows_newer_fields)
 
 
 @router.post("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
 def update_orchestration(context: CurrentContext, orchestration_id: str, body: ChangedOrchestration) -> dict[str, Any]:
     """Change an orchestration."""
     changed = orchestrations.update(context, orchestration_id, name=body.name, cron_schedule=body.cron_schedule)
-    return answers.orchestration(changed)
+    return answers.orchestration(changed, newer=context.shows_newer_fields)
 
 
 @router.delete("/orchestrations/{orchestration_id}", **answering(None, 404, status=204))

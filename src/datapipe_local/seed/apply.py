@@ -29,6 +29,7 @@ from datapipe_local.service import (
     transform_triggers,
     version_control,
 )
+from datapipe_local.service.context import OLDER_DESCRIPTION
 from datapipe_local.sources import SOURCES
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class Seeding:
             if seed.limits is not None:
                 for name, value in seed.limits.model_dump().items():
                     store.set(name, value)
+            if seed.responses is not None:
+                store.set(OLDER_DESCRIPTION, seed.responses.older_description)
             if seed.transforms_managed_by_version_control is not None:
                 store.set(version_control.SETTING, seed.transforms_managed_by_version_control)
             for index, connection in enumerate(seed.connections):

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from airflow_provider_datapipe.api.models.transforms import Materialization
-from datapipe_local.seed.models import EltSync, Limits, RunSettings, Seed, SourceStream
+from datapipe_local.seed.models import EltSync, Limits, Responses, RunSettings, Seed, SourceStream
 from datapipe_local.service import integrations, readings, version_control
 from datapipe_local.service.settings_schema import settings_schema
 
@@ -48,6 +48,7 @@ def export(store: Store) -> Exported:
         content = {
             "runs": _settings(store, RunSettings),
             "limits": _settings(store, Limits),
+            "responses": _settings(store, Responses),
             "transforms_managed_by_version_control": store.setting(version_control.SETTING, default=None),
             "connections": [_connection(record, secrets) for record in store.connections.all("ORDER BY seq")],
             "orchestrations": [
@@ -141,7 +142,7 @@ def _escaped(value: Any) -> Any:
     return re.sub(r"\$(?=\{[A-Za-z_][A-Za-z0-9_]*\})", "$$", value) if isinstance(value, str) else value
 
 
-def _settings(store: Store, model: type[RunSettings | Limits]) -> Json:
+def _settings(store: Store, model: type[RunSettings | Limits | Responses]) -> Json:
     told = {name: store.setting(name, default=None) for name in model.model_fields}
     return {name: value for name, value in told.items() if value is not None}
 

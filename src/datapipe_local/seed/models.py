@@ -38,6 +38,12 @@ class Limits(Strict):
     webhook_request_bytes: int = Field(default=1 << 20, ge=1, le=1 << 30)
 
 
+class Responses(Strict):
+    """Fields of responses."""
+
+    older_description: bool = False
+
+
 class Connection(Strict):
     """A connection to a source or a destination."""
 
@@ -147,6 +153,7 @@ class Seed(Strict):
     runs: RunSettings | None = None
     transforms_managed_by_version_control: bool | None = None
     limits: Limits | None = None
+    responses: Responses | None = None
     connections: list[Connection] = Field(default_factory=list)
     orchestrations: list[Orchestration] = Field(default_factory=list)
     elt_syncs: list[EltSync] = Field(default_factory=list)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from datapipe_local.store.store import Store
     from datapipe_local.warehouse import Warehouse
 
+#: Name of the setting: show only the fields of the older interface description.
+OLDER_DESCRIPTION = "older_description"
+
 
 @dataclass(frozen=True)
 class Context:
@@ -24,12 +27,14 @@ class Context:
     :param warehouse: Its data.
     :param clock: Its time.
     :param script: What its runs are told to do, by tests.
+    :param older_description: Show only the fields of the older interface description, whatever the seed says.
     """
 
     store: Store
     warehouse: Warehouse
     clock: Clock
     script: Script = field(default_factory=Script)
+    older_description: bool = False
     #: Set it to have the engine look for work.
     wake: threading.Event = field(default_factory=threading.Event)
     #: Held by whoever changes what stands in the warehouse for a transform. Take it before a transaction.
@@ -37,6 +42,11 @@ class Context:
 
     #: By table: held by whoever loads or drops one of ELT. Take it before a transaction.
     loading: Locks = field(default_factory=Locks)
+
+    @property
+    def shows_newer_fields(self) -> bool:
+        """Return True if responses contain fields that the older interface description does not declare."""
+        return not (self.older_description or self.store.setting(OLDER_DESCRIPTION, default=False))
 
     def scheduling_delay_of(self, subject_id: str) -> float:
         """For how many seconds a run of a resource that was asked for is not scheduled."""

@@ -332,7 +332,7 @@ def test_what_has_it_built_again(api: Api) -> None:
     assert attach(api, transform["id"], other)["orchestration_workflow_id"] == other
     # A view has none, and stays attached.
     view = publish(api, transform["id"], materialization="view")
-    assert ("cron_expression" in view, view["rebuild_trigger"]) == (False, "orchestration")
+    assert (view["cron_expression"], view["rebuild_trigger"]) == (None, "orchestration")
     assert detach(api, transform["id"])["rebuild_trigger"] == "none"
     # Neither has what is going to be a view, or was not published as a table.
     patch(api, transform["id"], materialization="table")

@@ -32,7 +32,8 @@ def elt_sync(context: Context, record: records.EltSync, *, with_streams: bool = 
         "destination_schema_name": record.destination_schema_name,
         "enabled": record.enabled,
         "status": elt_syncs.state(context, record),
-        "sync_interval": record.sync_interval,
+        # The interface omits it while the sync is attached to an orchestration.
+        "sync_interval": None if record.orchestration_workflow_id else record.sync_interval,
         "orchestration_workflow_id": record.orchestration_workflow_id,
         "start_date": record.start_date,
         "config": record.settings or None,
@@ -40,13 +41,14 @@ def elt_sync(context: Context, record: records.EltSync, *, with_streams: bool = 
         "updated_at": record.updated_at,
     }
     if with_streams:
-        body["source_streams"] = [elt_stream(stream) for stream in elt_syncs.streams(context, record.id)]
+        newer = context.shows_newer_fields
+        body["source_streams"] = [elt_stream(each, newer=newer) for each in elt_syncs.streams(context, record.id)]
     return present(body)
 
 
-def elt_stream(record: records.EltStream) -> Json:
-    """Give ``EltStreamDto``."""
-    return present(
+def elt_stream(record: records.EltStream, *, newer: bool) -> Json:
+    """Return ``EltStreamDto``; with ``newer`` also its own schedule, which is null if it has none."""
+    body = present(
         {
             "id": record.id,
             "elt_sync_id": record.elt_sync_id,
@@ -58,11 +60,11 @@ def elt_stream(record: records.EltStream) -> Json:
             "protected_from_full_sync": record.protected_from_full_sync,
             "excluded_substreams": record.excluded_substreams,
             "enabled_history_table": record.enabled_history_table,
-            "sync_interval": record.sync_interval,
             "created_at": record.created_at,
             "updated_at": record.updated_at,
         }
     )
+    return body | {"sync_interval": record.sync_interval} if newer else body
 
 
 def available_stream(one: Available) -> Json:

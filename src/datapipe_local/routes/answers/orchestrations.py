@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from datapipe_local.store import records
 
 
-def orchestration(record: records.Orchestration) -> Json:
-    """Give ``OrchestrationDto``, with the schedule, which the interface names."""
-    return {"id": record.id, "name": record.name, "cron_schedule": record.cron_schedule}
+def orchestration(record: records.Orchestration, *, newer: bool) -> Json:
+    """Return ``OrchestrationDto``; with ``newer`` also the schedule, which the interface names."""
+    body = {"id": record.id, "name": record.name}
+    return body | {"cron_schedule": record.cron_schedule} if newer else body
 
 
 def orchestration_run(record: records.OrchestrationRun) -> Json:

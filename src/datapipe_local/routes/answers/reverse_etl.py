@@ -27,7 +27,8 @@ def reverse_etl_sync(context: Context, record: records.ReverseEtlSync, *, with_s
             "destination_connection_id": record.destination_connection_id,
             "destination_integration_id": destination.integration_id,
             "object_type_id": record.object_type_id,
-            "sync_interval": record.sync_interval,
+            # The interface omits it while the sync is attached to an orchestration.
+            "sync_interval": None if record.orchestration_workflow_id else record.sync_interval,
             "orchestration_workflow_id": record.orchestration_workflow_id,
             "operation": record.operation,
             "settings": record.settings if with_settings else None,

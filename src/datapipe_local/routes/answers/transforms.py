@@ -21,7 +21,7 @@ _USER = "local"
 
 
 def transform(context: Context, catalogue: Catalogue, record: records.Transform) -> Json:
-    """Give ``TransformDto``; ``materialization_status`` is null for drafts and views."""
+    """Return ``TransformDto``; ``materialization_status`` of drafts and views is null, and so is a missing schedule."""
     template = transforms.version(context, record, record.latest_version_id).sql_template
     name, folder_path, materialization = transforms.definition(record)
     body = present(
@@ -36,14 +36,14 @@ def transform(context: Context, catalogue: Catalogue, record: records.Transform)
             "documentation": record.documentation,
             "materialization_error": record.materialization_error,
             "orchestration_workflow_id": record.orchestration_workflow_id,
-            "cron_expression": record.cron_expression,
-            "rebuild_trigger": record.rebuild_trigger,
             "created_at": record.created_at,
             "updated_at": record.updated_at,
         }
     )
     is_table = record.materialization == Materialization.TABLE
     body["materialization_status"] = record.materialization_status if is_table else None
+    if context.shows_newer_fields:
+        body |= {"cron_expression": record.cron_expression, "rebuild_trigger": record.rebuild_trigger}
     return body
 
 

@@ -46,7 +46,7 @@ def test_orchestration_delete(service: LocalService, data: Path) -> None:
     assert after["/transforms/table"]["rebuild_trigger"] == "schedule"
     assert after["/reverse_etl_syncs/export"]["sync_interval"] == "0 5 * * *"
     # A view is computed whenever it is read, and can have no schedule.
-    assert "cron_expression" not in after["/transforms/view"]
+    assert after["/transforms/view"]["cron_expression"] is None
     assert after["/transforms/view"]["rebuild_trigger"] == "none"
     assert all(after[path]["updated_at"] > before[path]["updated_at"] for path in paths)
 

@@ -140,7 +140,7 @@ def test_a_timeout_that_skips_teardowns_is_refused_when_the_dag_is_read() -> Non
     with (
         DAG("d", schedule=None, dagrun_timeout=timedelta(hours=1)),
         pytest.raises(ValueError, match="DAG d has a dagrun_timeout, which skips teardowns too: shop would stay"),
-        owned_schedule("shop", elt_sync_id="shop"),
+        owned_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *"),
     ):
         raise AssertionError("not reached")
 
@@ -161,7 +161,8 @@ def test_an_orchestration_that_is_gone_keeps_nothing_else_off(service: LocalServ
     ):
         httpx.post(crm + path, headers=service.headers, json=sent).raise_for_status()
     noted = {}
-    for name, what in (("shop", {"elt_sync_id": "shop"}), ("crm", {"reverse_etl_sync_id": "crm_contacts"})):
+    of_crm = {"reverse_etl_sync_id": "crm_contacts", "cron_schedule": "0 5 * * *"}
+    for name, what in (("shop", {"elt_sync_id": "shop", "cron_schedule": "0 3 * * *"}), ("crm", of_crm)):
         noted[name] = run(ScheduleNoteOperator(task_id="n", **what))
         run(ScheduleTakeOffOperator(task_id="t", noted=noted[name]))
     nightly = f"{service.base_url}/orchestrations/nightly"
@@ -219,7 +220,10 @@ def test_without_what_the_others_know_the_state_of_the_task_counts(service: Loca
 
 def test_what_somebody_changed_is_kept_until_it_is_said(service: LocalService) -> None:
     now = Run("one")
-    with DAG("d", schedule=None), owned_schedule("shop", elt_sync_id="shop", fail_dag_run=False) as owned:
+    with (
+        DAG("d", schedule=None),
+        owned_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *", fail_dag_run=False) as owned,
+    ):
         pass
     assert not owned.put_back.downstream_task_ids
     now.do(owned.note)
@@ -232,8 +236,9 @@ def test_what_somebody_changed_is_kept_until_it_is_said(service: LocalService) -
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 9 * * *"
     owned.put_back.if_changed = "restore"
     assert now.do(owned.put_back)["changed"]
-    assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 3 * * *"
     assert shown(service)["elt_syncs/shop"]["orchestration_workflow_id"] == "nightly"
+    httpx.delete(f"{path}/orchestration", headers=service.headers).raise_for_status()
+    assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 3 * * *"
 
 
 def test_a_stopped_teardown_activates_what_it_has_deactivated(service: LocalService) -> None:
@@ -298,7 +303,6 @@ def test_without_task_state_a_retry_activates_what_the_try_before_may_have_deact
         ({}, "exactly one"),
         ({"elt_sync_id": "a", "transform_id": "b"}, "exactly one"),
         ({"transform_id": "b", "folder_path": "c"}, "folder_path goes with transform_name"),
-        ({"elt_sync_id": "a", "cron_schedule": "0 1 * * *"}, "cron_schedule goes with an orchestration"),
     ],
 )
 def test_what_makes_no_sense_is_refused_when_the_dag_is_read(given: dict[str, Any], problem: str) -> None:

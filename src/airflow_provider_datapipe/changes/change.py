@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, NotRequired, TypedDict, TypeVar
 
 from pydantic import BaseModel
 
@@ -42,6 +42,7 @@ class Change(TypedDict):
     :ivar action: what was done, such as ``created`` or ``enabled``; ``none`` where nothing had to be.
     :ivar changed: whether the service holds something else than before, as far as can be told.
     :ivar details: the resource afterwards as the service shows it, without what may be secret; None where it does not.
+    :ivar warnings: fields that the service does not show, with what to do; left out if there are none.
     """
 
     resource: str
@@ -50,6 +51,7 @@ class Change(TypedDict):
     action: str
     changed: bool
     details: Any
+    warnings: NotRequired[list[str]]
 
 
 class ResourceExistsError(DatapipeError):
@@ -64,9 +66,10 @@ def change(
     changed: bool = True,
     name: str | None = None,
     after: BaseModel | None = None,
+    warnings: Sequence[str] = (),
 ) -> Change:
     """Make a result; without a change the action is ``none``."""
-    return Change(
+    result = Change(
         resource=resource,
         id=resource_id,
         name=name,
@@ -74,6 +77,9 @@ def change(
         changed=changed,
         details=None if after is None else shown(after),
     )
+    if warnings:
+        result["warnings"] = list(warnings)
+    return result
 
 
 def shown(value: Any) -> Any:

@@ -8,6 +8,7 @@ from airflow_provider_datapipe.api.endpoints import elt_streams
 from airflow_provider_datapipe.api.models.common import UNSET
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.changes.change import Change, IfMissing, change, deletion
+from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_verified, schedule_of_stream
 from airflow_provider_datapipe.changes.values import flag
 from airflow_provider_datapipe.runs.names import find_stream
 from airflow_provider_datapipe.runs.reference import Target
@@ -51,7 +52,15 @@ def set_interval(finding: Steps[Target], sync_interval: str | None) -> Steps[Cha
     after = yield from ask(elt_streams.set_sync_interval(before.id, sync_interval=interval))
     # A service need not show it; then nobody can tell that it is the same as before.
     changed = after.sync_interval is None or before.sync_interval != after.sync_interval
-    return change(KIND, after.id, action="sync_interval_set", changed=changed, name=after.name, after=after)
+    return change(
+        KIND,
+        after.id,
+        action="sync_interval_set",
+        changed=changed,
+        name=after.name,
+        after=after,
+        warnings=_not_verified(after),
+    )
 
 
 def clear_interval(finding: Steps[Target]) -> Steps[Change]:
@@ -63,15 +72,21 @@ def clear_interval(finding: Steps[Target]) -> Steps[Change]:
         KIND,
         after.id,
         action="sync_interval_cleared",
-        changed=before.sync_interval is not None,
+        changed=schedule_of_stream(before) is not None,
         name=after.name,
         after=after,
+        warnings=_not_verified(after),
     )
 
 
 def delete(finding: Steps[Target], if_missing: IfMissing) -> Steps[Change]:
     """Delete a stream."""
     return (yield from deletion(KIND, finding, elt_streams.get, elt_streams.delete, if_missing))
+
+
+def _not_verified(stream: EltStream) -> list[str]:
+    is_shown = schedule_of_stream(stream) is not UNKNOWN
+    return [] if is_shown else [not_verified("sync_interval of streams", f"stream {stream.name}")]
 
 
 def _stream(finding: Steps[Target]) -> Steps[EltStream]:

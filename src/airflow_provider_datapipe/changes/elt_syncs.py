@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from airflow_provider_datapipe.changes.change import (
     if_named,
     what_is_given,
 )
+from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_compared, not_verified, schedule_of_sync
 from airflow_provider_datapipe.changes.values import flag, mapping, named
 from airflow_provider_datapipe.runs.names import find_elt_sync
 from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
@@ -34,6 +36,8 @@ from airflow_provider_datapipe.runs.targets import (
 )
 
 KIND = "elt_sync"
+_SYNC_INTERVAL = "sync_interval of an ELT sync that is attached to an orchestration"
+_SET_INTERVAL = "To set it, use EltSyncUpdateOperator."
 
 
 def create(
@@ -75,7 +79,24 @@ def create(
     existing(found, f"an ELT sync of connection {connection.name} that fills {schema!r}", if_exists)
     if if_exists == "keep":
         return _changed(found, action="created", changed=False)
-    return (yield from update(found.id, None, sync_interval=interval, elt_settings=settings))
+    return (yield from _bring_up_to_date(found.id, interval, settings))
+
+
+def _bring_up_to_date(sync_id: str, interval: str, settings: dict[str, Any] | None) -> Steps[Change]:
+    """Send the fields that differ, and an unknown schedule only together with them."""
+    before = yield from _sync(sync_id, None)
+    shown = schedule_of_sync(before)
+    differing: dict[str, Any] = {}
+    if settings is not None and settings != (before.config or {}):
+        differing["elt_settings"] = settings
+    sends_interval = bool(differing) if shown is UNKNOWN else shown != interval
+    if sends_interval:
+        differing["sync_interval"] = interval
+    if differing:
+        after = yield from ask(elt_syncs.update(before.id, **differing))
+        return _changed(after, action="updated")
+    warnings = [] if shown is not UNKNOWN else [not_compared(_SYNC_INTERVAL, [_name(before)], _SET_INTERVAL)]
+    return _changed(before, action="updated", changed=False, warnings=warnings)
 
 
 def update(
@@ -99,7 +120,9 @@ def update(
         after.sync_interval,
         after.config,
     )
-    return _changed(after, action="updated", changed=changed)
+    is_hidden = "sync_interval" in given and schedule_of_sync(after) is UNKNOWN
+    warnings = [not_verified(_SYNC_INTERVAL, _name(after))] if is_hidden else []
+    return _changed(after, action="updated", changed=changed, warnings=warnings)
 
 
 def switch(sync_id: str | None, destination_schema_name: str | None, *, on: bool) -> Steps[Change]:
@@ -186,8 +209,13 @@ def _sync(sync_id: str | None, destination_schema_name: str | None) -> Steps[Elt
     return (yield from ask(elt_syncs.get(target.resource_id)))
 
 
-def _changed(sync: EltSync, *, action: str, changed: bool = True) -> Change:
-    result = change(KIND, sync.id, action=action, changed=changed, name=sync.destination_schema_name, after=sync)
+def _name(sync: EltSync) -> str:
+    return sync.destination_schema_name or sync.id
+
+
+def _changed(sync: EltSync, *, action: str, changed: bool = True, warnings: Sequence[str] = ()) -> Change:
+    name = sync.destination_schema_name
+    result = change(KIND, sync.id, action=action, changed=changed, name=name, after=sync, warnings=warnings)
     # There may be a thousand.
     del result["details"]["source_streams"]
     return result

@@ -15,12 +15,20 @@ from airflow_provider_datapipe.changes.change import (
     if_named,
     what_is_given,
 )
+from airflow_provider_datapipe.changes.comparable import (
+    UNKNOWN,
+    not_compared,
+    not_verified,
+    schedule_of_orchestration,
+)
 from airflow_provider_datapipe.runs.names import UnknownNameError, find_orchestration
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import orchestration_target, required
 
 KIND = "orchestration"
+_CRON_SCHEDULE = "cron_schedule of orchestrations"
+_SET_SCHEDULE = "To set it, use OrchestrationUpdateOperator."
 
 
 def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> Steps[Change]:
@@ -40,7 +48,11 @@ def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> 
     existing(found, f"an orchestration named {wanted!r}", if_exists)
     if if_exists == "keep":
         return change(KIND, found.id, action="created", changed=False, name=found.name, after=found)
-    return (yield from update(found.id, None, new_name=None, cron_schedule=cron))
+    shown = schedule_of_orchestration(found)
+    if shown not in (cron, UNKNOWN):
+        return (yield from update(found.id, None, new_name=None, cron_schedule=cron))
+    warnings = [not_compared(_CRON_SCHEDULE, [found.name], _SET_SCHEDULE)] if shown is UNKNOWN else []
+    return change(KIND, found.id, action="updated", changed=False, name=found.name, after=found, warnings=warnings)
 
 
 def update(
@@ -65,7 +77,9 @@ def update(
             raise
         target = Target(renamed.id, renamed.name)
     after = yield from ask(orchestrations.update(target.resource_id, **given))
-    return change(KIND, after.id, action="updated", name=after.name, after=after)
+    is_hidden = "cron_schedule" in given and schedule_of_orchestration(after) is UNKNOWN
+    warnings = [not_verified(_CRON_SCHEDULE, f"orchestration {after.name}")] if is_hidden else []
+    return change(KIND, after.id, action="updated", name=after.name, after=after, warnings=warnings)
 
 
 def delete(

@@ -33,6 +33,7 @@ from airflow_provider_datapipe.changes.change import (
     deletion,
     existing,
 )
+from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_compared, schedule_of_sync
 from airflow_provider_datapipe.changes.values import flag, mapping, number, texts
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
@@ -48,6 +49,8 @@ from airflow_provider_datapipe.runs.targets import (
 
 KIND = "reverse_etl_sync"
 FAILED_RECORDS = "reverse_etl_failed_records"
+HIDDEN_INTERVAL = "sync_interval of a reverse ETL sync that is attached to an orchestration"
+IDLE_INTERVAL = "It has no effect while the sync is attached: leave it out, or give it without the orchestration."
 
 #: Seconds between two looks at a run that stands in the way of an update.
 _PAUSE = 5
@@ -280,7 +283,10 @@ def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wa
     if is_active != active:
         yield from ask(reverse_etl_syncs.activate(sync_id) if active else reverse_etl_syncs.deactivate(sync_id))
         after = yield from ask(reverse_etl_syncs.get(sync_id))
-    return change(KIND, sync_id, action="updated", changed=differs or before.enabled != active, after=after)
+    is_hidden = wanted.sync_interval is not None and not differs and schedule_of_sync(before) is UNKNOWN
+    warnings = [not_compared(HIDDEN_INTERVAL, [sync_id], IDLE_INTERVAL)] if is_hidden else []
+    changed = differs or before.enabled != active
+    return change(KIND, sync_id, action="updated", changed=changed, after=after, warnings=warnings)
 
 
 def _when_idle(
@@ -321,7 +327,7 @@ def _differs(current: ReverseEtlSyncWithSettings, wanted: Any) -> bool:
     return (
         _meaning(wanted.operation) != _meaning(current.operation)
         or wanted.object_type_id != current.object_type_id
-        or wanted.sync_interval != current.sync_interval
+        or schedule_of_sync(current) not in (wanted.sync_interval, UNKNOWN)
         or wanted.orchestration_workflow_id != current.orchestration_workflow_id
         or ("settings" in wanted.model_fields_set and wanted.settings != current.settings)
     )

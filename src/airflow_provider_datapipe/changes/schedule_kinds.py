@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_provider_datapipe.api.endpoints import (
     elt_streams,
@@ -15,8 +15,20 @@ from airflow_provider_datapipe.api.endpoints import (
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.models.transforms import Materialization, TransformStatus
 from airflow_provider_datapipe.changes import reverse_etl
+from airflow_provider_datapipe.changes.comparable import (
+    UNKNOWN,
+    Schedule,
+    schedule_of_orchestration,
+    schedule_of_stream,
+    schedule_of_sync,
+    schedule_of_transform,
+)
 from airflow_provider_datapipe.changes.transforms import repeatable
 from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+    from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
 
 #: What makes up a schedule, by name.
 Fields = dict[str, Any]
@@ -50,12 +62,14 @@ class ScheduleKind:
 
     :ivar resource: its name in results.
     :ivar noun: its name in messages.
+    :ivar field: the name of its schedule, which the service need not show.
     :ivar passing: the values that fields have only while they are brought about.
     :ivar derived: the fields that follow from others.
     """
 
     resource: ClassVar[str]
     noun: ClassVar[str]
+    field: ClassVar[str]
     passing: ClassVar[Mapping[str, Any]] = {}
     derived: ClassVar[tuple[str, ...]] = ()
 
@@ -88,21 +102,26 @@ class ScheduleKind:
 class _EltSync(ScheduleKind):
     resource = "elt_sync"
     noun = "ELT sync"
+    field = "sync_interval"
 
     def read(self, resource_id: str) -> Steps[Fields]:
         sync = yield from ask(elt_syncs.get(resource_id))
         streams = yield from ask_all(elt_streams.list_(elt_sync_id=resource_id))
-        return {
-            "enabled": sync.enabled,
-            "sync_interval": sync.sync_interval,
-            ATTACHED: sync.orchestration_workflow_id,
-        } | {f"{_STREAM}{stream.id}": stream.sync_interval for stream in streams}
+        return _of_sync(sync) | _shown(
+            **{f"{_STREAM}{stream.id}": schedule_of_stream(stream) for stream in streams},
+        )
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
         if not original["enabled"]:
             return {}
         if paused:
             return {"enabled": False}
+        if "sync_interval" not in original:
+            raise NotHoldableError(
+                f"It is attached to orchestration {original[ATTACHED]}, and meanwhile the service does not show its "
+                "sync_interval, which has to be put back. Give it as cron_schedule, own the orchestration in place of "
+                "the sync, or own the sync with paused=True."
+            )
         if original["sync_interval"] is None:
             raise NotHoldableError(
                 "It has no sync_interval, which means daily, and the interface can't take away one that was set. Give "
@@ -133,28 +152,32 @@ class _EltSync(ScheduleKind):
 class _Transform(ScheduleKind):
     resource = "transform"
     noun = "Transform"
+    field = "cron_expression"
     derived = ("rebuild_trigger",)
 
     def read(self, resource_id: str) -> Steps[Fields]:
         there = yield from ask(transforms.get(resource_id))
-        return {
-            "cron_expression": there.cron_expression,
-            ATTACHED: there.orchestration_workflow_id,
-            "rebuild_trigger": there.rebuild_trigger,
-            "is_published_table": there.status == TransformStatus.PUBLISHED
-            and there.materialization == Materialization.TABLE,
-        }
+        is_table = there.status == TransformStatus.PUBLISHED and there.materialization == Materialization.TABLE
+        fields = {ATTACHED: there.orchestration_workflow_id, "is_published_table": is_table}
+        if "rebuild_trigger" in there.model_fields_set:
+            fields["rebuild_trigger"] = there.rebuild_trigger
+        # Only a published table can have a schedule of its own.
+        return _shown(cron_expression=schedule_of_transform(there) if is_table else None) | fields
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
         if paused:
             raise NotHoldableError("Only ELT syncs and reverse ETL syncs can be paused.")
-        # Only a published table can have a schedule of its own.
+        if "cron_expression" not in original:
+            raise NotHoldableError(
+                "The service does not show its cron_expression, which has to be put back: give it as cron_schedule, "
+                "or cron_schedule='none' if it has none."
+            )
         own = {"cron_expression": never} if original["is_published_table"] else {}
         if original[ATTACHED] is not None:
             return own | {ATTACHED: None}
         if original["cron_expression"] is not None:
             return own
-        if original["rebuild_trigger"] not in _NO_TRIGGER:
+        if original.get("rebuild_trigger") not in _NO_TRIGGER:
             raise NotHoldableError(
                 f"It is built by its rebuild_trigger {original['rebuild_trigger']!r}, which the interface can't change."
             )
@@ -177,29 +200,26 @@ class _Transform(ScheduleKind):
 class _ReverseEtlSync(ScheduleKind):
     resource = reverse_etl.KIND
     noun = "Reverse ETL sync"
+    field = "sync_interval"
     #: The service changes only what is deactivated.
     passing: ClassVar[Mapping[str, Any]] = {"enabled": False}
 
     def read(self, resource_id: str) -> Steps[Fields]:
-        sync = yield from ask(reverse_etl_syncs.get(resource_id))
-        return {
-            "enabled": sync.enabled,
-            "sync_interval": sync.sync_interval,
-            ATTACHED: sync.orchestration_workflow_id,
-        }
+        return _of_sync((yield from ask(reverse_etl_syncs.get(resource_id))))
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
         if not original["enabled"]:
             return {}
         if paused:
             return {"enabled": False}
-        if original["sync_interval"] is None and original[ATTACHED] is None:
+        # The sync_interval of an attached sync is not shown, has no effect, and is replaced when the sync is detached.
+        if original.get("sync_interval") is None and original[ATTACHED] is None:
             return {}
         return {"sync_interval": never, ATTACHED: None, "enabled": True}
 
     def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
-        schedule = {field: wanted.get(field, there[field]) for field in ("sync_interval", ATTACHED)}
-        if any(schedule[field] != there[field] for field in schedule):
+        schedule = {field: wanted.get(field, there.get(field)) for field in ("sync_interval", ATTACHED)}
+        if any(schedule[field] != there.get(field) for field in schedule):
             yield from reverse_etl.update(
                 resource_id,
                 # What is not given of the schedule is gone.
@@ -218,22 +238,31 @@ class _ReverseEtlSync(ScheduleKind):
 class _Orchestration(ScheduleKind):
     resource = "orchestration"
     noun = "Orchestration"
+    field = "cron_schedule"
 
     def read(self, resource_id: str) -> Steps[Fields]:
         there = yield from ask(orchestrations.get(resource_id))
-        # The interface has no such field; a service may show it all the same.
-        cron = (there.model_extra or {}).get("cron_schedule")
-        return {} if cron is None else {"cron_schedule": cron}
+        return _shown(cron_schedule=schedule_of_orchestration(there))
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
         if paused:
             raise NotHoldableError("Only ELT syncs and reverse ETL syncs can be paused.")
-        if "cron_schedule" not in original:
+        if original.get("cron_schedule") is None:
             raise NotHoldableError("The service does not show its schedule: give cron_schedule, to be put back.")
         return {"cron_schedule": never}
 
     def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
         yield from ask(orchestrations.update(resource_id, cron_schedule=wanted["cron_schedule"]))
+
+
+def _of_sync(sync: EltSync | ReverseEtlSync) -> Fields:
+    fields = {"enabled": sync.enabled, ATTACHED: sync.orchestration_workflow_id}
+    return fields | _shown(sync_interval=schedule_of_sync(sync))
+
+
+def _shown(**schedules: Schedule) -> Fields:
+    """Leave out the fields that the service does not show."""
+    return {field: value for field, value in schedules.items() if value is not UNKNOWN}
 
 
 KINDS: dict[str, ScheduleKind] = {

@@ -27,6 +27,7 @@ from airflow_provider_datapipe.changes.schedule_kinds import (
     NotHoldableError,
     ScheduleKind,
 )
+from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE
 from airflow_provider_datapipe.changes.values import choice, flag, mapping
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
@@ -127,7 +128,7 @@ def note(
     :param finding: gives kind and target.
     :param owner: the cron expression of the owner.
     :param paused: whether no run is to be possible either.
-    :param cron_schedule: what is put back of an orchestration, where the service does not show it.
+    :param cron_schedule: the schedule to put back, where the service does not show it; ``none`` for none.
     :param begun: what was noted where taking off began and was not undone yet, of this and of other things.
     :param kept: what was noted the last time, whatever came of it.
     :raises ScheduleOwnedError: another owner has taken it off.
@@ -158,8 +159,9 @@ def note(
             f"{kind.noun} {target.name} was taken off its schedule by an earlier try of this task, which left no note "
             "of what was there. Give it its schedule again on the service, and clear this task."
         )
-    if resource == "orchestration" and cron_schedule is not None:
-        there.setdefault("cron_schedule", required("cron_schedule", cron_schedule))
+    if cron_schedule is not None:
+        given = required("cron_schedule", cron_schedule)
+        there.setdefault(kind.field, None if given == NO_SCHEDULE else given)
     try:
         held = kind.held(there, owner, paused=is_paused)
     except NotHoldableError as error:
@@ -269,7 +271,12 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
         for field in noted["held"]
         if field not in kind.passing and field not in kept and (field in there or not _is_stream(field))
     }
-    todo = {field: value for field, value in wanted.items() if field not in there or there[field] != value}
+    # A field that is not shown is sent if it was noted: an earlier try may have been stopped before it.
+    todo = {
+        field: value
+        for field, value in wanted.items()
+        if (there[field] != value if field in there else field in noted["original"])
+    }
     if todo:
         gone = yield from _bring_back(kind, noted, there, todo, means)
         there = yield from kind.read(noted["id"])

@@ -18,6 +18,7 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.transforms import ReferenceType, Transform
+from airflow_provider_datapipe.changes.comparable import not_compared
 from airflow_provider_datapipe.changes.transform_checks import failing
 from airflow_provider_datapipe.changes.transform_folder import (
     DesiredTransform,
@@ -34,8 +35,10 @@ from airflow_provider_datapipe.changes.transform_state import (
 )
 from airflow_provider_datapipe.changes.transforms import (
     BUILT_FROM,
+    CRON_EXPRESSION,
     KIND,
     NO_SCHEDULE,
+    SET_CRON,
     Due,
     definition_of,
     differences,
@@ -103,6 +106,7 @@ def begin(
     folder_path: str = "",
     delete_orphans: bool = False,
     so_far: dict[str, ItemResult] | None = None,
+    resend: bool = False,
 ) -> Steps[Batch]:
     """
     Have the service hold many definitions: create what is new, change what differs, leave the rest.
@@ -112,6 +116,7 @@ def begin(
     :param records: what earlier tries of the task have left.
     :param folder_path: the folder of the service that all of them are in or below; empty for all folders.
     :param delete_orphans: whether what else is in that folder or below it is deleted, once all is as it is to be.
+    :param resend: send schedules also if the service does not show them and nothing else differs.
     :param so_far: gets what became of each, as it goes; for whoever has to tell of it when an error ends this.
     :returns: the publications of those that read none of the others, and notes for :func:`go_on`.
     :raises CyclicTransformsError: they read one another in a circle; nothing was changed.
@@ -145,6 +150,17 @@ def begin(
             continue
         due[path] = answer
         forget(records, each_present.target, is_settled=each_present.is_changed or answer is Due.NOTHING)
+    settings = {
+        each.path: settings_of(
+            each,
+            there[each.path][0] if each.path in there else None,
+            ids[each.path],
+            builds=publish and each.publish,
+            sends_unknown=resend or items[each.path]["result"] != "unchanged" or due[each.path] == Due.PUBLICATION,
+        )
+        for each in desired
+    }
+    unknown = [path for path, each in settings.items() if each.is_unknown]
     batch = Batch(KIND)
     building = {each.path for each in desired if publish and each.publish and due[each.path] is not Due.NOTHING}
     levels_to_build = [[path for path in level if path in building] for level in order]
@@ -155,12 +171,8 @@ def begin(
         "due": due,
         "levels": [level for level in levels_to_build if level],
         "checks": {each.path: [asdict(check) for check in each.checks] for each in desired if each.checks},
-        "settings": {
-            each.path: asdict(settings)
-            for each in desired
-            if not (settings := _settings(each, there, ids[each.path], publish=publish)).is_empty
-            and settings.can_be_had
-        },
+        "settings": {path: asdict(each) for path, each in settings.items() if not each.is_empty and each.can_be_had},
+        "warnings": [not_compared(CRON_EXPRESSION, unknown, SET_CRON)] if unknown else [],
         "orphans": (yield from in_order_of_deletion(orphans, desired, there, raw)) if orphans else [],
         "deletes": delete_orphans,
     }
@@ -235,13 +247,6 @@ def cut_short(
             items.setdefault(orphan["key"], _item(orphan["id"], "unchanged")),
             "not deleted, the deployment ended before",
         )
-
-
-def _settings(
-    each: DesiredTransform, there: Mapping[str, Sequence[Transform]], orchestration_id: str | None, *, publish: bool
-) -> Settings:
-    found = there.get(each.path)
-    return settings_of(each, found[0] if found else None, orchestration_id, builds=publish and each.publish)
 
 
 def _create(missing: Sequence[DesiredTransform]) -> Steps[dict[str, ItemResult]]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import Transform, TransformStatus
+from airflow_provider_datapipe.changes.comparable import UNKNOWN, Schedule
 from airflow_provider_datapipe.changes.transform_folder import Attachment, DesiredTransform, levels, path_of
-from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE, same_schedule
+from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE, schedule_change
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError, near_matches
 from airflow_provider_datapipe.runs.steps import Steps, ask_all
 
@@ -120,11 +121,13 @@ class Settings:
     :param schedule: the schedule, ``none`` for none; None if it is as it should be.
     :param orchestration_id: the orchestration, empty for none; None if it is as it should be.
     :param can_be_had: whether a transform that is in the present state can have them; else once it is published.
+    :param is_unknown: whether the service does not show the schedule, and it is not sent.
     """
 
     schedule: str | None = None
     orchestration_id: str | None = None
     can_be_had: bool = True
+    is_unknown: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -133,7 +136,12 @@ class Settings:
 
 
 def settings_of(
-    wanted: DesiredTransform, there: Transform | None, orchestration_id: str | None, *, builds: bool
+    wanted: DesiredTransform,
+    there: Transform | None,
+    orchestration_id: str | None,
+    *,
+    builds: bool,
+    sends_unknown: bool,
 ) -> Settings:
     """
     Tell what is to be set.
@@ -142,13 +150,18 @@ def settings_of(
     :param there: what it is; None if it is not there.
     :param orchestration_id: that of the orchestration that it is to be attached to; empty for none, None if not said.
     :param builds: whether it is going to be published.
+    :param sends_unknown: whether a schedule that the service does not show is sent: with another change it is.
     """
+    schedule: Schedule
     if there is None:
         schedule = None if wanted.cron_expression in (None, NO_SCHEDULE) else wanted.cron_expression
         attachment = orchestration_id or None
     else:
-        schedule = None if same_schedule(wanted, there) else wanted.cron_expression
+        schedule = schedule_change(wanted, there, sends_unknown=sends_unknown)
         attachment = None if orchestration_id == (there.orchestration_workflow_id or "") else orchestration_id
+    is_unknown = schedule is UNKNOWN
+    schedule = None if schedule is UNKNOWN else schedule
     is_published = there is not None and there.status == TransformStatus.PUBLISHED
     takes_away = schedule in (None, NO_SCHEDULE) and not attachment
-    return Settings(schedule, attachment, can_be_had=is_published or builds or takes_away)
+    can_be_had = is_published or builds or takes_away
+    return Settings(schedule, attachment, can_be_had=can_be_had, is_unknown=is_unknown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from typing import Any, cast
@@ -10,6 +11,13 @@ from airflow_provider_datapipe.api.endpoints import transforms
 from airflow_provider_datapipe.api.models.transforms import Materialization, Transform, TransformStatus
 from airflow_provider_datapipe.api.request import Repeat, Request
 from airflow_provider_datapipe.changes.change import Change, IfMissing, change, created_once, deletion
+from airflow_provider_datapipe.changes.comparable import (
+    UNKNOWN,
+    Schedule,
+    not_compared,
+    not_verified,
+    schedule_of_transform,
+)
 from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, path_of
 from airflow_provider_datapipe.changes.values import choice
 from airflow_provider_datapipe.runs.batch import Batch
@@ -27,6 +35,8 @@ from airflow_provider_datapipe.runs.verdict import error_of, result_of
 KIND = "transform"
 #: The text that stands for no schedule, where None leaves the schedule as it is.
 NO_SCHEDULE = "none"
+CRON_EXPRESSION = "cron_expression of transforms"
+SET_CRON = "To send it all the same, clear the task, run `datapipe deploy --resend`, or use endpoint transforms.update."
 #: What a change of makes another publication necessary.
 BUILT_FROM = frozenset({"sql_template", "materialization"})
 
@@ -80,7 +90,7 @@ def desired(
     )
 
 
-def deploy(wanted: DesiredTransform, *, publish: bool, records: Records) -> Steps[Batch]:
+def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend: bool = False) -> Steps[Batch]:
     """
     Have the service hold a definition: create it, change what differs, or leave it as it is.
 
@@ -89,6 +99,7 @@ def deploy(wanted: DesiredTransform, *, publish: bool, records: Records) -> Step
 
     :param publish: whether it is to be built, too.
     :param records: what earlier tries of the task have left.
+    :param resend: send the schedule also if the service does not show it and nothing else differs.
     :returns: the publication to be started, the build to be waited for, or neither; and notes for :func:`conclude`.
     :raises AmbiguousNameError: several have the name.
     """
@@ -105,9 +116,12 @@ def deploy(wanted: DesiredTransform, *, publish: bool, records: Records) -> Step
         "name": wanted.path,
         "action": "created" if is_new else "updated" if differing else "none",
         "published": False,
-        "schedule": None if same_schedule(wanted, there) else wanted.cron_expression,
     }
     due = (yield from due_of(there, is_changed=bool(BUILT_FROM & differing.keys()))) if publish else Due.NOTHING
+    sends_unknown = resend or is_new or bool(differing) or due is Due.PUBLICATION
+    schedule = schedule_change(wanted, there, sends_unknown=sends_unknown)
+    batch.note["schedule"] = None if schedule is UNKNOWN else schedule
+    batch.note["warnings"] = [not_compared(CRON_EXPRESSION, [wanted.path], SET_CRON)] if schedule is UNKNOWN else []
     if publish:
         forget(records, target, is_settled=bool(differing) or due is Due.NOTHING)
     if due is Due.PUBLICATION:
@@ -164,11 +178,16 @@ def differences(wanted: DesiredTransform, there: Transform) -> dict[str, Any]:
     return {field: new for field, (new, old) in asked.items() if new is not None and new.strip() != str(old).strip()}
 
 
-def same_schedule(wanted: DesiredTransform, there: Transform) -> bool:
-    """Tell whether a transform has the schedule that it is to have."""
-    if wanted.cron_expression is None:
-        return True
-    return wanted.cron_expression == (there.cron_expression or NO_SCHEDULE)
+def schedule_change(wanted: DesiredTransform, there: Transform, *, sends_unknown: bool) -> Schedule:
+    """
+    Return the schedule to send: None for no change, unknown if it can't be compared and is not sent.
+
+    :param sends_unknown: whether a schedule that the service does not show is sent.
+    """
+    shown = schedule_of_transform(there)
+    if wanted.cron_expression is None or wanted.cron_expression == (shown or NO_SCHEDULE):
+        return None
+    return UNKNOWN if shown is UNKNOWN and not sends_unknown else wanted.cron_expression
 
 
 def due_of(there: Transform, *, is_changed: bool) -> Steps[Due]:
@@ -244,7 +263,9 @@ def detach(
     before = yield from _transform(transform_id, transform_name, folder_path)
     after = yield from ask(transforms.detach_orchestration(before.id, cron_expression=cron))
     changed = before.orchestration_workflow_id is not None or cron not in (None, before.cron_expression)
-    return _changed(after, action="detached", changed=changed)
+    is_hidden = cron is not None and schedule_of_transform(after) is UNKNOWN
+    warnings = [not_verified(CRON_EXPRESSION, f"transform {after.name}")] if is_hidden else []
+    return _changed(after, action="detached", changed=changed, warnings=warnings)
 
 
 def _named(name: str, folder_path: str) -> Steps[Transform | None]:
@@ -264,8 +285,10 @@ def _transform(transform_id: str | None, transform_name: str | None, folder_path
     return (yield from ask(transforms.get(target.resource_id)))
 
 
-def _changed(transform: Transform, *, action: str, changed: bool) -> Change:
-    result = change(KIND, transform.id, action=action, changed=changed, name=transform.name, after=transform)
+def _changed(transform: Transform, *, action: str, changed: bool, warnings: Sequence[str] = ()) -> Change:
+    result = change(
+        KIND, transform.id, action=action, changed=changed, name=transform.name, after=transform, warnings=warnings
+    )
     # May be long, and is no secret that the service would keep.
     del result["details"]["sql_template"], result["details"]["parameters"]
     return result

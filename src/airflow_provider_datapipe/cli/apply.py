@@ -9,7 +9,7 @@ from pathlib import Path
 from airflow_provider_datapipe.cli.command import Command, Option, whole_seconds
 from airflow_provider_datapipe.cli.interruption import stopped_as_by_hand
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
-from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS
+from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS, RESEND
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
 
 
@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
                 FileRecords(path.with_name(f".{path.name}.apply")),
                 delete_orphans=options.delete_orphans,
                 wait_for_run=options.wait_for_run,
+                resend=options.resend,
             )
     return show_report(report, options)
 
@@ -56,6 +57,7 @@ COMMAND = Command(
             default=600,
             help="how long to wait for a run that stands in the way of a change of a reverse ETL sync (default: 600)",
         ),
+        RESEND,
         FORMAT,
     ),
     run,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airflow_provider_datapipe.cli.command import Command, Option, seconds, some_seconds
 from airflow_provider_datapipe.cli.output import FORMAT, REPORT_STATUSES, show_report
-from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS, FOLDER_PATH
+from airflow_provider_datapipe.cli.plan import DELETE_ORPHANS, FOLDER_PATH, RESEND
 from airflow_provider_datapipe.cli.service import OPTIONS, service_of
 
 
@@ -32,6 +32,7 @@ def run(options: argparse.Namespace) -> int:
                 delete_orphans=options.delete_orphans,
                 deadline=None if options.timeout is None else time.time() + options.timeout,
                 poll_interval=options.poll_interval,
+                resend=options.resend,
             )
         )
     return show_report(report, options)
@@ -55,6 +56,7 @@ COMMAND = Command(
             type=some_seconds,
             help="how often to look at builds (default: as is usual)",
         ),
+        RESEND,
         FORMAT,
     ),
     run,

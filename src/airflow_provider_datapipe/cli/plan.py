@@ -26,6 +26,10 @@ FOLDER_PATH = Option.of(
 DELETE_ORPHANS = Option.of(
     "--delete-orphans", action="store_true", help="delete what the service holds there, and no file says"
 )
+#: For every command that changes schedules.
+RESEND = Option.of(
+    "--resend", action="store_true", help="send also schedules that the service does not show, and can't be compared"
+)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -74,3 +74,10 @@ class DatapipeChangeOperator(BaseOperator):
             self.log.info("%s: %s.", what, result["action"])
         else:
             self.log.info("%s: nothing had to be done.", what)
+        for warning in result.get("warnings", ()):
+            self.log.warning("%s", warning)
+
+
+def is_retry(context: Context) -> bool:
+    """Return True if the task instance ran before: it is retried, or was cleared."""
+    return (getattr(context["ti"], "try_number", None) or 1) > 1

@@ -45,7 +45,9 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
     :param reverse_etl_sync_id: id of a reverse ETL sync. (templated)
     :param orchestration_id: id of an orchestration. (templated)
     :param orchestration_name: name of an orchestration. (templated)
-    :param cron_schedule: what is put back of an orchestration whose schedule the service does not show. (templated)
+    :param cron_schedule: the schedule to put back where the service does not show it: of an ELT sync that is attached
+        to an orchestration, and, with an older service, of orchestrations and transforms; ``none`` for none.
+        (templated)
     :param paused: whether an ELT sync or reverse ETL sync is disabled altogether, so that the DAG can't ask for runs of
         it either: True, or the text of it. (templated)
     """
@@ -91,8 +93,6 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
         )
         if folder_path is not None and transform_name is None:
             raise ValueError("folder_path goes with transform_name")
-        if cron_schedule is not None and orchestration_id is None and orchestration_name is None:
-            raise ValueError("cron_schedule goes with an orchestration: of all else the service shows the schedule")
         self.elt_sync_id = elt_sync_id
         self.destination_schema_name = destination_schema_name
         self.transform_id = transform_id
@@ -346,7 +346,7 @@ def owned_schedule(
     :param task_arguments: more arguments of all three tasks, such as ``retries``.
     :param what: what to own, as :class:`ScheduleNoteOperator` takes it: one of ``elt_sync_id``,
         ``destination_schema_name``, ``transform_id``, ``transform_name``, ``reverse_etl_sync_id``,
-        ``orchestration_id`` and ``orchestration_name``; also ``paused``.
+        ``orchestration_id`` and ``orchestration_name``; also ``cron_schedule`` and ``paused``.
     :raises ValueError: the DAG has a ``dagrun_timeout``.
     """
     shared = dict(task_arguments or {})

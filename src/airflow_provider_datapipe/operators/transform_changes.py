@@ -11,7 +11,7 @@ from airflow_provider_datapipe.operators.base import (
     place_of,
     records_of,
 )
-from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
+from airflow_provider_datapipe.operators.change import DatapipeChangeOperator, is_retry
 from airflow_provider_datapipe.operators.query import DatapipeSqlOperator
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
         :raises DatapipeError: the service refused, could not be reached, or the build failed.
         :raises ValueError: an argument is not what it has to be, once its template was rendered.
         """
-        self._records = records_of(context)
+        self._records, self._is_retry = records_of(context), is_retry(context)
         result: DeployResult = super().execute(context)
         return result
 
@@ -112,7 +112,8 @@ class TransformDeployOperator(DatapipeSqlOperator):
             documentation=self.documentation,
             cron_expression=self.cron_expression,
         )
-        return deploy(wanted, publish=flag("publish", self.publish), records=self._records)
+        publish = flag("publish", self.publish)
+        return deploy(wanted, publish=publish, records=self._records, resend=self._is_retry)
 
     def _works_on(self, batch: Batch) -> tuple[str, str | None]:
         return self.kind, batch.note["transform_id"]
@@ -130,6 +131,8 @@ class TransformDeployOperator(DatapipeSqlOperator):
 
         result, error = result_of_deployment(batch)
         self.log.info("transform %s %s: %s.", result["name"], result["resource_id"], result["action"])
+        for warning in batch.note.get("warnings", ()):
+            self.log.warning("%s", warning)
         return result, error
 
 
@@ -270,7 +273,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         from airflow_provider_datapipe.changes.values import choice
 
         choice("on_partial_failure", self.on_partial_failure, ("fail", "succeed"))
-        self._records = _records_before(context)
+        self._records, self._is_retry = _records_before(context), is_retry(context)
         self._desired = self._read(context)
         self._items: dict[str, ItemResult] = {}
         try:
@@ -307,6 +310,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
             folder_path=folder_of(self.folder_path) or "",
             delete_orphans=flag("delete_orphans", self.delete_orphans),
             so_far=self._items,
+            resend=self._is_retry,
         )
 
     def _go_on(self, batch: Batch) -> Steps[None]:
@@ -319,6 +323,8 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
 
         result, error = result_of_bulk(batch)
         self.log.info("Transforms: %s.", ", ".join(f"{count} {what}" for what, count in result["counts"].items()))
+        for warning in batch.note.get("warnings", ()):
+            self.log.warning("%s", warning)
         if error is not None and result["outcome"] == "partial" and self.on_partial_failure == "succeed":
             self.log.warning("%s The task succeeds, as on_partial_failure says.", error)
             return result, None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
 from airflow_provider_datapipe.operators.base import keep_result, place_of, records_of
+from airflow_provider_datapipe.operators.change import is_retry
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,7 +127,8 @@ class WorkspacePlanOperator(_WorkspaceOperator):
         from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 
         plan = make_plan(service, document, delete_orphans=delete_orphans).plan
-        self.log.info("%s", plan_text(plan, orphans_stay="They stay, as delete_orphans is not set."))
+        level = logging.WARNING if plan.warnings else logging.INFO
+        self.log.log(level, "%s", plan_text(plan, orphans_stay="They stay, as delete_orphans is not set."))
         many = "1 thing differs" if len(plan.changes) == 1 else f"{len(plan.changes)} things differ"
         told = f"The service does not hold what {document.name} says: {many}."
         is_wrong = bool(plan.changes) and flag("fail_on_changes", self.fail_on_changes)
@@ -190,9 +193,15 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
         wait_for_run = number("wait_for_run", self.wait_for_run, least=0)
         with alone(Path(document.name), self.log.info):
             report = apply(
-                service, document, records_of(context), delete_orphans=delete_orphans, wait_for_run=wait_for_run
+                service,
+                document,
+                records_of(context),
+                delete_orphans=delete_orphans,
+                wait_for_run=wait_for_run,
+                # A try that was killed may have sent a part of it.
+                resend=is_retry(context),
             )
-        self.log.info("%s", report_text(report))
+        self.log.log(logging.WARNING if report.warnings else logging.INFO, "%s", report_text(report))
         failed = [item for item in report.items if item.error]
         told = "; ".join(f"{item.kind} {item.name}: {item.error}" for item in failed[:_LISTED])
         error = (

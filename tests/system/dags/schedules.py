@@ -56,7 +56,7 @@ def work() -> None:
 
 with (
     DAG(dag_id="schedules_all", **ARGUMENTS),
-    owned_schedule("sync", elt_sync_id="all"),
+    owned_schedule("sync", elt_sync_id="all", cron_schedule="0 3 * * *"),
     owned_schedule("model", transform_name="all", folder_path="schedules"),
     owned_schedule("export", reverse_etl_sync_id="all"),
     owned_schedule("nightly", orchestration_name="all"),
@@ -71,5 +71,8 @@ with (
 for end, (what, retries) in ENDS.items():
     with DAG(dag_id=f"schedules_{end}", **ARGUMENTS):
         owned: dict[str, Any] = {what: end}
+        if what == "elt_sync_id":
+            # The service does not show it while the sync is attached.
+            owned["cron_schedule"] = "0 3 * * *"
         with owned_schedule("it", task_arguments={"retries": retries}, **owned):
             work()

@@ -125,7 +125,8 @@ def test_space_around_sql_is_no_difference() -> None:
 )
 def test_a_schedule_that_is_not_given_stays(wanted: str | None, found: str | None, *, same: bool) -> None:
     desired = DesiredTransform("daily", "sales", "SELECT 1", cron_expression=wanted)
-    assert transforms.same_schedule(desired, there(cron_expression=found)) is same
+    change = transforms.schedule_change(desired, there(cron_expression=found), sends_unknown=False)
+    assert change == (None if same else wanted)
 
 
 def test_a_build_that_failed_gets_no_schedule() -> None:

@@ -37,6 +37,7 @@ def deploy_transforms(
     delete_orphans: bool = False,
     deadline: float | None = None,
     poll_interval: float | None = None,
+    resend: bool = False,
 ) -> Steps[Report]:
     """
     Have a service hold definitions, and wait until they are built.
@@ -49,6 +50,7 @@ def deploy_transforms(
     :param delete_orphans: whether what else is there is deleted.
     :param deadline: when waiting ends, as seconds since the epoch; None for never.
     :param poll_interval: seconds between two looks at a build; None for what is usual of builds.
+    :param resend: send schedules also if the service does not show them and nothing else differs.
     :returns: one result for each; also where an error ended it after something was changed, which a warning tells then.
     :raises CyclicTransformsError: they read one another in a circle; nothing was changed.
     :raises DatapipeError: the service refused all of it, or could not be reached; nothing was changed.
@@ -65,6 +67,7 @@ def deploy_transforms(
             folder_path=folder_path,
             delete_orphans=delete_orphans,
             so_far=items,
+            resend=resend,
         )
         items = batch.note["items"]
         is_going_on = True
@@ -82,7 +85,7 @@ def deploy_transforms(
             raise
         cut_short(items, desired, batch, publish=publish)
         return report_of(items, f"The deployment came to no end: {error}")
-    return report_of(items)
+    return report_of(items, *batch.note["warnings"])
 
 
 def report_of(items: Mapping[str, ItemResult], *warnings: str) -> Report:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.endpoints import orchestrations, transforms
 from airflow_provider_datapipe.api.models.transforms import Materialization, ReferenceType, Transform, TransformStatus
+from airflow_provider_datapipe.changes.comparable import NOT_SHOWN, UNKNOWN, not_compared, schedule_of_transform
 from airflow_provider_datapipe.changes.transform_folder import DesiredTransform, leading_to, reads, references
 from airflow_provider_datapipe.changes.transform_orphans import desired_like
 from airflow_provider_datapipe.changes.transform_state import (
     Orchestrations,
+    Settings,
     all_by_path,
     build_order,
     orphans_of,
@@ -20,8 +22,10 @@ from airflow_provider_datapipe.changes.transform_state import (
 )
 from airflow_provider_datapipe.changes.transforms import (
     BUILT_FROM,
+    CRON_EXPRESSION,
     KIND,
     NO_SCHEDULE,
+    SET_CRON,
     Due,
     differences,
     due_of,
@@ -88,7 +92,12 @@ def what_is_due(service: Runner, wanted: Mapping[str, bool], there: Mapping[str,
 
 
 def plan_transforms(
-    service: Runner, desired: Sequence[DesiredTransform], *, folder_path: str = "", delete_orphans: bool = False
+    service: Runner,
+    desired: Sequence[DesiredTransform],
+    *,
+    folder_path: str = "",
+    delete_orphans: bool = False,
+    resend: bool = False,
 ) -> Plan:
     """
     Tell what a deployment would do.
@@ -97,6 +106,7 @@ def plan_transforms(
     :param desired: what is to be there.
     :param folder_path: the folder of the service that all of them are in or below; empty for all folders.
     :param delete_orphans: whether what else is there would be deleted.
+    :param resend: whether schedules that the service does not show would be sent although nothing else differs.
     :raises CyclicTransformsError: some that are to be built read one another in a circle.
     :raises NameLookupError: a file stands for several transforms, or its orchestration is not there.
     :raises DatapipeError: the service refused, or could not be reached.
@@ -110,10 +120,16 @@ def plan_transforms(
     asked = {key: bool(BUILT_FROM & differing[key].keys()) for key in there if by_path[key].publish}
     due = what_is_due(service, asked, there)
     warnings: list[str] = []
+    unknown: list[str] = []
     items = []
     for key in (key for level in order for key in level):
         found = _Found(there.get(key), differing.get(key, {}), due.get(key, Due.NOTHING))
-        items.append(_item(by_path[key], found, now, warnings))
+        settings = _settings(by_path[key], found, now, resend=resend)
+        if settings.is_unknown:
+            unknown.append(key)
+        items.append(_item(by_path[key], found, settings, now, warnings))
+    if unknown:
+        warnings.append(not_compared(CRON_EXPRESSION, unknown, SET_CRON))
     warnings += [*_leading_nowhere(desired, now), *_by_name(desired, now)]
     orphans = orphans_of(desired, now.there, folder_path)
     action = Action.DELETE if delete_orphans else Action.NONE
@@ -151,10 +167,18 @@ class _Found:
     due: Due
 
 
-def _item(wanted: DesiredTransform, found: _Found, now: Held, warnings: list[str]) -> Item:
+def _settings(wanted: DesiredTransform, found: _Found, now: Held, *, resend: bool) -> Settings:
+    return settings_of(
+        wanted,
+        found.transform,
+        now.orchestrations.id_of(wanted.orchestration),
+        builds=wanted.publish,
+        sends_unknown=resend or bool(found.differing) or found.due is Due.PUBLICATION,
+    )
+
+
+def _item(wanted: DesiredTransform, found: _Found, settings: Settings, now: Held, warnings: list[str]) -> Item:
     there, differing, due = found.transform, found.differing, found.due
-    orchestration_id = now.orchestrations.id_of(wanted.orchestration)
-    settings = settings_of(wanted, there, orchestration_id, builds=wanted.publish)
     if not settings.is_empty and not settings.can_be_had:
         warnings.append(
             f"{wanted.path}: a draft has no schedule and no orchestration, and the file says publish: false."
@@ -164,7 +188,8 @@ def _item(wanted: DesiredTransform, found: _Found, now: Held, warnings: list[str
         warnings.append(f"{wanted.path}: only tables have a schedule, and this is a view, which will be refused.")
     changes = _changes(wanted, there, differing)
     if settings.can_be_had and settings.schedule is not None:
-        old = None if there is None else there.cron_expression or NO_SCHEDULE
+        shown = None if there is None else schedule_of_transform(there) or NO_SCHEDULE
+        old = NOT_SHOWN if shown is UNKNOWN else shown
         changes.append(FieldChange("schedule", old, settings.schedule))
     if settings.can_be_had and settings.orchestration_id is not None:
         old = None if there is None else now.orchestration_of(there)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.transforms import Transform, TransformStatus
+from airflow_provider_datapipe.changes.comparable import UNKNOWN, schedule_of_transform
 from airflow_provider_datapipe.changes.transform_state import folder_of, is_within, settings_of
 from airflow_provider_datapipe.changes.transforms import KIND, NO_SCHEDULE, Due, differences
 from airflow_provider_datapipe.pipelines.errors import PipelineError
@@ -160,7 +161,7 @@ def _differs(file: DesiredTransform, there: Transform, now: Held, *, is_built: b
         orchestration_id = now.orchestrations.id_of(file.orchestration)
     except NameLookupError:
         return True
-    settings = settings_of(file, there, orchestration_id, builds=file.publish)
+    settings = settings_of(file, there, orchestration_id, builds=file.publish, sends_unknown=False)
     return not settings.is_empty
 
 
@@ -179,22 +180,25 @@ def _text(file: SqlFile | None, where: str, there: Transform, now: Held, folder_
     attached = there.orchestration_workflow_id or ""
     shown: dict[str, Any] = {
         "materialization": str(there.materialization),
-        "schedule": there.cron_expression or NO_SCHEDULE,
+        "schedule": schedule_of_transform(there) or NO_SCHEDULE,
         "orchestration": now.called(attached),
         "documentation": there.documentation or "",
     }
+    is_unknown = shown["schedule"] is UNKNOWN
+    if is_unknown:
+        del shown["schedule"]
     name = now.orchestrations.name_of(attached) if attached else NO_ORCHESTRATION
     if attached and (name is None or name == NO_ORCHESTRATION or not name.strip()):
         shown["orchestration_id"] = attached
         del shown["orchestration"]
-    if shown["schedule"] == NO_SCHEDULE and shown["materialization"] == "view":
+    if shown.get("schedule") == NO_SCHEDULE and shown["materialization"] == "view":
         # It can have none.
         del shown["schedule"]
     kinds = ("orchestration", "orchestration_id")
     if file is not None:
         says_orchestration = any(kind in before for kind in kinds)
         shown = {key: value for key, value in shown.items() if key in before or (key in kinds and says_orchestration)}
-        if "schedule" in before and "schedule" not in shown:
+        if "schedule" in before and "schedule" not in shown and not is_unknown:
             shown["schedule"] = NO_SCHEDULE
     if any(kind in shown for kind in kinds):
         given = {key: value for key, value in given.items() if key not in kinds or key in shown}

@@ -39,6 +39,7 @@ def apply(
     *,
     delete_orphans: bool = False,
     wait_for_run: int = WAIT_FOR_RUN,
+    resend: bool = False,
 ) -> Report:
     """
     Have a service hold what a workspace file says. It can be done again at any time, also after it was killed.
@@ -48,10 +49,11 @@ def apply(
     :param records: remember which reverse ETL syncs were active, where the file does not say it.
     :param delete_orphans: whether what the service holds, and the file does not name, is deleted; tables stay.
     :param wait_for_run: seconds to wait for a run that stands in the way of a change of a reverse ETL sync.
+    :param resend: send schedules also if the service does not show them and nothing else differs.
     :raises WorkspaceError: something in the file is not right; nothing was done.
     :raises DatapipeError: the service could not be read; nothing was done.
     """
-    plan = make_plan(service, document, delete_orphans=delete_orphans)
+    plan = make_plan(service, document, delete_orphans=delete_orphans, resend=resend)
     applying = Applying(records, wait_for_run)
     service.run(_recover(Earlier(records), plan.not_enabled))
     report: list[Done] = []

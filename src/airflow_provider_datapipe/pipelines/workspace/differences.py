@@ -6,6 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_datapipe.changes.comparable import (
+    NOT_SHOWN,
+    UNKNOWN,
+    Schedule,
+    schedule_of_orchestration,
+    schedule_of_stream,
+    schedule_of_sync,
+)
 from airflow_provider_datapipe.pipelines.plan import FieldChange
 from airflow_provider_datapipe.pipelines.workspace.models import (
     EltSyncEntry,
@@ -46,11 +54,13 @@ class Differences:
     :param changes: the fields, for people.
     :param impossible: what of it the interface has no way for.
     :param hidden: whether something is said that the service does not show.
+    :param unknown: fields that can't be compared, because the service does not show them now.
     """
 
     changes: list[FieldChange] = field(default_factory=list)
     impossible: list[str] = field(default_factory=list)
     hidden: bool = False
+    unknown: list[FieldChange] = field(default_factory=list)
 
     def __contains__(self, name: object) -> bool:
         """Tell whether a field differs; of settings, any of them."""
@@ -60,6 +70,24 @@ class Differences:
         """Take note of a field that is to be another."""
         if old != new:
             self.changes.append(FieldChange(name, old, new))
+
+    def compare_schedule(self, name: str, shown: Schedule, new: str | None) -> None:
+        """Compare a schedule, or note that it can't be compared."""
+        if shown is UNKNOWN:
+            self.unknown.append(FieldChange(name, NOT_SHOWN, new))
+        else:
+            self.compare(name, shown, new)
+
+    def add_unknown(self, *, resend: bool = False) -> None:
+        """
+        Add the unknown fields to the changes, if another change is sent to the same resource anyway.
+
+        :param resend: add them in any case.
+        """
+        others = sum(each.field != "enabled" for each in self.changes) - len(self.impossible)
+        if resend or others > 0:
+            self.changes += self.unknown
+            self.unknown = []
 
     def refuse(self, name: str, old: Any, new: Any, why: str) -> None:
         """Take note of a field that is to be another, and can't."""
@@ -85,22 +113,12 @@ def of_new(entry: Any, fields: Iterable[str]) -> list[FieldChange]:
     return changes
 
 
-def schedule_shown(held: Orchestration) -> str | None:
-    """Give the schedule of an orchestration, which services need not show."""
-    shown = (held.model_extra or {}).get("cron_schedule")
-    return shown if isinstance(shown, str) else None
-
-
 def of_orchestration(entry: OrchestrationEntry, held: Orchestration) -> Differences:
     """Compare an orchestration."""
     found = Differences()
     found.compare("name", held.name, entry.name)
     if entry.cron_schedule is not None:
-        shown = schedule_shown(held)
-        if shown is None:
-            found.hidden = True
-        else:
-            found.compare("cron_schedule", shown, entry.cron_schedule)
+        found.compare_schedule("cron_schedule", schedule_of_orchestration(held), entry.cron_schedule)
     return found
 
 
@@ -122,7 +140,7 @@ def of_sync(
         if entry.sync_interval is None:
             found.refuse("sync_interval", held.sync_interval, None, "it can't be taken away: give another")
         else:
-            found.compare("sync_interval", held.sync_interval, entry.sync_interval)
+            found.compare_schedule("sync_interval", schedule_of_sync(held), entry.sync_interval)
     if entry.says("orchestration", "orchestration_id"):
         found.compare("orchestration", *orchestration)
     if entry.start_date is not None:
@@ -150,7 +168,7 @@ def of_stream(entry: StreamEntry, held: EltStream) -> Differences:
         else:
             found.compare(name, old, new)
     if entry.says("sync_interval"):
-        found.compare("sync_interval", held.sync_interval, entry.sync_interval)
+        found.compare_schedule("sync_interval", schedule_of_stream(held), entry.sync_interval)
     return found
 
 
@@ -186,13 +204,14 @@ def of_sending(
         )
     if says_schedule(entry):
         # The two are one: what is not said of it is not to be.
-        old, new = (held.sync_interval, orchestration[0]), (entry.sync_interval, orchestration[1])
-        if new == (None, None):
-            found.refuse("sync_interval", old[0], None, "it needs a schedule, or an orchestration")
-            found.compare("orchestration", old[1], None)
-        else:
-            found.compare("sync_interval", old[0], new[0])
-            found.compare("orchestration", old[1], new[1])
+        shown = schedule_of_sync(held)
+        called_before, called = orchestration
+        if entry.sync_interval is None and called is None:
+            known = NOT_SHOWN if shown is UNKNOWN else shown
+            found.refuse("sync_interval", known, None, "it needs a schedule, or an orchestration")
+        elif entry.sync_interval is not None or shown is not UNKNOWN:
+            found.compare_schedule("sync_interval", shown, entry.sync_interval)
+        found.compare("orchestration", called_before, called)
     if entry.settings is not None:
         found.compare_settings(getattr(held, "settings", None), entry.settings)
     if entry.enabled is not None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, reverse_etl_syncs
+from airflow_provider_datapipe.changes.comparable import UNKNOWN, not_compared, schedule_of_orchestration
+from airflow_provider_datapipe.changes.reverse_etl import HIDDEN_INTERVAL, IDLE_INTERVAL
 from airflow_provider_datapipe.pipelines.plan import Action, Item, Plan
 from airflow_provider_datapipe.pipelines.workspace import work
 from airflow_provider_datapipe.pipelines.workspace.differences import (
@@ -19,7 +21,6 @@ from airflow_provider_datapipe.pipelines.workspace.differences import (
     of_stream,
     of_sync,
     says_schedule,
-    schedule_shown,
 )
 from airflow_provider_datapipe.pipelines.workspace.document import Problem
 from airflow_provider_datapipe.pipelines.workspace.held import Held, held_by, read_details
@@ -43,7 +44,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ORCHESTRATION, ELT_SYNC, ELT_STREAM, REVERSE_ETL_SYNC = "orchestration", "elt_sync", "elt_stream", "reverse_etl_sync"
-_SCHEDULE, _COLUMNS = "cron_schedule of orchestrations", "excluded_columns and hashed_columns of streams"
+_COLUMNS = "excluded_columns and hashed_columns of streams"
+_RESEND = "To send it all the same, run `datapipe apply --resend`, or clear the task."
+#: The unknown field of each kind of resource, and what the user can do.
+_UNKNOWN = {
+    ORCHESTRATION: ("cron_schedule of orchestrations", _RESEND),
+    ELT_SYNC: ("sync_interval of an ELT sync that is attached to an orchestration", _RESEND),
+    ELT_STREAM: ("sync_interval of streams", _RESEND),
+    REVERSE_ETL_SYNC: (HIDDEN_INTERVAL, IDLE_INTERVAL),
+}
 _LISTED = 3
 
 
@@ -69,13 +78,16 @@ class WorkspacePlan:
         return Plan(tuple(item for unit in self.units for item in unit.items) + self.leftovers, self.warnings)
 
 
-def make_plan(service: Runner, document: Document, *, delete_orphans: bool = False) -> WorkspacePlan:
+def make_plan(
+    service: Runner, document: Document, *, delete_orphans: bool = False, resend: bool = False
+) -> WorkspacePlan:
     """
     Compare a file with a service.
 
     :param service: asks it.
     :param document: the file.
     :param delete_orphans: whether what the service holds, and the file does not name, is to be deleted.
+    :param resend: whether schedules that the service does not show are sent although nothing else differs.
     :raises WorkspaceError: something in the file is not right, by itself or for this service.
     :raises DatapipeError: the service refused, or could not be reached.
     """
@@ -84,7 +96,7 @@ def make_plan(service: Runner, document: Document, *, delete_orphans: bool = Fal
     matching = Matching(workspace, held)
     if not matching.problems:
         read_details(service, held, _known(matching.syncs), _known(matching.sendings))
-        return plan_of(document, workspace, held, delete_orphans=delete_orphans)
+        return plan_of(document, workspace, held, delete_orphans=delete_orphans, resend=resend)
     raise document.error(matching.problems)
 
 
@@ -92,7 +104,9 @@ def _known(ids: Iterable[str | None]) -> list[str]:
     return [each for each in ids if each is not None]
 
 
-def plan_of(document: Document, workspace: Workspace, held: Held, *, delete_orphans: bool = False) -> WorkspacePlan:
+def plan_of(
+    document: Document, workspace: Workspace, held: Held, *, delete_orphans: bool = False, resend: bool = False
+) -> WorkspacePlan:
     """
     Compare a file with what a service holds.
 
@@ -100,9 +114,10 @@ def plan_of(document: Document, workspace: Workspace, held: Held, *, delete_orph
     :param workspace: what stands in it.
     :param held: what the service holds, with the details of what the file names.
     :param delete_orphans: whether what the service holds, and the file does not name, is to be deleted.
+    :param resend: whether schedules that the service does not show are sent although nothing else differs.
     :raises WorkspaceError: something in the file is not right for this service.
     """
-    planner = _Planner(workspace, held, delete_orphans=delete_orphans)
+    planner = _Planner(workspace, held, delete_orphans=delete_orphans, resend=resend)
     if planner.problems:
         raise document.error(planner.problems)
     return planner.made()
@@ -124,13 +139,30 @@ class _Hidden:
             )
 
 
+@dataclass(slots=True)
+class _UnknownFields:
+    """Resources whose schedule can't be compared and is not sent."""
+
+    names: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: str, name: str) -> None:
+        self.names.setdefault(kind, []).append(name)
+
+    def warnings(self) -> Iterator[str]:
+        for kind, names in self.names.items():
+            what, what_to_do = _UNKNOWN[kind]
+            yield not_compared(what, names, what_to_do)
+
+
 class _Planner:
-    def __init__(self, workspace: Workspace, held: Held, *, delete_orphans: bool) -> None:
+    def __init__(self, workspace: Workspace, held: Held, *, delete_orphans: bool, resend: bool) -> None:
         self._workspace = workspace
         self._held = held
         self._matching = Matching(workspace, held)
         self._delete = delete_orphans
+        self._resend = resend
         self._hidden = _Hidden()
+        self._unknown = _UnknownFields()
         self.problems: list[Problem] = list(self._matching.problems)
         self._warnings: list[str] = []
         self._leftovers: list[Item] = []
@@ -147,7 +179,7 @@ class _Planner:
             for known, entry in zip(self._matching.sendings, self._workspace.reverse_etl_syncs or [], strict=True)
             if known is not None and entry.enabled is None
         ]
-        warnings = (*self._warnings, *self._hidden.warnings())
+        warnings = (*self._warnings, *self._hidden.warnings(), *self._unknown.warnings())
         return WorkspacePlan(tuple(units), tuple(self._leftovers), warnings, tuple(not_enabled))
 
     def _needed(self, section: str, place: int, entry: object, *fields: str) -> None:
@@ -165,12 +197,18 @@ class _Planner:
             found = Differences()
         else:
             found = of_orchestration(entry, self._held.orchestrations[known])
-            item = _compared(ORCHESTRATION, entry.name, found)
-            if found.hidden:
-                self._hidden.add(_SCHEDULE, entry.name)
-        is_to_do = item.action is not Action.NONE or found.hidden
-        doing = work.orchestration(entry, item, key, known=known, differences=found) if is_to_do else None
-        return Unit((item,), doing, (key,))
+            item = self._compared(ORCHESTRATION, entry.name, found)
+        doing = work.orchestration(entry, item, key, known=known, differences=found)
+        return Unit((item,), doing if item.action is not Action.NONE else None, (key,))
+
+    def _compared(self, kind: str, name: str, found: Differences) -> Item:
+        """Return the item of a resource that exists. Unknown fields are part of it only if they are sent."""
+        # The service ignores the schedule of an attached reverse ETL sync: it is never worth a deactivation.
+        found.add_unknown(resend=self._resend and kind != REVERSE_ETL_SYNC)
+        if found.unknown:
+            self._unknown.add(kind, name)
+        action = Action.UPDATE if found.changes else Action.NONE
+        return Item(kind, name, action, tuple(found.changes), reason="; ".join(found.impossible))
 
     def _sync(self, place: int) -> Iterator[Unit]:
         entry = (self._workspace.elt_syncs or [])[place]
@@ -188,7 +226,7 @@ class _Planner:
             held = self._held.syncs[known]
             orchestrations = self._called_id(held.orchestration_workflow_id), self._called(reference)
             found = of_sync(entry, held, connection_id=connection_id, orchestration=orchestrations)
-            item = _compared(ELT_SYNC, name, found)
+            item = self._compared(ELT_SYNC, name, found)
         attached = _attached(reference)
         doing = work.sync(
             entry, item, key, known=known, connection_id=connection_id, attached=attached, differences=found
@@ -209,7 +247,7 @@ class _Planner:
                 item = Item(ELT_STREAM, name, Action.CREATE, tuple(changes))
             else:
                 found = of_stream(each, known)
-                item = _compared(ELT_STREAM, name, found)
+                item = self._compared(ELT_STREAM, name, found)
                 if found.hidden:
                     self._hidden.add(_COLUMNS, name)
             if item.action is Action.NONE and not found.hidden:
@@ -251,7 +289,7 @@ class _Planner:
                 connection_id=connection_id,
                 orchestration=(self._called_id(held.orchestration_workflow_id), self._called(reference)),
             )
-            item = _compared(REVERSE_ETL_SYNC, name, found)
+            item = self._compared(REVERSE_ETL_SYNC, name, found)
         attached = _attached(reference)
         doing = work.sending(
             entry,
@@ -331,7 +369,8 @@ class _Planner:
         used = self._used(gone if self._delete else set())
         for held in self._left(ORCHESTRATIONS, self._held.orchestrations, self._matching.orchestrations):
             users = used.get(held.id, [])
-            request = work.delete_orchestration(held.id, schedule_shown(held))
+            shown = schedule_of_orchestration(held)
+            request = work.delete_orchestration(held.id, None if shown is UNKNOWN else shown)
             if users and self._delete:
                 self._leftovers.append(Item(ORCHESTRATION, held.name, Action.NONE, orphan=True))
                 listed = ", ".join(users[:_LISTED] + ["..."] * (len(users) > _LISTED))
@@ -391,11 +430,6 @@ class _Planner:
 
 def _orphan(kind: str, name: str) -> Item:
     return Item(kind, name, Action.DELETE, orphan=True)
-
-
-def _compared(kind: str, name: str, found: Differences) -> Item:
-    action = Action.UPDATE if found.changes else Action.NONE
-    return Item(kind, name, action, tuple(found.changes), reason="; ".join(found.impossible))
 
 
 _LAST = (REVERSE_ETL_SYNC, ELT_STREAM, ELT_SYNC, ORCHESTRATION)

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 from ruamel.yaml import YAML
 from ruamel.yaml.representer import RoundTripRepresenter
 
+from airflow_provider_datapipe.changes.comparable import (
+    UNKNOWN,
+    schedule_of_orchestration,
+    schedule_of_stream,
+    schedule_of_sync,
+)
 from airflow_provider_datapipe.pipelines.workspace.differences import (
     STREAM_OPTIONS,
     meaning,
     operation_shown,
-    schedule_shown,
 )
 from airflow_provider_datapipe.pipelines.workspace.document import SETTINGS, Document, escaped
 from airflow_provider_datapipe.pipelines.workspace.held import Held, held_by, read_details
@@ -192,6 +197,9 @@ class _Writer:
         fields = _REFERENCES if isinstance(entry, EltSyncEntry) else _SCHEDULE
         if not entry.says(*fields):
             return
+        if schedule_of_sync(held) is UNKNOWN:
+            # The file keeps what it says.
+            fields = _REFERENCES
         same = reference.entry is None and reference.id == held.orchestration_workflow_id
         if "sync_interval" in fields:
             same = same and entry.sync_interval == held.sync_interval
@@ -220,7 +228,7 @@ class _Writer:
             seen.add(known.id)
             now = _stream(known)
             for field in (*STREAM_OPTIONS, "sync_interval"):
-                if entry.says(field) and not _alike(getattr(entry, field), now[field]):
+                if entry.says(field) and field in now and not _alike(getattr(entry, field), now[field]):
                     nodes[place][field] = now[field]
                     self.changed = True
         new = self._sorted(_stream(each) for each in held.values() if each.id not in seen)
@@ -237,9 +245,9 @@ class _Writer:
         if len(self._names.orchestrations[held.name]) > 1:
             entry["id"] = escaped(held.id)
         entry["name"] = escaped(held.name)
-        schedule = schedule_shown(held)
-        if schedule is not None:
-            entry["cron_schedule"] = escaped(schedule)
+        schedule = schedule_of_orchestration(held)
+        if schedule is not UNKNOWN:
+            entry["cron_schedule"] = escaped(str(schedule))
         return entry
 
     def _sync(self, held: EltSync) -> dict[str, Any]:
@@ -249,7 +257,8 @@ class _Writer:
         entry |= self._connection(held.source_connection_id, "connection")
         if held.destination_schema_name is not None:
             entry["destination_schema_name"] = escaped(held.destination_schema_name)
-        entry["sync_interval"] = held.sync_interval
+        if schedule_of_sync(held) is not UNKNOWN:
+            entry["sync_interval"] = held.sync_interval
         entry |= self._called(held.orchestration_workflow_id)
         entry["enabled"] = held.enabled
         if held.start_date is not None:
@@ -274,7 +283,7 @@ class _Writer:
         entry["object_type_id"] = escaped(held.object_type_id)
         if held.operation is not None and str(held.operation.mode) in _MODES:
             entry["operation"] = _escaped_within(operation_shown(held.operation))
-        if held.sync_interval is not None or held.orchestration_workflow_id is None:
+        if schedule_of_sync(held) is not UNKNOWN:
             entry["sync_interval"] = held.sync_interval
         if held.orchestration_workflow_id is not None:
             entry |= self._called(held.orchestration_workflow_id)
@@ -317,7 +326,8 @@ _SORTED_BY = (
 
 def _stream(held: EltStream) -> dict[str, Any]:
     shown = held.model_dump(mode="json", include={*STREAM_OPTIONS, "sync_interval"})
-    named = {"name": held.name, **{name: shown[name] for name in (*STREAM_OPTIONS, "sync_interval")}}
+    fields = STREAM_OPTIONS if schedule_of_stream(held) is UNKNOWN else (*STREAM_OPTIONS, "sync_interval")
+    named = {"name": held.name, **{name: shown[name] for name in fields}}
     escaped_all: dict[str, Any] = _escaped_within(named)
     return escaped_all
 

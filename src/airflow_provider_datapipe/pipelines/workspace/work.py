@@ -115,7 +115,7 @@ def orchestration(
             applying.ids[key] = str(made["id"])
         else:
             fields = {"name": entry.name} if "name" in differences else {}
-            if entry.cron_schedule is not None and ("cron_schedule" in differences or differences.hidden):
+            if entry.cron_schedule is not None and "cron_schedule" in differences:
                 fields["cron_schedule"] = entry.cron_schedule
             yield from ask(orchestrations.update(known, **fields))
         return [done(item)]

@@ -1,0 +1,221 @@
+"""A service in memory that omits schedule fields of its responses, written from the interface description alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+Json = dict[str, Any]
+
+AT = "2026-01-01T00:00:00.000Z"
+KINDS = ("connections", "orchestrations", "elt_syncs", "elt_streams", "transforms", "reverse_etl_syncs")
+#: Fields that the older description does not declare.
+NEWER = {
+    "elt_streams": ("sync_interval",),
+    "transforms": ("cron_expression", "rebuild_trigger"),
+    "orchestrations": ("cron_schedule",),
+}
+
+
+def elt_sync(**fields: Any) -> Json:
+    return {
+        "id": "shop",
+        "account_id": "a",
+        "source_connection_id": "in",
+        "source_integration_id": "files",
+        "destination_connection_id": "dwh",
+        "destination_integration_id": "dwh",
+        "destination_schema_name": "shop",
+        "enabled": True,
+        "status": "RUNNING",
+        "sync_interval": "0 3 * * *",
+        "orchestration_workflow_id": "nightly",
+        "created_at": AT,
+        "updated_at": AT,
+        **fields,
+    }
+
+
+def elt_stream(**fields: Any) -> Json:
+    return {
+        "id": "shop.orders",
+        "elt_sync_id": "shop",
+        "name": "orders",
+        "full_sync_at_midnight": False,
+        "full_sync_always": False,
+        "protected_from_full_sync": False,
+        "excluded_substreams": [],
+        "enabled_history_table": False,
+        "sync_interval": "0 * * * *",
+        "created_at": AT,
+        "updated_at": AT,
+        **fields,
+    }
+
+
+def reverse_etl_sync(**fields: Any) -> Json:
+    return {
+        "id": "contacts",
+        "enabled": True,
+        "source_type": "Transform",
+        "source_id": "people",
+        "transform_id": "people",
+        "destination_connection_id": "out",
+        "destination_integration_id": "crm",
+        "object_type_id": "contacts",
+        "sync_interval": "0 5 * * *",
+        "orchestration_workflow_id": "nightly",
+        "operation": {
+            "mode": "upsert",
+            "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
+        },
+        "settings": {},
+        "created_at": AT,
+        "updated_at": AT,
+        **fields,
+    }
+
+
+def transform(**fields: Any) -> Json:
+    return {
+        "id": "people",
+        "name": "people",
+        "folder_path": "",
+        "status": "published",
+        "materialization": "table",
+        "materialization_status": "completed",
+        "sql_template": "SELECT 1 AS id",
+        "parameters": [],
+        "cron_expression": "0 4 * * *",
+        "rebuild_trigger": "schedule",
+        "created_at": AT,
+        "updated_at": AT,
+        **fields,
+    }
+
+
+def everything() -> dict[str, list[Json]]:
+    return {
+        "connections": [
+            {"id": "in", "integration_id": "files", "label": "Files", "created_at": AT},
+            {"id": "out", "integration_id": "crm", "label": "CRM", "created_at": AT},
+        ],
+        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+        "elt_syncs": [elt_sync()],
+        "elt_streams": [elt_stream()],
+        "transforms": [transform()],
+        "reverse_etl_syncs": [reverse_etl_sync()],
+    }
+
+
+class OmittingService:
+    """
+    The service, for a ``with`` block.
+
+    :param held: resources by kind; fields that are None are omitted.
+    :param older: omit also the fields that the older description does not declare.
+    """
+
+    def __init__(self, held: dict[str, list[Json]] | None = None, *, older: bool = False) -> None:
+        self.held = {kind: {one["id"]: one for one in (held or everything()).get(kind, [])} for kind in KINDS}
+        self.older = older
+        #: Requests that change something: method, path, body.
+        self.changes: list[tuple[str, str, Any]] = []
+        self._lock = threading.Lock()
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _respond(self) -> None:
+                length = int(self.headers.get("content-length") or 0)
+                text = self.rfile.read(length)
+                url = urlsplit(self.path)
+                query = {name: values[0] for name, values in parse_qs(url.query).items()}
+                with service._lock:
+                    status, body = service._response(self.command, url.path, query, json.loads(text or b"null"))
+                content = b"" if body is None else json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = _respond  # noqa: N815 - http.server's names
+
+            def log_message(self, *_: object) -> None:
+                """Log nothing."""
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    def shown(self, kind: str, resource_id: str) -> Json:
+        """Return a resource as responses contain it."""
+        one = self.held[kind][resource_id]
+        hidden = set(NEWER.get(kind, ())) if self.older else set()
+        if kind in ("elt_syncs", "reverse_etl_syncs") and one.get("orchestration_workflow_id") is not None:
+            hidden.add("sync_interval")
+        return {name: value for name, value in one.items() if value is not None and name not in hidden}
+
+    def _response(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Any]:
+        kind, *rest = path.strip("/").split("/")
+        if method == "GET":
+            return self._read(kind, rest, query)
+        self.changes.append((method, path, body))
+        one = self.held[kind][rest[0]]
+        match (method, kind, *rest[1:]):
+            case ("POST", _, "orchestration"):
+                one["orchestration_workflow_id"] = body["orchestration_workflow_id"]
+            case ("DELETE", _, "orchestration"):
+                one["orchestration_workflow_id"] = None
+                one |= query
+            case ("POST", "elt_streams", "set_sync_interval"):
+                one["sync_interval"] = body["sync_interval"]
+            case ("POST", "elt_streams", "clear_sync_interval"):
+                one["sync_interval"] = None
+                return 204, None
+            case ("POST", _, "enable" | "disable" | "activate" | "deactivate" as action):
+                one["enabled"] = action in ("enable", "activate")
+                return 204, None
+            case ("POST", "reverse_etl_syncs"):
+                if one["enabled"]:
+                    return 400, {"error_code": "active", "message": "Deactivate the sync first."}
+                one |= {"sync_interval": None, "orchestration_workflow_id": None, **body}
+            case ("POST", "elt_syncs"):
+                one |= {"config" if name == "elt_settings" else name: value for name, value in body.items()}
+            case ("POST", "transforms", "publish"):
+                one["status"] = "published"
+            case ("POST" | "PATCH", "orchestrations" | "transforms"):
+                one |= body
+            case _:
+                return 404, {"error_code": "not_found", "message": path}
+        return 200, self.shown(kind, rest[0])
+
+    def _read(self, kind: str, rest: list[str], query: dict[str, str]) -> tuple[int, Any]:
+        if rest == ["available_references"] or (kind not in self.held and not rest):
+            return 200, {"data": [], "has_more": False}
+        if rest[1:] == ["versions"]:
+            sql = self.held[kind][rest[0]]["sql_template"]
+            version = {"id": "v1", "sql_template": sql, "parameters": [], "is_published": True, "created_at": AT}
+            return 200, {"data": [version], "has_more": False}
+        if kind not in self.held or (rest and rest[0] not in self.held[kind]):
+            return 404, {"error_code": "not_found", "message": "/".join([kind, *rest])}
+        if rest:
+            return 200, self.shown(kind, rest[0])
+        filters = {name: value for name, value in query.items() if name in ("elt_sync_id", "destination_connection_id")}
+        found = [self.shown(kind, key) for key, one in self.held[kind].items() if filters.items() <= one.items()]
+        return 200, {"data": found, "has_more": False}

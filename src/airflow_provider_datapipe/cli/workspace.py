@@ -41,7 +41,11 @@ def pull(options: argparse.Namespace, service: Service) -> Report:
         "Settings may hold secrets, and are never written. The service holds some that the file does not say: "
         f"{', '.join(pulled.unsaid)}."
     )
-    warnings = (unsaid,) if pulled.unsaid else ()
+    without = (
+        "The service does not show some schedules, so the file does not contain them. Add those that you know: "
+        f"{', '.join(pulled.without_schedule)}."
+    )
+    warnings = (*((unsaid,) if pulled.unsaid else ()), *((without,) if pulled.without_schedule else ()))
     if there is None:
         result = Result.CREATED
     elif pulled.text == there:

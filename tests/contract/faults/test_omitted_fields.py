@@ -189,11 +189,14 @@ def test_pull_keeps_what_the_file_says_of_unknown_fields(service: OmittingServic
     assert workspace.read_text() == WORKSPACE
 
 
-def test_pull_writes_no_unknown_field_into_a_new_file(older: OmittingService, tmp_path: Path) -> None:
+def test_pull_writes_no_unknown_field_into_a_new_file(
+    older: OmittingService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "new.yaml"
     assert command(older, "pull", "--workspace", str(file)) == 0
     text = file.read_text()
     assert ("sync_interval" in text, "cron_schedule" in text, "orchestration: Nightly" in text) == (False, False, True)
+    assert "Add those that you know: Nightly, shop, shop.orders." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("named", [{"orchestration_id": "nightly"}, {"orchestration_name": "Nightly"}])

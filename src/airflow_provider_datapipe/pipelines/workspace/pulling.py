@@ -68,11 +68,13 @@ class Pulled:
     :param text: what the file is to be.
     :param held: what the service holds.
     :param unsaid: the names of what has settings in the service, and none in the file.
+    :param without_schedule: names of new entries whose schedule the service does not show.
     """
 
     text: str
     held: Held
     unsaid: tuple[str, ...]
+    without_schedule: tuple[str, ...]
 
 
 def pull(service: Runner, there: str | None, name: str) -> Pulled:
@@ -91,11 +93,12 @@ def pull(service: Runner, there: str | None, name: str) -> Pulled:
     read_details(service, held, held.syncs.keys(), held.sendings.keys())
     if there is None or workspace is None:
         writer = _Writer(held, Workspace())
-        return Pulled(_text(writer.whole()), held, tuple(writer.unsaid))
+        return Pulled(_text(writer.whole()), held, tuple(writer.unsaid), tuple(writer.without_schedule))
     writer = _Writer(held, workspace)
     tree = _yaml().load(there)
     writer.bring_up_to_date(tree)
-    return Pulled(_text(tree) if writer.changed else there, held, tuple(writer.unsaid))
+    text = _text(tree) if writer.changed else there
+    return Pulled(text, held, tuple(writer.unsaid), tuple(writer.without_schedule))
 
 
 class _Writer:
@@ -113,6 +116,7 @@ class _Writer:
         self._names = self._matching.names
         self.changed = False
         self.unsaid: list[str] = []
+        self.without_schedule: list[str] = []
 
     def whole(self) -> dict[str, Any]:
         """Give all of it."""
@@ -246,7 +250,10 @@ class _Writer:
             entry["id"] = escaped(held.id)
         entry["name"] = escaped(held.name)
         schedule = schedule_of_orchestration(held)
-        if schedule is not UNKNOWN:
+        if schedule is UNKNOWN:
+            if self._is_new(self._matching.orchestrations, held.id):
+                self.without_schedule.append(held.name)
+        else:
             entry["cron_schedule"] = escaped(str(schedule))
         return entry
 
@@ -257,15 +264,22 @@ class _Writer:
         entry |= self._connection(held.source_connection_id, "connection")
         if held.destination_schema_name is not None:
             entry["destination_schema_name"] = escaped(held.destination_schema_name)
+        is_new = self._is_new(self._matching.syncs, held.id)
+        streams = self._held.streams.get(held.id, {})
+        schema = held.destination_schema_name or held.id
         if schedule_of_sync(held) is not UNKNOWN:
             entry["sync_interval"] = held.sync_interval
+        elif is_new:
+            self.without_schedule.append(schema)
+        if is_new:
+            hidden = [each.name for each in streams.values() if schedule_of_stream(each) is UNKNOWN]
+            self.without_schedule += [f"{schema}.{name}" for name in hidden]
         entry |= self._called(held.orchestration_workflow_id)
         entry["enabled"] = held.enabled
         if held.start_date is not None:
             entry["start_date"] = held.start_date.date().isoformat()
-        if held.config and self._is_new(self._matching.syncs, held.id):
-            self.unsaid.append(str(held.destination_schema_name or held.id))
-        streams = self._held.streams.get(held.id, {})
+        if held.config and is_new:
+            self.unsaid.append(schema)
         entry["source_streams"] = self._sorted(_stream(each) for each in streams.values())
         return entry
 

@@ -208,7 +208,7 @@ def test_a_plan_says_what_is_another_and_no_secret(service: Service) -> None:
             "sync_interval": [None, "0 6 * * *"],
         },
         "update Shop -> raw_old": {
-            "sync_interval": ["0 1 * * *", "0 7 * * *"],
+            "sync_interval": ["(not shown)", "0 7 * * *"],
             "orchestration": ["Old", None],
             "settings.kept": ["***", None],
             "settings.more": [None, "***"],

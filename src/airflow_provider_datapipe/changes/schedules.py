@@ -277,6 +277,8 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
         for field, value in wanted.items()
         if (there[field] != value if field in there else field in noted["original"])
     }
+    # Sent without knowing whether it differs: the service does not show it while the resource is attached.
+    is_only_unknown = there.get(ATTACHED) is not None and not any(field in there for field in todo)
     if todo:
         gone = yield from _bring_back(kind, noted, there, todo, means)
         there = yield from kind.read(noted["id"])
@@ -293,7 +295,8 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
                     f"{lost} All else is put back. Give it another one on the service, and mark this task as success."
                 )
             said.append(f"{lost} All else is put back.")
-    return _result(noted, "put_back", changed=was_changed or bool(todo), there=there), said
+    changed_now = was_changed or (bool(todo) and not is_only_unknown)
+    return _result(noted, "put_back", changed=changed_now, there=there), said
 
 
 def _activated(kind: ScheduleKind, noted: Noted, there: Fields, means: Means, *, left_whole: bool) -> Fields:

@@ -72,6 +72,13 @@ EXAMPLES = [
         {"action": "none", "changed": False, "name": "elt_created"},
     ),
     Example(
+        "elt_sync_create_update",
+        EltSyncCreateOperator,
+        {"destination_schema_name": "elt_keep", "connection_id": "elt_new", "sync_interval": "0 4 * * *"},
+        {"action": "updated", "changed": True, "id": "elt.keep"},
+        {"action": "none", "changed": False},
+    ),
+    Example(
         "elt_sync_keep",
         EltSyncCreateOperator,
         {

@@ -24,7 +24,14 @@ EXAMPLES = [
         OrchestrationCreateOperator,
         {"name": "Created by a task", "cron_schedule": "0 4 * * *"},
         {"action": "created", "changed": True, "name": "Created by a task"},
-        {"action": "updated"},
+        {"action": "none", "changed": False},
+    ),
+    Example(
+        "orchestration_create_update",
+        OrchestrationCreateOperator,
+        {"name": "Orchestration to update", "cron_schedule": "0 4 * * *"},
+        {"action": "updated", "changed": True, "id": "orchestration.update"},
+        {"action": "none", "changed": False},
     ),
     Example(
         "orchestration_keep",

@@ -155,7 +155,7 @@ EXAMPLES = [
     Example(
         "schedule_note",
         ScheduleNoteOperator,
-        {"destination_schema_name": "schedule_note", "paused": "False"},
+        {"destination_schema_name": "schedule_note", "cron_schedule": "0 3 * * *", "paused": "False"},
         {"resource": "elt_sync", "id": "schedule.elt.note"},
         {"resource": "elt_sync", "id": "schedule.elt.note"},
     ),

@@ -207,8 +207,8 @@ def of_sending(
         shown = schedule_of_sync(held)
         called_before, called = orchestration
         if entry.sync_interval is None and called is None:
-            known = NOT_SHOWN if shown is UNKNOWN else shown
-            found.refuse("sync_interval", known, None, "it needs a schedule, or an orchestration")
+            old = NOT_SHOWN if shown is UNKNOWN else shown
+            found.refuse("sync_interval", old, None, "it needs a schedule, or an orchestration")
         elif entry.sync_interval is not None or shown is not UNKNOWN:
             found.compare_schedule("sync_interval", shown, entry.sync_interval)
         found.compare("orchestration", called_before, called)

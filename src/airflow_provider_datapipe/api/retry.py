@@ -62,8 +62,9 @@ def delay_before(
     delay = longest * (0.5 + jitter / 2)
     asked = honored(error)
     if asked is not None:
-        # Never earlier than asked; a little later, so that not everybody comes back at once.
-        delay = asked + jitter * min(1.0, policy.first_delay)
+        # Never earlier than asked; a little later, so that not everybody comes back at once. Not earlier than without
+        # the header either: some services always write 0.
+        delay = max(delay, asked + jitter * min(1.0, policy.first_delay))
     return delay if elapsed + delay <= policy.budget else None
 
 

@@ -7,7 +7,7 @@ Meaning of a 409 (a run is active or scheduled already), and the ``if_running`` 
     active                            attach           wait for it, then request       fail     skip
     scheduled, not visible yet        attach           wait for it, then request       fail     skip
     finished since the request        take its result  request again                   fail     skip
-    finished before, or missing       request again    request again                   fail     skip
+    finished before, or can't be read request again    request again                   fail     skip
 
 ``request again`` happens with a growing delay and for a limited time (:mod:`.start`): a replica that lags may refuse
 because of a run that is over, or not show one that has just started.
@@ -59,7 +59,7 @@ class RunInTheWay(Enum):
     ACTIVE = auto()
     #: Finished after the request.
     FINISHED = auto()
-    #: Finished before the request, or not known to the service.
+    #: Finished before the request, not known to the service, or its state can't be read.
     STALE = auto()
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from airflow_provider_datapipe.api.errors import (
     ApiError,
+    AuthenticationError,
     ConflictError,
     DatapipeError,
     ProtocolError,
@@ -326,7 +327,7 @@ class _Start:
             newest = None
             try:
                 newest = yield from self._newest()
-            except (ServerError, TransportError):
+            except (ServerError, TransportError, ProtocolError):
                 # Not knowing is no reason to send again: what was lost may be there.
                 if until is not None and self._now() >= until + self._policy.settle:
                     raise
@@ -370,17 +371,22 @@ class _Start:
         unknown = Observation(reference, Outcome.SCHEDULED)
         try:
             seen = self._kind.read(reference, (yield from ask(self._kind.look(reference))))
-        except ApiError as error:
-            return Conflict(RunInTheWay.STALE if is_missing(error) else RunInTheWay.ACTIVE, unknown)
-        except (TransportError, ProtocolError):
-            return Conflict(RunInTheWay.ACTIVE, unknown)
+        except AuthenticationError:
+            raise
+        except DatapipeError:
+            # To attach to it might take the result of a run that had finished.
+            return Conflict(RunInTheWay.STALE, unknown)
         if not seen.outcome.is_over:
             return Conflict(RunInTheWay.ACTIVE, seen)
         return Conflict(RunInTheWay.STALE if record.baseline.was_over(seen) else RunInTheWay.FINISHED, seen)
 
     def _refused(self, conflict: Conflict | None, error: ConflictError) -> RunConflictError:
         run_id = conflict.run.reference.run_id if conflict else None
-        why = f"because of run {run_id}, which is not active" if run_id else "but shows no run that is active"
+        why = (
+            f"because of run {run_id}, which is not active or can't be read"
+            if run_id
+            else "but shows no run that is active"
+        )
         return RunConflictError(
             f"{self._kind.noun} {self._target.name}: the service refused {self._refusals} requests for a run, {why}. "
             f"Look at the runs in the service, then run this task again. The last refusal: {error}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from tests.support.routed_server import RoutedServer
 from tests.support.scripted_server import Reply, Seen
 from tests.support.tasks import run
 
-TIMES = {"started_at": "2026-03-01T10:00:00.000Z", "finished_at": "2026-03-01T10:00:05.000Z"}
+# A run that started long before it was requested would be another one.
+NOW = datetime.now(UTC)
+TIMES = {"started_at": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "finished_at": f"{NOW + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"}
 SYNC_RUN = {"id": "r1", "reverse_etl_sync_id": "s", "status": "COMPLETED", "synced_rows": 3, "failed_rows": 0, **TIMES}
 STREAM_RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "status": "COMPLETED", "rows_synced": 3, **TIMES}
 STREAM = {

@@ -99,7 +99,7 @@ class Case:
     killed: tuple[Literal["before", "after"], int] | None = None
     proxy: bool = False
     retry_delay: float = RETRY_DELAY
-    tries: int = 3
+    tries: int = 5
     seed: int = 0
 
     def __repr__(self) -> str:

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.responses import elt_stream
+
 Json = dict[str, Any]
 
 AT = "2026-01-01T00:00:00.000Z"
@@ -33,23 +35,6 @@ def elt_sync(**fields: Any) -> Json:
         "status": "RUNNING",
         "sync_interval": "0 3 * * *",
         "orchestration_workflow_id": "nightly",
-        "created_at": AT,
-        "updated_at": AT,
-        **fields,
-    }
-
-
-def elt_stream(**fields: Any) -> Json:
-    return {
-        "id": "shop.orders",
-        "elt_sync_id": "shop",
-        "name": "orders",
-        "full_sync_at_midnight": False,
-        "full_sync_always": False,
-        "protected_from_full_sync": False,
-        "excluded_substreams": [],
-        "enabled_history_table": False,
-        "sync_interval": "0 * * * *",
         "created_at": AT,
         "updated_at": AT,
         **fields,
@@ -105,7 +90,7 @@ def everything() -> dict[str, list[Json]]:
         ],
         "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
         "elt_syncs": [elt_sync()],
-        "elt_streams": [elt_stream()],
+        "elt_streams": [elt_stream("shop.orders", sync_id="shop", sync_interval="0 * * * *")],
         "transforms": [transform()],
         "reverse_etl_syncs": [reverse_etl_sync()],
     }

@@ -13,6 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tests.support.responses import elt_stream
+
 #: The field by which each list of runs is ordered, and the field that holds what ran.
 _LISTS = {
     "elt_stream_runs": ("started_at", "elt_stream_id"),
@@ -110,9 +112,9 @@ class RunService:
             case [name, run_id] if name in _LISTS:
                 body = self._one(name, run_id)
             case ["elt_streams"]:
-                body = {"data": [_stream(name) for name in self.streams], "has_more": False}
+                body = {"data": [elt_stream(name, name=name, sync_id=SYNC) for name in self.streams], "has_more": False}
             case ["elt_streams", stream_id]:
-                body = _stream(stream_id)
+                body = elt_stream(stream_id, name=stream_id, sync_id=SYNC)
             case ["elt_syncs", _, "status"]:
                 body = {"source_streams": [{"name": name, **self._snapshots(name)} for name in self.streams]}
             case ["transforms", _]:
@@ -162,21 +164,6 @@ def _snapshot(runs: list[dict[str, Any]]) -> dict[str, Any] | None:
         return None
     (run,) = runs
     return {name: run[name] for name in ("status", "started_at", "finished_at") if run.get(name) is not None}
-
-
-def _stream(name: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "elt_sync_id": SYNC,
-        "name": name,
-        "full_sync_at_midnight": False,
-        "full_sync_always": False,
-        "protected_from_full_sync": False,
-        "created_at": "2026-01-01T00:00:00.000Z",
-        "updated_at": "2026-01-01T00:00:00.000Z",
-        "excluded_substreams": [],
-        "enabled_history_table": False,
-    }
 
 
 def orchestration_run(

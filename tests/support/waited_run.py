@@ -15,6 +15,7 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from tests.support.responses import elt_stream
 from tests.support.scripted_server import Reply, ScriptedServer, Seen
 
 NOT_FOUND = {"error_code": "not_found", "message": "There is no such thing."}
@@ -25,18 +26,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "orchestration": lambda **more: OrchestrationRunOperator(orchestration_id="s", **more),
     "transform": lambda **more: TransformPublishOperator(transform_id="s", **more),
 }
-STREAM = {
-    "id": "s",
-    "elt_sync_id": "y",
-    "name": "orders",
-    "full_sync_at_midnight": False,
-    "full_sync_always": False,
-    "protected_from_full_sync": False,
-    "created_at": "2026-01-01T00:00:00.000Z",
-    "updated_at": "2026-01-01T00:00:00.000Z",
-    "excluded_substreams": [],
-    "enabled_history_table": False,
-}
+STREAM = elt_stream()
 _LISTS = {
     "/elt_stream_runs": "elt_stream",
     "/reverse_etl_sync_runs": "reverse_etl",

@@ -20,6 +20,7 @@ from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from tests.support.responses import elt_stream
 from tests.support.tasks import Memory, run
 from tests.support.tls_service import Call, TlsService
 
@@ -62,17 +63,6 @@ STREAM_RUN = {
     "finished_at": "2026-01-01T00:00:01.000Z",
     "status": "FAILED",
 }
-STREAM = {
-    "id": "s",
-    "elt_sync_id": "y",
-    "full_sync_at_midnight": False,
-    "full_sync_always": False,
-    "protected_from_full_sync": False,
-    "created_at": "2026-01-01T00:00:00.000Z",
-    "updated_at": "2026-01-01T00:00:00.000Z",
-    "excluded_substreams": [],
-    "enabled_history_table": False,
-}
 REVERSE_RUN = {
     "id": "r1",
     "reverse_etl_sync_id": "s",
@@ -107,7 +97,7 @@ def _answer(call: Call, text: str) -> tuple[int, Any]:
     fixed: dict[str, tuple[int, Any]] = {
         "/webhook": (422, {"error_code": text, "message": f"No: {text}"}),
         "/elt_streams/refused": (400, {"error_code": text, "message": text}),
-        "/elt_streams/s": (200, STREAM | {"name": f"orders {text}"}),
+        "/elt_streams/s": (200, elt_stream(name=f"orders {text}")),
         "/elt_syncs/y/status": (200, {"elt_sync_id": "y", "source_streams": states}),
         "/reverse_etl_failed_records": (200, {"data": [{"sync_id": "s", "record_id": text, "error": text}]}),
     }

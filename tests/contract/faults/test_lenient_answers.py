@@ -10,23 +10,13 @@ import pytest
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.runs.errors import RunFailedError
+from tests.support.responses import elt_stream
 from tests.support.routed_server import Route, RoutedServer
 from tests.support.scripted_server import Reply, Seen
 from tests.support.tasks import run
 
 MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
-STREAM = {
-    "id": "s",
-    "elt_sync_id": "y",
-    "name": "orders",
-    "full_sync_at_midnight": False,
-    "full_sync_always": False,
-    "protected_from_full_sync": False,
-    "created_at": "2026-03-01T10:00:00.000Z",
-    "updated_at": "2026-03-01T10:00:00.000Z",
-    "excluded_substreams": [],
-    "enabled_history_table": False,
-}
+STREAM = elt_stream()
 REASON = "the source closed the connection"
 
 

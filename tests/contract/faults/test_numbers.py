@@ -14,6 +14,7 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.query import QueryPreviewOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.triggers.events import ReverseEtlRunEventTrigger
+from tests.support.responses import elt_stream
 from tests.support.routed_server import Route, RoutedServer
 from tests.support.scripted_server import Reply, Seen
 from tests.support.tasks import Memory, first_event, run
@@ -28,18 +29,7 @@ SYNC_RUN = (
 STREAM_RUN = (
     f'{{"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "status": "COMPLETED", "rows_synced": %s, {TIMES}}}'
 )
-STREAM = {
-    "id": "s",
-    "elt_sync_id": "y",
-    "name": "orders",
-    "full_sync_at_midnight": False,
-    "full_sync_always": False,
-    "protected_from_full_sync": False,
-    "created_at": "2026-03-01T10:00:00.000Z",
-    "updated_at": "2026-03-01T10:00:00.000Z",
-    "excluded_substreams": [],
-    "enabled_history_table": False,
-}
+STREAM = elt_stream()
 
 
 class Service:

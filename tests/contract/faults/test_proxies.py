@@ -23,6 +23,7 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
 from tests.support.connect_proxy import ConnectProxy
+from tests.support.responses import elt_stream
 from tests.support.tasks import Memory, run
 from tests.support.tls_service import HOST, Call, TlsFiles, TlsService
 
@@ -39,18 +40,7 @@ RUN = {
     "status": "COMPLETED",
     "rows_synced": 3,
 }
-STREAM = {
-    "id": "s",
-    "elt_sync_id": "y",
-    "name": "orders",
-    "full_sync_at_midnight": False,
-    "full_sync_always": False,
-    "protected_from_full_sync": False,
-    "created_at": "2026-01-01T00:00:00.000Z",
-    "updated_at": "2026-01-01T00:00:00.000Z",
-    "excluded_substreams": [],
-    "enabled_history_table": False,
-}
+STREAM = elt_stream()
 STATUS_URL = "/elt_stream_runs?elt_stream_id=s&limit=1&sort_direction=asc"
 AUTHENTICATIONS: dict[str, dict[str, Any]] = {
     "basic": {"login": "ann", "extra": {"authentication": "basic"}},

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from tests.support.responses import elt_stream
 from tests.support.routed_server import RoutedServer
 from tests.support.scripted_server import Reply, Seen
 from tests.support.tasks import run
@@ -19,18 +20,7 @@ NOW = datetime.now(UTC)
 TIMES = {"started_at": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "finished_at": f"{NOW + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"}
 SYNC_RUN = {"id": "r1", "reverse_etl_sync_id": "s", "status": "COMPLETED", "synced_rows": 3, "failed_rows": 0, **TIMES}
 STREAM_RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "status": "COMPLETED", "rows_synced": 3, **TIMES}
-STREAM = {
-    "id": "s",
-    "elt_sync_id": "y",
-    "name": "orders",
-    "full_sync_at_midnight": False,
-    "full_sync_always": False,
-    "protected_from_full_sync": False,
-    "created_at": TIMES["started_at"],
-    "updated_at": TIMES["started_at"],
-    "excluded_substreams": [],
-    "enabled_history_table": False,
-}
+STREAM = elt_stream()
 KINDS: dict[str, tuple[str, str, dict[str, Any], Any]] = {
     "stream": ("elt_streams", "elt_stream_runs", STREAM_RUN, EltStreamRunOperator),
     "reverse_etl": ("reverse_etl_syncs", "reverse_etl_sync_runs", SYNC_RUN, ReverseEtlRunOperator),

@@ -1,0 +1,25 @@
+"""Bodies of responses, as the interface description declares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: A time at which nothing of a test happens.
+LONG_AGO = "2026-01-01T00:00:00.000Z"
+
+
+def elt_stream(stream_id: str = "s", *, name: str = "orders", sync_id: str = "y", **fields: Any) -> dict[str, Any]:
+    """Return an ``EltStreamDto``; ``fields`` are added or replaced."""
+    return {
+        "id": stream_id,
+        "elt_sync_id": sync_id,
+        "name": name,
+        "full_sync_at_midnight": False,
+        "full_sync_always": False,
+        "protected_from_full_sync": False,
+        "created_at": LONG_AGO,
+        "updated_at": LONG_AGO,
+        "excluded_substreams": [],
+        "enabled_history_table": False,
+        **fields,
+    }

@@ -15,11 +15,8 @@ from tests.support.routed_server import RoutedServer
 from tests.support.scripted_server import Reply, Seen
 from tests.support.tasks import run
 
-# A run that started long before it was requested would be another one.
-NOW = datetime.now(UTC)
-TIMES = {"started_at": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "finished_at": f"{NOW + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"}
-SYNC_RUN = {"id": "r1", "reverse_etl_sync_id": "s", "status": "COMPLETED", "synced_rows": 3, "failed_rows": 0, **TIMES}
-STREAM_RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "status": "COMPLETED", "rows_synced": 3, **TIMES}
+SYNC_RUN = {"id": "r1", "reverse_etl_sync_id": "s", "status": "COMPLETED", "synced_rows": 3, "failed_rows": 0}
+STREAM_RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "status": "COMPLETED", "rows_synced": 3}
 STREAM = elt_stream()
 KINDS: dict[str, tuple[str, str, dict[str, Any], Any]] = {
     "stream": ("elt_streams", "elt_stream_runs", STREAM_RUN, EltStreamRunOperator),
@@ -31,7 +28,11 @@ class Service:
     """A service with one stream or reverse ETL sync, `s`, whose run starts with the first request for it."""
 
     def __init__(self, kind: str, status_url: str) -> None:
-        self.resources, self.runs, self.run, operator = KINDS[kind]
+        self.resources, self.runs, run, operator = KINDS[kind]
+        # A run that started long before it was requested would be another one.
+        started = datetime.now(UTC)
+        times = {"started_at": started.isoformat(), "finished_at": (started + timedelta(hours=1)).isoformat()}
+        self.run = run | times
         self.operator = operator
         self.status_url = status_url.replace("RUNS", self.runs)
         self.started = False

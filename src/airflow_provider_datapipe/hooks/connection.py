@@ -32,7 +32,8 @@ class AirflowConnection(Protocol):
 class ConnectionExtra(BaseModel):
     """The connection's further fields; each is described in :mod:`airflow_provider_datapipe.get_provider_info`."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    # Trigger arguments are strict JSON.
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
     poll_interval: float | None = Field(default=None, gt=0)
     max_poll_interval: float = Field(default=60, ge=2)

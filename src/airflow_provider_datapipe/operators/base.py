@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import BaseOperator
@@ -152,10 +153,10 @@ class DatapipeRunOperator(BaseOperator):
             raise ValueError(f"if_running must be 'attach', 'wait', 'fail' or 'skip', not {if_running!r}")
         if on_kill not in ("leave", "disable"):
             raise ValueError(f"on_kill must be 'leave' or 'disable', not {on_kill!r}")
-        if poll_interval is not None and seconds(poll_interval) <= 0:
-            raise ValueError(f"poll_interval must be more than 0 seconds, not {poll_interval}")
-        if seconds(timeout) <= 0:
-            raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
+        if poll_interval is not None and not 0 < seconds(poll_interval) < inf:
+            raise ValueError(f"poll_interval must be a finite number of more than 0 seconds, not {poll_interval}")
+        if not 0 < seconds(timeout) < inf:
+            raise ValueError(f"timeout must be a finite number of more than 0 seconds, not {timeout}")
 
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, ClassVar
 
 from airflow_provider_datapipe.operators.base import seconds
@@ -35,8 +36,8 @@ class DatapipeFreshnessSensor(DatapipeSensor):
 
     def __init__(self, *, max_age: timedelta | float, as_of: str | datetime | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if seconds(max_age) <= 0:
-            raise ValueError(f"max_age must be more than 0 seconds, not {max_age}")
+        if not 0 < seconds(max_age) < inf:
+            raise ValueError(f"max_age must be a finite number of more than 0 seconds, not {max_age}")
         self.max_age = max_age
         self.as_of = as_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Sequence
 from importlib.util import find_spec
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -47,8 +48,8 @@ class _EventTrigger(BaseEventTrigger):
             raise ValueError("outcomes: must be a list of at least one outcome")
         if unknown := sorted(set(outcomes) - OUTCOMES):
             raise ValueError(f"outcomes: {', '.join(unknown)}: must be of {', '.join(sorted(OUTCOMES))}")
-        if poll_interval <= 0:
-            raise ValueError("poll_interval: must be more than 0 seconds")
+        if not 0 < poll_interval < inf:
+            raise ValueError("poll_interval: must be a finite number of more than 0 seconds")
         self.datapipe_conn_id = datapipe_conn_id
         # In one order: Airflow tells triggers apart by their arguments.
         self.outcomes = sorted(set(outcomes))

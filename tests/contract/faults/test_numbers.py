@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.query import QueryPreviewOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.triggers.events import ReverseEtlRunEventTrigger
+from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
+from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger, ReverseEtlRunEventTrigger
 from tests.support.responses import elt_stream
 from tests.support.routed_server import Route, RoutedServer
 from tests.support.scripted_server import Reply, Seen
@@ -149,3 +151,18 @@ def test_answer_of_any_endpoint_is_strict_json(monkeypatch: pytest.MonkeyPatch) 
     latest = result["source_streams"][0]["latest_sync"]
     assert (latest["bytes_synced"], latest["records_synced"], latest["retry_attempt"]) == (None, None, None)
     strict(result)
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, 0, -1])
+@pytest.mark.parametrize("argument", ["timeout", "poll_interval"])
+def test_durations_of_operators_have_to_be_finite(argument: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{argument} must be a finite number"):
+        EltStreamRunOperator(task_id="t", stream_id="s", **{argument: value})
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan, 0, -1])
+def test_durations_of_sensors_and_event_triggers_have_to_be_finite(value: float) -> None:
+    with pytest.raises(ValueError, match="max_age must be a finite number"):
+        EltStreamFreshnessSensor(task_id="t", stream_id="s", max_age=value)
+    with pytest.raises(ValueError, match="poll_interval: must be a finite number"):
+        EltStreamRunEventTrigger("s", poll_interval=value)

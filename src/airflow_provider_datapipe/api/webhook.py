@@ -92,7 +92,7 @@ class TokenAuthentication:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown. A service may repeat a token without its scheme, such as ``Bearer``."""
+        """Texts that are masked. A service may repeat a token without its scheme, such as ``Bearer``."""
         return (self.token, self.token.rpartition(" ")[2])
 
 

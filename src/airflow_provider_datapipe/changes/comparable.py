@@ -74,6 +74,4 @@ def not_compared(field: str, names: Sequence[str], what_to_do: str) -> str:
 
 def not_verified(field: str, name: str) -> str:
     """Return the warning about a field that was sent, and that the service does not show."""
-    return (
-        f"The service does not show {field}, so it can't be told whether {name} had this value before, or has it now."
-    )
+    return f"The service does not show {field}, so it is not known whether {name} had this value before, or has it now."

@@ -100,7 +100,7 @@ def oldest_new_run(runs: Iterable[R], baseline: Baseline, now: float) -> R | Non
     Return the first run that may have been started by a request, or None.
 
     :param runs: the newest runs of the resource, in any order; of runs without times, the newest first.
-    :param baseline: what was known before the request.
+    :param baseline: runs known before the request.
     :param now: current time by the service's clock.
     """
     new = [run for run in runs if baseline.is_new(run, now)]

@@ -101,7 +101,7 @@ class Condition(ABC):
 
     @property
     def names_a_run(self) -> bool:
-        """Whether it is about one run by its ID, so that it can't be met if there is no such run."""
+        """True if the condition names one run by its ID, so that it can't be met without this run."""
         return "run_id" in self.fields
 
     def settled_by(self, end: End) -> bool:

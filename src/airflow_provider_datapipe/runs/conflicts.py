@@ -24,7 +24,7 @@ from airflow_provider_datapipe.runs.reference import Observation, Target
 
 
 class IfRunning(StrEnum):
-    """What happens when a run is going already that this task did not start."""
+    """Policy for a run that is active already and that this task did not start."""
 
     #: Wait for that run, and take its result.
     ATTACH = "attach"
@@ -81,7 +81,7 @@ def decide(kind: Kind, target: Target, conflict: Conflict, policy: IfRunning) ->
     Return the run to attach to, or None if the run is to be requested again.
 
     :param kind: the kind of run.
-    :param target: what is to be run.
+    :param target: the resource to run.
     :param conflict: the run in the way.
     :param policy: ``if_running``.
     :raises Blocked: the run in the way has to end first.

@@ -112,7 +112,7 @@ class Feed(ABC):
     @abstractmethod
     def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
         """
-        Look once, and tell each watcher what is new to it.
+        Poll once, and return the new events of each watcher.
 
         :param interests: what each watcher wants to know.
         :param now: seconds since the epoch.

@@ -100,7 +100,7 @@ class Sight:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """True if the run has finished."""
         return self.observation.outcome.is_over
 
     def ended_by(self, latest: datetime) -> datetime | None:

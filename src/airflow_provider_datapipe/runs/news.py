@@ -71,7 +71,7 @@ class Cursor:
 
     :param since: all runs before this moment are known: told, or going.
     :param going: runs that had not ended, each with its key (:attr:`Seen.key`).
-    :param told: runs from the moment on whose ends are told, each with its key.
+    :param told: reported runs from the moment on, each with its key.
     :param missing: unfinished runs that the service does not know just now, and since when (seconds since the epoch).
     :param rows: rows of the slices of a load that goes on.
     """

@@ -97,7 +97,7 @@ class Record:
     """
     What is known of a start.
 
-    :param baseline: what was known of the resource before the first request.
+    :param baseline: runs known before the first request.
     :param intended_at: when a request was sent last, in seconds since the epoch, by the service's clock.
     :param reference: the run, once the service has answered.
     """

@@ -128,5 +128,5 @@ class Observation:
 
     @property
     def is_final(self) -> bool:
-        """Whether the run has finished, beyond doubt."""
+        """True if the run has finished and the answer is not stale."""
         return self.outcome.is_over and not self.may_be_stale

@@ -263,7 +263,7 @@ class DatapipeSensor(BaseSensorOperator):
 
     @property
     def _is_rescheduled(self) -> bool:
-        """Whether each poke runs in a process of its own."""
+        """True if each poke runs in its own process."""
         return self.reschedule and not self.deferrable
 
     def _show_link(self, hook: DatapipeHook, context: Context, check: Check | None = None) -> None:

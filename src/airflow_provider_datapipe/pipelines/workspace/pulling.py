@@ -202,7 +202,7 @@ class _Writer:
         if not entry.says(*fields):
             return
         if schedule_of_sync(held) is UNKNOWN:
-            # The file keeps what it says.
+            # The file keeps its value.
             fields = _REFERENCES
         same = reference.entry is None and reference.id == held.orchestration_workflow_id
         if "sync_interval" in fields:

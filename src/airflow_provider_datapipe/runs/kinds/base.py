@@ -50,9 +50,9 @@ class Kind(ABC):
         """
         Read the answer to that request.
 
-        :param target: what is to be run.
+        :param target: the resource to run.
         :param answer: the answer.
-        :param baseline: what was known before the request.
+        :param baseline: runs known before the request.
         """
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Kind(ABC):
         """
         Return what the newest runs show before a run is requested.
 
-        :param target: what is to be run.
+        :param target: the resource to run.
         :param newest: the answer to :meth:`newest`.
         :param since: current time by the service's clock.
         """
@@ -88,8 +88,8 @@ class Kind(ABC):
 
         The interface does not say who requested a run, so the result is marked as attached.
 
-        :param target: what is to be run.
-        :param baseline: what was known before the request.
+        :param target: the resource to run.
+        :param baseline: runs known before the request.
         :param newest: the answer to :meth:`newest`.
         :param now: current time by the service's clock.
         """
@@ -108,7 +108,7 @@ class Kind(ABC):
         """
         Return the run that has not finished, if the newest runs show one.
 
-        :param target: what is to be run.
+        :param target: the resource to run.
         :param newest: the answer to :meth:`newest`.
         """
 

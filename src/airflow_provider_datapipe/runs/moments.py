@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.common import Page, known_time
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
 from airflow_provider_datapipe.api.paging import LARGEST_PAGE, Cursors
 from airflow_provider_datapipe.api.request import Request
@@ -24,6 +24,8 @@ from airflow_provider_datapipe.runs.steps import Steps, ask
 
 #: Before this a time is none: services write the zero of their programming language where they have no time.
 _FIRST_TIME = datetime(1970, 1, 2, tzinfo=UTC)
+#: How far ahead a run may be due that is not planned for later: the clocks of worker and service differ.
+_DUE_TOLERANCE = timedelta(minutes=1)
 
 
 class MomentOf(StrEnum):
@@ -71,11 +73,13 @@ class Sight:
     :param observation: what is known of it; of a load, of its last run.
     :param started: when it began; None if it has not.
     :param finished: when it ended; None if it goes on.
+    :param due: when it is due, if it has not started; None if not known.
     """
 
     observation: Observation
     started: datetime | None
     finished: datetime | None
+    due: datetime | None = None
 
     @classmethod
     def of(cls, observation: Observation) -> Sight:
@@ -86,6 +90,16 @@ class Sight:
         # The time of a planned run is the time for which it is planned.
         is_planned = observation.outcome is Outcome.SCHEDULED
         return cls(observation, None if is_planned else _time(result["started_at"]), _time(result["finished_at"]))
+
+    def is_active(self, now: datetime) -> bool:
+        """
+        Return True if the run is running, or due and not started yet. A run that is planned for later is not.
+
+        :param now: current time.
+        """
+        if self.is_over:
+            return False
+        return self.started is not None or (self.due is not None and self.due <= now + _DUE_TOLERANCE)
 
     @property
     def run_id(self) -> str | None:
@@ -212,7 +226,7 @@ class _Walk:
             return
         request = self._following
         answer = yield from ask(request)
-        self.page = [Sight.of(self._kind.read(self._reference, run)) for run in answer.data]
+        self.page = [replace(Sight.of(self._kind.read(self._reference, run)), due=_due(run)) for run in answer.data]
         self.seen += self.page
         # However small the first page was; and a long walk is not given up for one lost answer.
         wider = replace(request.with_query(limit=LARGEST_PAGE), once=False)
@@ -251,22 +265,27 @@ def last_over(kind: Kind, target: Target, latest: datetime) -> Steps[Sight | Non
     return None
 
 
-def newest_of(kind: Kind, target: Target, latest: datetime) -> Steps[Sight | None]:
+def newest_of(kind: Kind, target: Target, now: datetime, latest: datetime) -> Steps[Sight | None]:
     """
-    Find the newest run: the one that is going, or the one that ended last. Planned runs do not count.
+    Return the newest run: the active one, or the one that finished last. Runs that are planned for later do not count.
 
     :param kind: the kind of run.
-    :param target: what runs.
+    :param target: the resource.
+    :param now: current time.
     :param latest: see :func:`last_over`.
     """
     walk = _newest_first(kind, target)
     while not walk.is_over:
         yield from walk.step()
-        going = [load for load in loads(walk.seen[::-1]) if load.started is not None and not load.is_over]
-        newest = max(going, key=lambda load: load.started or latest, default=None) or _last_ended(kind, walk, latest)
+        active = [load for load in loads(walk.seen[::-1]) if load.is_active(now)]
+        newest = max(active, key=lambda load: load.started or latest, default=None) or _last_ended(kind, walk, latest)
         if newest:
             return newest
     return None
+
+
+def _due(run: Any) -> datetime | None:
+    return known_time(getattr(run, "due_at", None) or run.started_at)
 
 
 def _newest_first(kind: Kind, target: Target) -> _Walk:

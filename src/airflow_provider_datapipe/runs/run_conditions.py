@@ -147,7 +147,7 @@ class RunCondition(_OfOne):
     def _check_one(self, target: Target, now: float) -> Steps[Check]:
         kind = self.kind
         if self.fields.get("newest"):
-            newest = yield from newest_of(kind, target, _latest(now))
+            newest = yield from newest_of(kind, target, datetime.fromtimestamp(now, UTC), _latest(now))
             del self.fields["newest"]
             # From now on it is this one; where there was none so far, the first.
             if newest is None:

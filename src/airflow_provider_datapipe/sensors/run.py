@@ -58,9 +58,9 @@ class DatapipeRunSensor(DatapipeAfterSensor):
     succeed fails the sensor, or skips it with ``soft_fail`` or ``never_fail``.
 
     :param run_id: another way to say which: this one. (templated)
-    :param newest: another way: the newest run at the first look; that is the one that is going, or, if none is, the one
-        that ended last; with no run so far, the first. Planned runs do not count. In mode ``reschedule`` with Airflow
-        before 3.3, which has no task state, it is the newest run at each look.
+    :param newest: wait for the newest run at the first poll instead: the active or due one, else the one that finished
+        last; with no run so far, the first. Runs that are planned for later do not count. In mode ``reschedule`` with
+        Airflow before 3.3, which has no task state, it is the newest run at each poll.
     """
 
     template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "run_id", *DatapipeAfterSensor.template_fields)

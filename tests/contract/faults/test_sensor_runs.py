@@ -185,6 +185,22 @@ def test_the_newest_run_is_no_planned_one(mode: str, service: RunService) -> Non
     assert sense(mode, OrchestrationRunSensor, orchestration_id="o", newest=True)["run_id"] == "done"
 
 
+@MODES
+def test_the_newest_run_may_be_one_that_is_due_now(mode: str, service: RunService) -> None:
+    done = orchestration_run("done", "COMPLETED", due=ago(hours=1), started=ago(hours=1), finished=ago(minutes=50))
+    requested = orchestration_run("requested", "NOT_STARTED", due=ago())
+    service.runs["orchestration_runs"] = [requested, done]
+
+    def end() -> None:
+        service.runs["orchestration_runs"] = [
+            requested | {"status": "COMPLETED", "started_at": ago(), "finished_at": ago()},
+            done,
+        ]
+
+    result = while_waiting(service, end, lambda: sense(mode, OrchestrationRunSensor, orchestration_id="o", newest=True))
+    assert result["run_id"] == "requested"
+
+
 @TASK_STATE
 @MODES
 def test_the_newest_run_stays_the_one_of_the_first_poll(mode: str, service: RunService) -> None:

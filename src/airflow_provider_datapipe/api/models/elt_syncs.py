@@ -86,7 +86,7 @@ class OperationMode(StrEnum):
 class StreamSnapshot(Answer):
     """``SourceStreamSnapshotDto``: one run of a stream as the sync's status shows it, without its id."""
 
-    bytes_synced: OptionalNumber = None
+    bytes_synced: OptionalNumber
     records_synced: OptionalNumber = None
     estimated_total_count: OptionalNumber = None
     started_at: OptionalTimestamp = None

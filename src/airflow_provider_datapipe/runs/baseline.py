@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import pendulum
 
@@ -81,18 +81,44 @@ class Baseline:
         """
         return run.id not in self.known and (self.since is None or may_be_new(run, self.since, now))
 
-    def was_over(self, observation: Observation) -> bool:
+    def was_over(self, observation: Observation, now: float) -> bool:
         """
-        Return True if a run had finished before the request.
+        Return True if a run had finished before the request, or if that is not known.
 
         :param observation: the run as it is now.
+        :param now: current time by the service's clock.
         """
         if not observation.outcome.is_over:
             return False
-        finished_at = observation.result and observation.result["finished_at"]
-        if finished_at and self.since is not None:
-            return datetime.fromisoformat(finished_at).timestamp() < self.since - _FINISH_TOLERANCE
-        return self.known.get(observation.reference.run_id or "", False)
+        finished = _parsed(observation, "finished_at")
+        if finished is None or self.since is None:
+            return self.known.get(observation.reference.run_id or "", True)
+        # A service that writes local times without an offset shows ends in the future.
+        return not self.since - _FINISH_TOLERANCE <= finished.timestamp() <= now + _START_TOLERANCE
+
+    def is_new_run(self, observation: Observation, now: float) -> bool:
+        """
+        Return True if a run that was read by its ID may have been started by the request.
+
+        :param observation: the run.
+        :param now: current time by the service's clock.
+        """
+        run = _Run(
+            observation.reference.run_id or "", _parsed(observation, "started_at"), _parsed(observation, "finished_at")
+        )
+        return self.is_new(run, now)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    id: str
+    started_at: pendulum.DateTime | None
+    finished_at: pendulum.DateTime | None
+
+
+def _parsed(observation: Observation, name: Literal["started_at", "finished_at"]) -> pendulum.DateTime | None:
+    text = observation.result and observation.result[name]
+    return pendulum.instance(datetime.fromisoformat(text)) if text else None
 
 
 def oldest_new_run(runs: Iterable[R], baseline: Baseline, now: float) -> R | None:

@@ -22,6 +22,8 @@ from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watc
 
 #: Seconds that a wait pauses at the least, so that no rounding makes it spin.
 _SHORTEST_PAUSE = 0.001
+#: Seconds until the first poll of a run that is in the way.
+_BLOCKED_PAUSE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,11 @@ class BatchWait:
         self.size = len(batch.queued) + len(batch.waiting) + len(batch.hindered) + len(batch.ended)
         #: What is started when a run has ended that is in its way; None for the batch's own runs.
         self._targets: dict[Watch, Target | None] = {Watch(reference, policy, now): None for reference in batch.waiting}
-        self._targets |= {Watch(each.by, policy, now): each.target for each in batch.hindered}
+        for each in batch.hindered:
+            watch = Watch(each.by, policy, now)
+            # The start has just read it. Replicas that disagree must not cause a loop without a pause.
+            watch.due = now + (_BLOCKED_PAUSE if policy.poll_interval is None else policy.poll_interval)
+            self._targets[watch] = each.target
 
     @property
     def watches(self) -> list[Watch]:

@@ -277,8 +277,12 @@ def newest_of(kind: Kind, target: Target, now: datetime, latest: datetime) -> St
     walk = _newest_first(kind, target)
     while not walk.is_over:
         yield from walk.step()
-        active = [load for load in loads(walk.seen[::-1]) if load.is_active(now)]
-        newest = max(active, key=lambda load: load.started or latest, default=None) or _last_ended(kind, walk, latest)
+        seen = list(loads(walk.seen[::-1]))
+        last_start = max((load.started for load in seen if load.started), default=_FIRST_TIME)
+        # A run that was due before another one started was not executed.
+        active = [load for load in seen if load.is_active(now) and (load.started or load.due or latest) >= last_start]
+        newest = max(active, key=lambda load: load.started or load.due or latest, default=None)
+        newest = newest or _last_ended(kind, walk, latest)
         if newest:
             return newest
     return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -189,7 +190,8 @@ class _Start:
 
     def _prepare(self, newest: Any) -> Steps[None]:
         """Send the requests that precede a run, unless a run is in the way that would not perform them."""
-        requests = list(self._kind.prepare(self._target))
+        # An intent is stored after these requests: an earlier try has sent them.
+        requests = [] if self._may_have_started else list(self._kind.prepare(self._target))
         active = self._kind.find_active(self._target, newest) if requests else None
         if active is not None:
             decide(self._kind, self._target, Conflict(RunInTheWay.ACTIVE, active), self._policy.if_running)
@@ -288,13 +290,18 @@ class _Start:
         if conflict is None and self._refusals == 1:
             # Scheduled, or over by now: only another request tells, and is refused if it is scheduled.
             return None
-        if conflict is not None:
+        # The service may have scheduled this task's own run, which is not listed yet.
+        may_be_own = self._may_have_started and (conflict is None or conflict.state is RunInTheWay.STALE)
+        if conflict is not None and not may_be_own:
             attached = decide(self._kind, self._target, conflict, self._policy.if_running)
             if attached is not None:
                 return attached
         if self._refused_since is None:
             self._refused_since = self._clock()
         elif self._clock() >= self._refused_since + self._policy.settle:
+            expected = self._kind.expected(self._target, record.baseline)
+            if may_be_own and expected is not None:
+                return Observation(replace(expected, attached=True), Outcome.SCHEDULED)
             raise self._refused(conflict, error) from None
         yield Pause(min(self._policy.look_interval * 2.0 ** (self._refusals - 1), _LONGEST_DELAY))
         return None
@@ -305,7 +312,8 @@ class _Start:
             seen = self._kind.accepted(self._target, answer, record.baseline)
             if seen.reference.status_url and "//" in seen.reference.status_url:
                 # A whole URL may lead to another origin, which the client refuses.
-                seen = self._kind.read(seen.reference, (yield from ask(self._kind.look(seen.reference))))
+                with suppress(ApiError, TransportError):
+                    seen = self._kind.read(seen.reference, (yield from ask(self._kind.look(seen.reference))))
         except ProtocolError as error:
             # The run was requested; it is still the first new one.
             expected = self._kind.expected(self._target, record.baseline)
@@ -354,7 +362,11 @@ class _Start:
             if own is not None:
                 return own
         if error.active_run_id:
-            return (yield from self._named(record, Reference.to(kind.name, target, run_id=error.active_run_id)))
+            named = yield from self._named(record, Reference.to(kind.name, target, run_id=error.active_run_id))
+            is_shown = named.state is not RunInTheWay.STALE
+            # No policy is about this task's own run.
+            is_own = self._may_have_started and is_shown and record.baseline.is_new_run(named.run, self._now())
+            return named.run if is_own else named
         active = kind.find_active(target, newest)
         if active is not None:
             return Conflict(RunInTheWay.ACTIVE, active)
@@ -378,7 +390,9 @@ class _Start:
             return Conflict(RunInTheWay.STALE, unknown)
         if not seen.outcome.is_over:
             return Conflict(RunInTheWay.ACTIVE, seen)
-        return Conflict(RunInTheWay.STALE if record.baseline.was_over(seen) else RunInTheWay.FINISHED, seen)
+        return Conflict(
+            RunInTheWay.STALE if record.baseline.was_over(seen, self._now()) else RunInTheWay.FINISHED, seen
+        )
 
     def _refused(self, conflict: Conflict | None, error: ConflictError) -> RunConflictError:
         run_id = conflict.run.reference.run_id if conflict else None

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator
 from airflow_provider_datapipe.runs.errors import RunFailedError
 from tests.support.responses import elt_stream
 from tests.support.routed_server import Route, RoutedServer
@@ -17,6 +18,16 @@ from tests.support.tasks import run
 
 MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
 STREAM = elt_stream()
+TRANSFORM = {
+    "id": "t",
+    "name": "vip",
+    "folder_path": "shop",
+    "status": "published",
+    "materialization": "table",
+    "sql_template": "SELECT 1",
+    "parameters": [],
+    "created_at": "2026-03-01T10:00:00.000Z",
+}
 REASON = "the source closed the connection"
 
 
@@ -101,3 +112,28 @@ def test_settings_schema_may_have_dependencies_of_any_shape(dependencies: Any, m
     with connected(lambda _: Reply(200, schema), monkeypatch):
         shown = run(DatapipeOperator(task_id="t", endpoint="connections.settings", arguments={"connection_id": "c"}))
     assert shown["dependencies"] == dependencies
+
+
+@MODES
+def test_publication_ends_although_its_answer_had_finer_times(
+    deferrable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = False
+
+    def answer(request: Seen) -> Reply | None:
+        nonlocal published
+        if request.method == "POST":
+            published = True
+            return Reply(
+                200, TRANSFORM | {"updated_at": "2026-03-02T10:00:00.966Z", "materialization_status": "running"}
+            )
+        updated_at = "2026-03-02T10:00:00Z" if published else "2026-03-01T10:00:00Z"
+        return Reply(200, TRANSFORM | {"updated_at": updated_at, "materialization_status": "completed"})
+
+    with RoutedServer(answer) as server:
+        connection = {"conn_type": "datapipe", "host": server.url, "password": "secret-of-the-account"}
+        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+        task = TransformPublishOperator(
+            task_id="t", transform_id="t", poll_interval=0.05, timeout=20, deferrable=deferrable
+        )
+        assert run(task)["outcome"] == "succeeded"

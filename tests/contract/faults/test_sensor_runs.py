@@ -201,6 +201,15 @@ def test_the_newest_run_may_be_one_that_is_due_now(mode: str, service: RunServic
     assert result["run_id"] == "requested"
 
 
+@MODES
+def test_a_due_run_that_was_never_executed_is_not_the_newest(mode: str, service: RunService) -> None:
+    service.runs["orchestration_runs"] = [
+        orchestration_run("done", "COMPLETED", due=ago(hours=1), started=ago(hours=1), finished=ago(minutes=50)),
+        orchestration_run("forgotten", "NOT_STARTED", due=ago(hours=200)),
+    ]
+    assert sense(mode, OrchestrationRunSensor, orchestration_id="o", newest=True)["run_id"] == "done"
+
+
 @TASK_STATE
 @MODES
 def test_the_newest_run_stays_the_one_of_the_first_poll(mode: str, service: RunService) -> None:

@@ -244,3 +244,30 @@ def test_stored_cursor_of_an_earlier_id_format_does_not_fail_retries() -> None:
         faults, account = Faults(losses=("502",) * 3), Faults(id_change_at=400.0)
         done = played(Case(kind, deferrable=False, faults=faults, account=account, plans=(Plan(duration=100.0),)))
         assert done.attempts[-1].error is None, str(done)
+
+
+@MODES
+@pytest.mark.parametrize("policy", ["skip", "fail", "attach", "wait"])
+@pytest.mark.parametrize("names", ["missing", "unnamed"])
+def test_no_policy_is_about_a_run_of_the_task_that_is_not_listed(names: Any, policy: Any, *, deferrable: bool) -> None:
+    faults = Faults(conflict=names, losses=("executed_502",))
+    plans = (Plan(duration=200.0, delay=900.0),)
+    done = played(Case("elt_stream", deferrable, faults=faults, plans=plans, if_running=policy))
+    assert done.attempts[-1].error is None
+    assert len(done.service.runs_of("one")) == 1
+
+
+@MODES
+def test_full_refresh_is_requested_once_for_a_run(*, deferrable: bool) -> None:
+    plans = (Plan(duration=200.0, delay=900.0),)
+    done = played(Case("elt_stream", deferrable, killed=("before", 2), plans=plans, option=True))
+    assert done.attempts[-1].error is None
+    assert done.service.resource("one").full_refresh is False
+
+
+@MODES
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_attach_takes_no_earlier_result_where_times_are_wrong(hours: int, *, deferrable: bool) -> None:
+    faults = Faults(conflict="finished", stuck_conflict=Window(0, 20))
+    with mock.patch("tests.support.hostile.dto.iso", shifted_by(hours)):
+        played(Case("elt_stream", deferrable, faults=faults, tries=2))

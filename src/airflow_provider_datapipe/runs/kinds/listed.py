@@ -58,8 +58,9 @@ class ListedKind(Kind):
     @override
     def find_active(self, target: Target, newest: Page[Any]) -> Observation | None:
         # Runs of one resource do not overlap: those before the newest one have finished.
-        active = (run for run in newest.data[:1] if not self._judge(run).is_over)
-        return next((self.read(Reference.to(self.name, target, attached=True), run) for run in active), None)
+        # A slice of a load that goes on is read as active.
+        seen = [self.read(Reference.to(self.name, target, attached=True), run) for run in newest.data[:1]]
+        return next((each for each in seen if not each.outcome.is_over), None)
 
     @override
     def expected(self, target: Target, baseline: Baseline) -> Reference:

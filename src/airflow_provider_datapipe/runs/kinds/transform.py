@@ -21,6 +21,9 @@ from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of_materialization
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 
+#: Seconds by which answers may differ in the same ``updated_at``: some have whole seconds.
+_PRECISION = 1.0
+
 
 class TransformKind(Kind):
     """
@@ -78,7 +81,7 @@ class TransformKind(Kind):
         known = replace(reference, name=f"{answer.folder_path}/{answer.name}".lstrip("/"))
         is_table = answer.materialization != Materialization.VIEW
         outcome = outcome_of_materialization(answer.materialization_status, is_table=is_table)
-        if reference.since is not None and 0 < _updated(answer) < reference.since:
+        if reference.since is not None and 0 < _updated(answer) < reference.since - _PRECISION:
             # A replica that lags behind shows how the materialization before this one ended.
             outcome = Outcome.RUNNING
         status = answer.materialization_status or answer.status

@@ -156,8 +156,9 @@ def test_answer_of_any_endpoint_is_strict_json(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("value", [math.inf, math.nan, 0, -1])
 @pytest.mark.parametrize("argument", ["timeout", "poll_interval"])
 def test_durations_of_operators_have_to_be_finite(argument: str, value: float) -> None:
+    wrong: dict[str, Any] = {argument: value}
     with pytest.raises(ValueError, match=f"{argument} must be a finite number"):
-        EltStreamRunOperator(task_id="t", stream_id="s", **{argument: value})
+        EltStreamRunOperator(task_id="t", stream_id="s", **wrong)
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan, 0, -1])

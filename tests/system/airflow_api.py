@@ -82,7 +82,8 @@ class AirflowApi:
 
     def __init__(self, address: str, login: str, password: str) -> None:
         # trust_env: a proxy of the environment has no business with 127.0.0.1.
-        self._http = httpx.Client(base_url=address, timeout=30, trust_env=False)
+        # SQLite lets one process write at a time: on a busy machine, a request may wait for long.
+        self._http = httpx.Client(base_url=address, timeout=120, trust_env=False)
         self._credentials = {"username": login, "password": password}
 
     def close(self) -> None:

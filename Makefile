@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Written last, so that an environment whose making was interrupted is made again.
 READY := $(VENV)/.ready
+CELERY := tests/system/celery
+CELERY_VENV := .venv-celery
+CELERY_READY := $(CELERY_VENV)/.ready
 
-.PHONY: help demo up test test-lowest test-matrix chaos thousand events lint docs bench dist constraints clean
+.PHONY: help demo up test test-lowest test-matrix chaos thousand events latency short-runs lint docs bench dist constraints clean
 .DELETE_ON_ERROR:
 
 help:
@@ -17,6 +20,8 @@ help:
 	@echo "make chaos        500 tasks against a hostile service; then kill everything at every step, and count the runs"
 	@echo "make thousand     a thousand deferred tasks in one triggerer, and what they cost"
 	@echo "make events       restart the triggerer while 500 runs end, and count the events"
+	@echo "make latency      seconds from the end of a run to the success of its task, by executor and mode"
+	@echo "make short-runs   500 short deferred tasks without retries on LocalExecutor"
 	@echo "make lint         ruff and mypy"
 	@echo "make docs         build the documentation into docs/_build"
 	@echo "make bench        benchmarks"
@@ -34,6 +39,13 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
 	@# Compiled here, by all cores: else the first start of Airflow compiles while the demo waits.
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt -e '.[dev]'
+	@touch $@
+
+# CeleryExecutor and PostgreSQL as Airflow's database: in an environment of its own, as the tests need neither.
+$(CELERY_READY): $(READY) $(CELERY)-requirements.txt $(CELERY)-constraints.txt
+	@test -x $(CELERY_VENV)/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python $(CELERY_VENV)
+	$(BIN)/uv pip install --quiet --python $(CELERY_VENV)/bin/python --compile-bytecode \
+	  -c constraints.txt -c $(CELERY)-constraints.txt -r $(CELERY)-requirements.txt -e '.[dev]'
 	@touch $@
 
 # exec: a Ctrl-C or SIGTERM then reaches the demo itself, and no shell in between.
@@ -66,6 +78,14 @@ thousand: $(READY)
 events: $(READY)
 	@exec $(BIN)/python -m tests.system.events
 
+# LATENCY: options, such as LATENCY="--quick" or LATENCY="--write".
+latency: $(CELERY_READY)
+	@exec $(CELERY_VENV)/bin/python -m tests.system.latency $(LATENCY)
+
+# SHORT_RUNS: options, such as SHORT_RUNS="--minimum-deferral-time 0".
+short-runs: $(CELERY_READY)
+	@exec $(CELERY_VENV)/bin/python -m tests.system.short_runs $(SHORT_RUNS)
+
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -93,8 +113,11 @@ constraints: $(READY)
 	  --no-header --no-annotate --no-emit-index-url --no-emit-find-links pyproject.toml - > constraints.txt.new
 	rm constraints.txt.now
 	mv constraints.txt.new constraints.txt
+	$(BIN)/uv pip compile --quiet --python $(BIN)/python --all-extras -c constraints.txt --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links pyproject.toml $(CELERY)-requirements.txt \
+	  | grep -vxFf constraints.txt > $(CELERY)-constraints.txt
 	$(BIN)/python -m tests.packaging.pins
 
 clean:
-	rm -rf $(VENV) .venv-matrix build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CELERY_VENV) .venv-matrix build dist docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -32,6 +32,7 @@ NOT_DOCUMENTED = {
     "airflow_provider_datapipe.api.canonical": "the page on webhooks has its rules",
     "airflow_provider_datapipe.api.models": "answers, which have the fields of the interface",
     "airflow_provider_datapipe.api.retry": "what the client is made of",
+    "airflow_provider_datapipe.arguments": "forms of arguments, such as durations; the page on running has them",
     "airflow_provider_datapipe.changes": "what operators are made of",
     "airflow_provider_datapipe.hooks.connection": "what hooks are made of",
     "airflow_provider_datapipe.hooks.webhook_connection": "what hooks are made of",
@@ -65,7 +66,8 @@ def resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes
         if len({(entry.docname, entry.node_id) for _, entry in matches}) == 1:
             found, entry = matches[0]
             return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, shown, found)
-    return shown if is_there(name) and may_stay_text(name) else None
+    # Sphinx writes the whole name where it evaluates an annotation.
+    return shown if any(is_there(each) and may_stay_text(each) for each in (name, target)) else None
 
 
 def full_name(name: str, module: str | None) -> str:

@@ -1,18 +1,20 @@
 """
 The assets that runs of the service make new: their names, and what their events tell.
 
-An asset's URI is ``datapipe://<connection>/<collection>/<id>``, such as ``datapipe://datapipe_default/elt_streams/orders``;
-its name is the same. The connection's id tells two services apart. DAG files import this.
+An asset's URI is ``datapipe://<connection>/<collection>/<id>``, such as ``datapipe://datapipe_default/elt_streams/orders``.
+The connection's id tells two services apart. Its name is for people: ``ELT stream orders``. DAG files import this.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote
 
 from airflow.sdk import Asset, AssetAlias
 
+from airflow_provider_datapipe.arguments import checked, is_literal
 from airflow_provider_datapipe.links import COLLECTIONS
 
 if TYPE_CHECKING:
@@ -20,14 +22,25 @@ if TYPE_CHECKING:
 
 SCHEME = "datapipe"
 DEFAULT_CONNECTION = "datapipe_default"
-#: What a template has, and no id.
-_TEMPLATE_MARKS = ("{{", "{%", "{#")
+#: IDs that stand in names as they are.
+_READABLE = re.compile(r"[\w.:@ +-]+", re.ASCII)
+#: Group of the assets, and the nouns in their names.
+GROUP = "datapipe"
+_NOUNS = {
+    "connections": "Connection",
+    "elt_streams": "ELT stream",
+    "elt_syncs": "ELT sync",
+    "orchestrations": "Orchestration",
+    "reverse_etl_syncs": "Reverse ETL sync",
+    "transforms": "Transform",
+}
 #: What a path of an asset has: the collection and the id.
 _PARTS = 2
 #: What a sync's event tells of each of its streams.
 _OF_A_STREAM = ("run_id", "outcome", "rows_synced")
 
 
+@checked
 def elt_stream_asset(
     stream_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
@@ -42,6 +55,7 @@ def elt_stream_asset(
     return asset_of("elt_stream", stream_id, datapipe_conn_id, watchers)
 
 
+@checked
 def elt_sync_asset(
     sync_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
@@ -55,6 +69,7 @@ def elt_sync_asset(
     return asset_of("elt_sync", sync_id, datapipe_conn_id, watchers)
 
 
+@checked
 def transform_asset(
     transform_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
@@ -68,6 +83,7 @@ def transform_asset(
     return asset_of("transform", transform_id, datapipe_conn_id, watchers)
 
 
+@checked
 def orchestration_asset(
     orchestration_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
@@ -81,6 +97,7 @@ def orchestration_asset(
     return asset_of("orchestration", orchestration_id, datapipe_conn_id, watchers)
 
 
+@checked
 def reverse_etl_sync_asset(
     reverse_etl_sync_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
@@ -106,8 +123,18 @@ def asset_of(kind: str, resource_id: str, datapipe_conn_id: str, watchers: Seque
     """
     if not resource_id or not datapipe_conn_id:
         raise ValueError("an asset is named after an id and a connection: neither may be empty")
-    place = f"{COLLECTIONS[kind]}/{quote(resource_id, safe='')}"
-    return Asset(uri=f"{SCHEME}://{quote(datapipe_conn_id, safe='')}/{place}", watchers=list(watchers))
+    collection, quoted = COLLECTIONS[kind], quote(resource_id, safe="")
+    # Airflow takes ASCII names only, and each for one URI.
+    name = f"{_NOUNS[collection]} {resource_id if _READABLE.fullmatch(resource_id) else quoted}"
+    if datapipe_conn_id != DEFAULT_CONNECTION:
+        name += f" ({datapipe_conn_id})"
+    return Asset(
+        name=name,
+        uri=f"{SCHEME}://{quote(datapipe_conn_id, safe='')}/{collection}/{quoted}",
+        group=GROUP,
+        extra={"connection": datapipe_conn_id, "collection": collection, "id": resource_id},
+        watchers=list(watchers),
+    )
 
 
 def alias_of(kind: str) -> AssetAlias:
@@ -146,11 +173,6 @@ def run_of(event: Any) -> dict[str, Any]:
     extra: dict[str, Any] = event.extra or {}
     payload = extra.get("payload")
     return dict(payload) if isinstance(payload, dict) else dict(extra)
-
-
-def is_literal(value: Any) -> bool:
-    """Tell whether a value is known when a DAG is read: a text, and no template."""
-    return isinstance(value, str) and value != "" and not any(mark in value for mark in _TEMPLATE_MARKS)
 
 
 def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable[Any] = ()) -> list[Any]:

@@ -17,6 +17,12 @@ CONNECTION_FIELDS: dict[str, dict[str, Any]] = {
         "description": "The most seconds between two looks at a run, where there is no fixed poll interval.",
         "schema": {"type": ["number", "null"], "default": 60, "minimum": 2},
     },
+    "defer_after": {
+        "label": "Defer after (s)",
+        "description": "Seconds that a deferrable task waits for a run in the worker before it defers. 0: defer at "
+        "once. Empty: depends on the duration of earlier runs.",
+        "schema": {"type": ["number", "null"], "default": None, "minimum": 0},
+    },
     "timeout": {
         "label": "Request timeout (s)",
         "description": "Seconds in which the service has to answer a request.",
@@ -105,6 +111,32 @@ TASK_DECORATORS = {
     "datapipe_webhook": "webhook.webhook_task",
 }
 
+#: Section of the Airflow configuration. :mod:`.operators.deferral` reads every option.
+CONFIGURATION: dict[str, Any] = {
+    "datapipe": {
+        "description": "Options of airflow-provider-datapipe.",
+        "options": {
+            "defer_after": {
+                "description": "Seconds that a deferrable task waits for a run in the worker before it defers, unless "
+                "the task or its connection sets it. 0 defers at once. Empty: depends on the duration of earlier runs.",
+                "version_added": "0.1.0",
+                "type": "float",
+                "example": "5",
+                "default": None,
+            },
+            "minimum_deferral_time": {
+                "description": "Seconds from a deferral until its trigger sends an event at the earliest. A busy "
+                "scheduler can fail a task whose trigger fires sooner. Empty: 0 where Airflow and the executor are "
+                "known to be safe, otherwise [workers] min_heartbeat_interval + 3.",
+                "version_added": "0.1.0",
+                "type": "float",
+                "example": "8",
+                "default": None,
+            },
+        },
+    },
+}
+
 
 def get_provider_info() -> dict[str, Any]:
     """Describe the provider (Airflow's ``apache_airflow_provider`` entry point)."""
@@ -120,7 +152,11 @@ def get_provider_info() -> dict[str, Any]:
                 "ui-field-behaviour": {
                     "hidden-fields": ["login", "schema", "extra"],
                     "relabeling": {"host": "Base address", "password": "API key"},
-                    "placeholders": {"host": "https://api.example.com"},
+                    "placeholders": {
+                        "host": "https://api.example.com",
+                        "password": "API key that the service issued",
+                        "port": "Only if the base address has none",
+                    },
                 },
                 "conn-fields": CONNECTION_FIELDS,
             },
@@ -131,7 +167,10 @@ def get_provider_info() -> dict[str, Any]:
                 "ui-field-behaviour": {
                     "hidden-fields": ["schema", "extra"],
                     "relabeling": {"host": "Address", "password": "Password, token or signing secret"},
-                    "placeholders": {"host": "https://hooks.example.com/orders"},
+                    "placeholders": {
+                        "host": "https://hooks.example.com/orders",
+                        "port": "Only if the address has none",
+                    },
                 },
                 "conn-fields": WEBHOOK_FIELDS,
             },
@@ -202,5 +241,6 @@ def get_provider_info() -> dict[str, Any]:
         "extra-links": ["airflow_provider_datapipe.links.DatapipeLink"],
         # ``airflow datapipe ...``; Airflow does not look at it before 3.2.
         "cli": ["airflow_provider_datapipe.cli.airflow_commands.get_datapipe_cli_commands"],
+        "config": CONFIGURATION,
         "integrations": [{"integration-name": "Datapipe", "tags": ["service"]}],
     }

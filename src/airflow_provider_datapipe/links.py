@@ -1,4 +1,4 @@
-"""The link from a task to what it works on, on the pages of the service."""
+"""Links from tasks to pages of the service."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
+from airflow_provider_datapipe.arguments import is_literal
+
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
     from airflow.sdk.types import TaskInstanceKey
 
-#: What the interface calls the collection of each kind of thing.
+#: Name of each kind's collection in the interface.
 COLLECTIONS = {
     "connection": "connections",
     "elt_stream": "elt_streams",
@@ -22,57 +24,101 @@ COLLECTIONS = {
     "reverse_etl_sync": "reverse_etl_syncs",
     "transform": "transforms",
 }
-#: Where a task keeps the address: Airflow asks for it in the process in which the task ran.
+#: Names that stand for ``{resource}`` in addresses. Queries have pages, but are no assets.
+_PAGES = COLLECTIONS | {"query_preview": "query_previews"}
+#: Attribute of a task with the address of its link: Airflow reads links in the process of the task.
 ADDRESS = "_datapipe_link"
+#: The most streams of a task that have their own links. Airflow shows a button for each.
+_MOST_STREAMS = 20
 
 
 class DatapipeLink(BaseOperatorLink):
-    """Leads to what a task works on; there once the task knows what that is, and stays."""
+    """
+    Link to the resource of a task. It has an address as soon as the task knows the resource, and keeps it.
+
+    .. seealso:: Airflow's ``BaseOperatorLink``.
+    """
 
     name = "Data pipeline service"
+    #: Attribute of the task with the address.
+    attribute = ADDRESS
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """
-        Give the address; empty where there is none.
+        Return the address, empty if there is none.
 
-        :param operator: the task, as it was run.
+        :param operator: the task, in the process in which it ran.
         :param ti_key: the task instance.
         """
-        address: str | None = getattr(operator, ADDRESS, None)
-        # Airflow gives the task instance here, and stores what is returned in place of what was there.
+        address: str | None = getattr(operator, self.attribute, None)
+        # Airflow passes the task instance, and replaces the stored address with the returned one.
         pull = getattr(ti_key, "xcom_pull", None)
         if address is None and pull is not None:
-            # This pass of the task ended before it knew: what an earlier one has shown stays.
+            # The process ended before it knew the address, for example after a deferral: keep the stored one.
             address = pull(task_ids=ti_key.task_id, map_indexes=ti_key.map_index, key=self.xcom_key)
         return address or ""
 
 
-def address_of(template: str | None, kind: str, resource_id: str | None, run_id: str | None = None) -> str:
+class StreamLink(DatapipeLink):
     """
-    Fill the connection's template.
+    Link to one of several streams of a task.
 
-    :param template: an address with ``{resource}``, ``{id}`` and, perhaps, ``{run_id}``.
-    :param kind: what kind of thing it is.
-    :param resource_id: its id.
-    :param run_id: the run; None while it is not known.
-    :returns: the address; empty without a template, or for what has no page.
+    :param position: position of the stream in the task's list.
+    :param stream: name or ID of the stream.
     """
-    if not template or not resource_id or kind not in COLLECTIONS:
+
+    def __init__(self, position: int, stream: str) -> None:
+        self.name = f"ELT stream {stream}"
+        self.attribute = f"{ADDRESS}_{position}"
+        self.stream = stream
+        self._position = position
+
+    @property
+    def xcom_key(self) -> str:
+        """Key of the XCom with the address."""
+        return f"{super().xcom_key}_{self._position}"
+
+
+def stream_links(streams: object) -> tuple[StreamLink, ...]:
+    """
+    Return the links to the streams of a task, as far as they are known when the DAG is parsed.
+
+    :param streams: the argument ``streams``.
+    """
+    listed = streams if isinstance(streams, list | tuple) else (streams,)
+    known = dict.fromkeys(each for each in listed if is_literal(each))
+    return tuple(StreamLink(position, each) for position, each in enumerate(known) if len(known) <= _MOST_STREAMS)
+
+
+def address_of(template: str | None, kind: str, resource_id: object, run_id: str | None = None) -> str:
+    """
+    Return the address of a resource's page, empty if it has none.
+
+    :param template: an address with ``{resource}``, ``{id}`` and optionally ``{run_id}``, None if it is not known.
+    :param kind: kind of the resource.
+    :param resource_id: its ID. Values that are no text have no page.
+    :param run_id: ID of the run, None if it is not known yet.
+    """
+    if not template or not resource_id or not isinstance(resource_id, str) or kind not in _PAGES:
         return ""
-    # Each once: an id may look like a placeholder.
-    known = {"resource": COLLECTIONS[kind], "id": quote(resource_id, safe=""), "run_id": quote(run_id or "", safe="")}
+    # In one pass: an ID can look like a placeholder.
+    known = {"resource": _PAGES[kind], "id": quote(resource_id, safe=""), "run_id": quote(run_id or "", safe="")}
     return re.sub(r"\{(resource|id|run_id)\}", lambda found: known[found[1]], template)
 
 
-def show_link(task: Any, context: Context, address: str) -> None:
+def show_link(task: Any, context: Context, address: str, link: DatapipeLink | None = None) -> None:
     """
-    Have a task show an address, at once: the task may wait for hours.
+    Show the address of a link immediately, because the task can wait for hours.
 
-    :param task: the task, as it is run.
+    :param task: the task, in the process in which it runs.
     :param context: Airflow's context.
-    :param address: from :func:`address_of`.
+    :param address: return value of :func:`address_of`. If it is empty, an earlier address stays.
+    :param link: the link, :class:`DatapipeLink` by default.
     """
-    is_shown = getattr(task, ADDRESS, None) == address
-    setattr(task, ADDRESS, address)
-    if address and not is_shown and "ti" in context:
-        context["ti"].xcom_push(key=DatapipeLink().xcom_key, value=address)
+    if not address:
+        return
+    link = link or DatapipeLink()
+    is_shown = getattr(task, link.attribute, None) == address
+    setattr(task, link.attribute, address)
+    if not is_shown and "ti" in context:
+        context["ti"].xcom_push(key=link.xcom_key, value=address)

@@ -10,7 +10,7 @@ from airflow import __version__ as airflow_version
 try:
     from airflow.sdk import RetryDecision, RetryPolicy
 except ImportError as error:
-    raise ImportError(f"DatapipeRetryPolicy needs Airflow 3.3 or later, and this is {airflow_version}.") from error
+    raise ImportError(f"DatapipeRetryPolicy requires Airflow 3.3 or later; this is {airflow_version}.") from error
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

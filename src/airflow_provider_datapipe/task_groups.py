@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import DAG, TaskGroup
 
+from airflow_provider_datapipe.arguments import checked
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
@@ -49,6 +50,7 @@ class DatapipeTaskGroup(TaskGroup):
     :raises PipelineError: the snapshot can't be used, or a selection means nothing that is there.
     """
 
+    @checked
     def __init__(
         self,
         group_id: str,
@@ -56,7 +58,7 @@ class DatapipeTaskGroup(TaskGroup):
         snapshot: str | Path,
         select: Selection | None = None,
         exclude: Selection | None = None,
-        transforms: Transforms = "rebuild",
+        transforms: Literal["rebuild", "publish"] = "rebuild",
         operator_args: Mapping[str, Any] | None = None,
         node_args: NodeArgs | None = None,
         group_by_folder: bool = True,
@@ -94,6 +96,7 @@ class DatapipeDag(DAG):
     :raises PipelineError: the snapshot can't be used, or a selection means nothing that is there.
     """
 
+    @checked
     def __init__(
         self,
         dag_id: str,
@@ -101,7 +104,7 @@ class DatapipeDag(DAG):
         snapshot: str | Path,
         select: Selection | None = None,
         exclude: Selection | None = None,
-        transforms: Transforms = "rebuild",
+        transforms: Literal["rebuild", "publish"] = "rebuild",
         operator_args: Mapping[str, Any] | None = None,
         node_args: NodeArgs | None = None,
         group_by_folder: bool = True,
@@ -109,8 +112,8 @@ class DatapipeDag(DAG):
         **kwargs: Any,
     ) -> None:
         super().__init__(dag_id, **kwargs)
-        # Airflow takes the file of whoever called its own class for that of the DAG.
-        self.fileloc = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - as Airflow itself does
+        # Airflow uses the file of its caller as the file of the DAG. The check of arguments is one more frame.
+        self.fileloc = sys._getframe(2).f_code.co_filename  # noqa: SLF001 - as Airflow itself does
         #: The ids of the tasks, by the ids of their nodes.
         self.task_ids_of_nodes = _fill(
             self.task_group,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from fastapi import Depends, FastAPI
 from fastapi.responses import JSONResponse
 
-from datapipe_local import openapi
+from datapipe_local import openapi, previews
 from datapipe_local.clock import Clock
+from datapipe_local.egress import EgressRule
 from datapipe_local.engine.elt import StreamLoader
 from datapipe_local.engine.engine import Engine
 from datapipe_local.engine.materialization import Materializer
@@ -30,14 +31,16 @@ from datapipe_local.routes import (
     orchestrations,
     query_previews,
     reverse_etl,
+    stream_columns,
     transforms,
     web,
 )
 from datapipe_local.routes.access import OPENAPI_PATH, KeyCheck
 from datapipe_local.routes.common import refuse_other_than_json, refuse_unknown_parameters
 from datapipe_local.routes.hosts import HostCheck
+from datapipe_local.routes.pages_header import PagesHeader
 from datapipe_local.service import elt_tables, transform_removal
-from datapipe_local.service import query_previews as previews
+from datapipe_local.service import query_previews as preview_requests
 from datapipe_local.service.context import Context
 from datapipe_local.service.ingestion import Intake
 from datapipe_local.service.script import Script
@@ -92,6 +95,7 @@ def make_app(
         app.include_router(
             resource.router, dependencies=[Depends(refuse_unknown_parameters), Depends(refuse_other_than_json)]
         )
+    app.include_router(stream_columns.router, dependencies=[Depends(refuse_unknown_parameters)])
     app.include_router(web.router)
     described = openapi.document(interface_routes(), ingestion.router.routes)
     app.add_api_route(OPENAPI_PATH, lambda: JSONResponse(described), include_in_schema=False)
@@ -99,8 +103,8 @@ def make_app(
     if control is not None:
         _add_control(app, control)
     app.add_middleware(KeyCheck, key=api_key)
-    if hosts is not None:
-        app.add_middleware(HostCheck, names=hosts)
+    app.add_middleware(HostCheck, names=hosts)
+    app.add_middleware(PagesHeader)
     return app
 
 
@@ -117,7 +121,9 @@ def running_app(
     with_schedules: bool = True,
     older_description: bool = False,
     memory_limit: str | None = None,
+    preview_seconds: float = previews.SECONDS,
     hosts: Collection[str] | None = None,
+    http_destinations: EgressRule = EgressRule.LOOPBACK,
 ) -> Iterator[FastAPI]:
     """
     Open a home, have its engine work, and give the app that answers for it.
@@ -127,7 +133,9 @@ def running_app(
     :param with_schedules: Have what has a schedule run by itself.
     :param older_description: Show only the fields of the older interface description, whatever the seed says.
     :param memory_limit: How much memory the warehouse takes at the most.
+    :param preview_seconds: The time limit of a query preview.
     :param hosts: The names that it is called by; ``None`` for any.
+    :param http_destinations: The addresses that records are sent to over HTTP.
     :raises SetupError: something in it cannot be opened.
     """
     # What a killed process has left there is of no use to anybody.
@@ -135,18 +143,25 @@ def running_app(
     store = Store(home.state)
     clock, script = _controlled(store) if with_control else (Clock(), Script())
     warehouse = Warehouse(home.warehouse, home.scratch, memory_limit)
-    context = Context(store, warehouse, clock, script, older_description=older_description)
+    context = Context(
+        store,
+        warehouse,
+        clock,
+        script,
+        older_description=older_description,
+        http_destinations=http_destinations,
+    )
     context.warehouse.discard_all_unfinished()
     elt_tables.drop_doomed(context)
     transform_removal.finish(context)
-    previews.give_up_cut_off(context)
+    preview_requests.give_up_cut_off(context)
     engine = Engine(
         context,
         {
             JobKind.ELT_STREAM_RUN: StreamLoader(context),
             JobKind.MATERIALIZATION: Materializer(context),
             JobKind.REVERSE_ETL_SYNC_RUN: RecordSender(context),
-            JobKind.QUERY_PREVIEW: QueryPreviewer(context),
+            JobKind.QUERY_PREVIEW: QueryPreviewer(context, seconds=preview_seconds),
         },
         schedules=with_schedules,
     )
@@ -182,7 +197,7 @@ def _control(context: Context, engine: Engine, home: Home, *, with_schedules: bo
 
     log.warning("The control plane is on: whoever has the API key can make this service fail, and empty it")
     time = Time(context, engine, with_schedules=with_schedules)
-    return Control(context, engine, Interface(interface_routes()), home.folder, time)
+    return Control(context, engine, Interface(interface_routes(), ingestion.router.routes), home.folder, time)
 
 
 def _add_control(app: FastAPI, control: Control) -> None:

@@ -17,12 +17,21 @@ from datapipe_local.home import KEY_VARIABLE, Home, check_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from datapipe_local.egress import EgressRule
+
 _LAST_PORT = 65_535
 _CONTROL_VARIABLE = "DATAPIPE_LOCAL_CONTROL"
 _SCHEDULES_VARIABLE = "DATAPIPE_LOCAL_SCHEDULES"
 _OLDER_VARIABLE = "DATAPIPE_LOCAL_OLDER_DESCRIPTION"
 _MEMORY_VARIABLE = "DATAPIPE_LOCAL_MEMORY_LIMIT"
+_PREVIEW_VARIABLE = "DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT"
 _HOSTS_VARIABLE = "DATAPIPE_LOCAL_ALLOWED_HOSTS"
+_EGRESS_VARIABLE = "DATAPIPE_LOCAL_HTTP_DESTINATIONS"
+_PREVIEW_SECONDS = "30"
+_DEFAULT_LIMIT = 100
+#: Query previews return no more rows.
+_LARGEST_LIMIT = 1_000
+_EGRESS_RULES = ("public", "loopback", "private", "any")
 #: As shells say it of a command that Ctrl-C has ended.
 _INTERRUPTED = 130
 
@@ -34,6 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :param arguments: The command and its options; those of this process when ``None``.
     :return: The exit status: 0 done, 1 refused, 2 misspelt, 130 interrupted; that of ``status`` tells more.
     """
+    options = argparse.Namespace()
     try:
         options = _parser().parse_args(arguments)
         status = _COMMANDS[options.command](options)
@@ -47,6 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except Exception as error:
+        from datapipe_local import storage
+
+        folder = getattr(options, "home", None)
+        failed = storage.failure(error, folder)
+        if failed is None:
+            raise
+        message = failed.at(folder.absolute()) if folder is not None else f"{failed.reason}: {failed.advice}"
+        print(f"datapipe-local: {message}.", file=sys.stderr)
+        return 1
     return status or 0
 
 
@@ -98,12 +118,26 @@ def _parser() -> argparse.ArgumentParser:
         help="of the standard error (default: %(default)s)",
     )
     serve.add_argument(
+        "--http-destinations",
+        choices=_EGRESS_RULES,
+        metavar="RULE",
+        help="addresses that reverse ETL sends to over HTTP: public; loopback (also this machine); private (also"
+        f" private networks); any (also link-local and cloud metadata) (or {_EGRESS_VARIABLE}; default: loopback)",
+    )
+    serve.add_argument(
         "--memory-limit",
         type=_size,
         default=os.environ.get(_MEMORY_VARIABLE) or None,
         metavar="SIZE",
         help=f"memory of the warehouse, such as 2GB; what is more is on disk (or {_MEMORY_VARIABLE};"
-        " default: four fifths of the machine's)",
+        " default: four fifths of the machine's). Query previews may use as much again",
+    )
+    serve.add_argument(
+        "--preview-time-limit",
+        type=_seconds,
+        default=os.environ.get(_PREVIEW_VARIABLE) or _PREVIEW_SECONDS,
+        metavar="SECONDS",
+        help=f"time limit of a query preview (or {_PREVIEW_VARIABLE}; default: 30)",
     )
     serve.add_argument(
         "--no-schedules",
@@ -133,6 +167,20 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--seed", type=_path, metavar="FILE", help="a new file: what is defined, as a seed")
     export.add_argument("--tables", type=_path, metavar="DIR", help="a new folder: the tables and views, as files")
     export.add_argument("--table-format", choices=("parquet", "csv"), default="parquet", help="default: %(default)s")
+
+    query = commands.add_parser(
+        "query", help="print the rows of a query over the warehouse; also while the service runs"
+    )
+    _add_home(query)
+    query.add_argument("--format", choices=("table", "json", "csv"), default="table", help="default: %(default)s")
+    query.add_argument(
+        "--limit",
+        type=_limit,
+        default=_DEFAULT_LIMIT,
+        metavar="N",
+        help=f"print at most N rows, up to {_LARGEST_LIMIT} (default: %(default)s)",
+    )
+    query.add_argument("sql", type=_text, metavar="SQL", help='the query, such as "SELECT * FROM shop.people"')
 
     commands.add_parser("schema", help="print the JSON Schema of the seed, for editors")
     return parser
@@ -166,11 +214,34 @@ def _size(text: str) -> str:
     return text
 
 
+def _limit(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,3}", text) or int(text) > _LARGEST_LIMIT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows: use a number from 1 to {_LARGEST_LIMIT}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,5}(\.[0-9]{1,3})?", text) or float(text) == 0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds: give one such as 30 or 0.5 (or in {_PREVIEW_VARIABLE})"
+        )
+    return float(text)
+
+
 def _is_on(variable: str, *, default: bool) -> bool:
     wanted = os.environ.get(variable, "")
     if wanted not in {"", "0", "1"}:
         raise SetupError(f"{variable} is {wanted[:100]!r}: set it to 1 or 0.")
     return wanted == "1" if wanted else default
+
+
+def _egress_rule(option: str | None) -> EgressRule:
+    from datapipe_local.egress import EgressRule
+
+    rule = option or os.environ.get(_EGRESS_VARIABLE) or EgressRule.LOOPBACK.value
+    if rule not in _EGRESS_RULES:
+        raise SetupError(f"{_EGRESS_VARIABLE} is {rule[:100]!r}: set it to one of {', '.join(_EGRESS_RULES)}.")
+    return EgressRule(rule)
 
 
 def _wanted_key(option: str | None) -> str | None:
@@ -184,11 +255,34 @@ def _allowed_hosts(options: argparse.Namespace, address: str) -> frozenset[str] 
     """Give the names that the service is called by; ``None`` if others than this machine reach it, by any name."""
     import ipaddress
 
-    told = os.environ.get(_HOSTS_VARIABLE, "").split(",") + (options.allow_host or [])
-    names = {name.strip().lower() for name in told if name.strip()}
-    if not names and not ipaddress.ip_address(address).is_loopback:
+    from datapipe_local.authority import is_loopback
+
+    variable = (name.strip() for name in os.environ.get(_HOSTS_VARIABLE, "").split(","))
+    names = {_host_name(name, _HOSTS_VARIABLE) for name in variable if name}
+    names |= {_host_name(name, "--allow-host") for name in options.allow_host or []}
+    if not names and not is_loopback(ipaddress.ip_address(address)):
         return None
     return frozenset({*names, options.host.lower()})
+
+
+def _host_name(text: str, option: str) -> str:
+    """
+    Return a host name in the form that the check of the ``Host`` header compares.
+
+    :raises SetupError: it is not a host name.
+    """
+    from datapipe_local.authority import parse_authority
+
+    try:
+        authority = parse_authority(text)
+    except ValueError:
+        authority = None
+    if authority is None or authority.port is not None:
+        raise SetupError(
+            f"{option}: {text[:100]!r} is not a host name: give one such as datapipe.example, without scheme, port"
+            " and wildcard, and international names in their xn-- form."
+        )
+    return authority.host
 
 
 def _initialised(options: argparse.Namespace) -> Home:
@@ -227,6 +321,25 @@ def _export(options: argparse.Namespace) -> None:
     print(*export(_initialised(options), options.seed, options.tables, options.table_format), sep="\n")
 
 
+def _query(options: argparse.Namespace) -> None:
+    from datapipe_local.query_command import run_query
+    from datapipe_local.query_formats import FORMATS
+
+    try:
+        seconds = _seconds(os.environ.get(_PREVIEW_VARIABLE) or _PREVIEW_SECONDS)
+    except argparse.ArgumentTypeError as error:
+        raise SetupError(f"{error}.") from error
+    found = run_query(_initialised(options), options.sql, seconds=seconds)
+    rows = found.rows[: options.limit]
+    if text := FORMATS[options.format](rows, found.total):
+        print(text)
+    if len(rows) < found.total:
+        remedy = "raise --limit" if len(rows) < len(found.rows) else "use LIMIT and OFFSET in the query, or `export`"
+        print(
+            f"datapipe-local: These are {len(rows):,} of {found.total:,} rows: to see more, {remedy}.", file=sys.stderr
+        )
+
+
 def _schema(options: argparse.Namespace) -> None:
     import json
 
@@ -240,6 +353,7 @@ def _serve(options: argparse.Namespace) -> None:
     with_control = options.control or _is_on(_CONTROL_VARIABLE, default=False)
     with_schedules = not options.no_schedules and _is_on(_SCHEDULES_VARIABLE, default=True)
     older_description = options.older_description or _is_on(_OLDER_VARIABLE, default=False)
+    http_destinations = _egress_rule(options.http_destinations)
     if options.stop_with_stdin:
         from datapipe_local import leash
 
@@ -248,6 +362,7 @@ def _serve(options: argparse.Namespace) -> None:
         home.create()
     else:
         _initialised(options)
+    logs.configure(options.log_format)
     # What is imported stays: to look for garbage among it is a twentieth of the time until the service is ready.
     gc.disable()
     with home.locked():
@@ -257,7 +372,6 @@ def _serve(options: argparse.Namespace) -> None:
         with listen(options.host, options.port) as listener:
             from datapipe_local.app import running_app
 
-            logs.configure(options.log_format)
             if options.init:
                 home.keep_key(_wanted_key(None))
             with running_app(
@@ -266,7 +380,9 @@ def _serve(options: argparse.Namespace) -> None:
                 with_schedules=with_schedules,
                 older_description=older_description,
                 memory_limit=options.memory_limit,
+                preview_seconds=options.preview_time_limit,
                 hosts=_allowed_hosts(options, listener.getsockname()[0]),
+                http_destinations=http_destinations,
             ) as app:
                 gc.enable()
                 serve(app, listener, ready=home.note_address, with_control=with_control)
@@ -278,5 +394,6 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int | None]] = {
     "reset": _reset,
     "status": _status,
     "export": _export,
+    "query": _query,
     "schema": _schema,
 }

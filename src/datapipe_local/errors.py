@@ -82,6 +82,21 @@ class UnsupportedMediaTypeError(ServiceError):
     default_code = "unsupported_media_type"
 
 
+class InsufficientStorageError(ServiceError):
+    """
+    507: a write failed.
+
+    :param reason: The reason, in the words of the operating system.
+    :param advice: The remedy.
+    """
+
+    status = 507
+    default_code = "insufficient_storage"
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason} in the home of the service, which its log names: {advice}, then try again.")
+
+
 class RunError(Exception):
     """A run cannot go on. The message is what the run shows: one line with what, where and what to do."""
 

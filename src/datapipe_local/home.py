@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import secrets
 import shutil
+import stat
 import time
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, NamedTuple
@@ -16,10 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+log = logging.getLogger(__name__)
+
 KEY_VARIABLE = "DATAPIPE_LOCAL_API_KEY"
 _NEW_KEY = "run init with --api-key, or delete it and run init"
 _TRIES = 5
 _SECONDS_BETWEEN_TRIES = 0.02
+#: Permissions of the group and of other users.
+_OTHERS = 0o077
+#: Entries of a folder in which a home can be created: the root of a file system has such a folder.
+_HARMLESS = frozenset({"lost+found"})
 
 
 class Holder(NamedTuple):
@@ -63,12 +71,64 @@ class Home:
         """
         Make the folder, for this user only.
 
-        :raises SetupError: that cannot be done.
+        :raises SetupError: that cannot be done, or the folder contains other files: its permissions stay as they are.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            foreign = (
+                []
+                if self.is_initialised
+                else sorted(filter(self._is_foreign, (path.name for path in self.folder.iterdir())))
+            )
         except OSError as error:
             raise SetupError(f"Cannot create the home {self.folder}: {error.strerror}.") from error
+        if foreign:
+            raise SetupError(
+                f"{self.folder} contains other files ({foreign[0][:100]}) and is not a home:"
+                " choose a new or empty folder as --home."
+            )
+
+    def _is_foreign(self, name: str) -> bool:
+        # Databases have files beside them, and the key has one while it is written.
+        with_others = (self.state, self.warehouse, self.key_file)
+        own = {self.scratch.name, self._lock_file.name, *_HARMLESS}
+        return name not in own and not any(name.startswith(path.name) for path in with_others)
+
+    def _restrict(self) -> None:
+        """
+        Remove the permissions of other users from the folder and its files.
+
+        :raises SetupError: the folder belongs to another user, or stays open to others.
+        """
+        try:
+            found = self.folder.stat()
+            mode = stat.S_IMODE(found.st_mode)
+            # The superuser, too: the owner of the folder could read the secrets.
+            if found.st_uid != os.geteuid():
+                raise SetupError(
+                    f"The home {self.folder} belongs to another user (uid {found.st_uid}): run datapipe-local as that"
+                    " user, or choose another --home."
+                )
+            if mode & _OTHERS:
+                self.folder.chmod(mode & ~_OTHERS)
+                if self.folder.stat().st_mode & _OTHERS:
+                    raise SetupError(
+                        f"Other users can read the home {self.folder} (mode {mode:04o}), and its file system does not"
+                        " change modes: choose a --home on another file system."
+                    )
+                log.warning("Restricted the home %s to its user: its mode was %04o", self.folder, mode)
+            for path in self._existing_files():
+                if path.stat().st_mode & _OTHERS:
+                    path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS)
+        except OSError as error:
+            raise SetupError(
+                f"Cannot restrict the home {self.folder} to its user: {error.strerror or error}: choose another --home."
+            ) from error
+
+    def _existing_files(self) -> list[Path]:
+        databases = [file for path in (self.state, self.warehouse) for file in self.folder.glob(f"{path.name}*")]
+        others = [path for path in (self.key_file, self.scratch, self._lock_file) if path.exists()]
+        return [path for path in (*databases, *others) if not path.is_symlink()]
 
     def remove_state(self) -> None:
         """
@@ -82,7 +142,7 @@ class Home:
                 for part in sorted(self.folder.glob(f"{file.name}*")):
                     part.unlink()
             shutil.rmtree(self.scratch, ignore_errors=True)
-            self.scratch.mkdir()
+            self.scratch.mkdir(mode=0o700)
         except OSError as error:
             raise SetupError(f"Cannot empty {self.folder}: {error.strerror or error}.") from error
 
@@ -91,8 +151,9 @@ class Home:
         """
         Hold the folder: one process at a time. The lock goes when the process does, however that happens.
 
-        :raises SetupError: another process holds it.
+        :raises SetupError: another process holds it, or it cannot be restricted to this user.
         """
+        self._restrict()
         with self._opened_lock() as lock:
             if not _is_taken(lock):
                 lock.seek(0)
@@ -107,7 +168,7 @@ class Home:
 
     def _opened_lock(self) -> IO[str]:
         try:
-            return self._lock_file.open("a+")
+            return os.fdopen(os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+")
         except OSError as error:
             raise SetupError(f"Cannot use the home {self.folder}: lock: {error.strerror or error}.") from error
 
@@ -121,7 +182,7 @@ class Home:
         if empty:
             shutil.rmtree(self.scratch, ignore_errors=True)
         try:
-            self.scratch.mkdir(exist_ok=True)
+            self.scratch.mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise SetupError(f"Cannot make the folder {self.scratch}: {error.strerror or error}.") from error
 

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import duckdb
 
-from datapipe_local.loading import history, increment, substreams
+from datapipe_local.loading import csv_errors, csv_files, history, increment, json_lines, protection, substreams
+from datapipe_local.loading.columns import ColumnsError, check_renamed
 from datapipe_local.loading.increment import OutdatedError
 from datapipe_local.loading.manner import Manner, Note, Run
 from datapipe_local.loading.readable import relations
+from datapipe_local.loading.structure import StructureError
 from datapipe_local.loading.types import described, has
 from datapipe_local.warehouse import Place, Scan, WarehouseError, drop, number, quoted, transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from datapipe_local.loading.increment import Newest
     from datapipe_local.loading.readable import Readable
@@ -37,6 +39,26 @@ class Slice(NamedTuple):
     is_last: bool
 
 
+class TableColumn(NamedTuple):
+    """A column of a table, and whether it contains hashes."""
+
+    name: str
+    type: str
+    hashed: bool
+
+
+class TableShape(NamedTuple):
+    """
+    The columns of a table.
+
+    :param columns: The columns.
+    :param rows: The rows that the last load moved; None while a load in slices goes on.
+    """
+
+    columns: list[TableColumn]
+    rows: int | None
+
+
 class Told(NamedTuple):
     """
     What is noted with a table about its load.
@@ -45,12 +67,14 @@ class Told(NamedTuple):
     :param size: How many bytes it has read at the source.
     :param mode: How it loads, as the interface says it.
     :param trigger: Why it loads everything, if it does.
+    :param accepts_columns: The source may share no column name with the table of the previous load.
     """
 
     run: Run
     size: int
     mode: str
     trigger: str
+    accepts_columns: bool = False
 
 
 class Loads:
@@ -67,6 +91,17 @@ class Loads:
         """Give what is known of the last load of a table."""
         with self._warehouse.cursor() as cursor:
             return Note.read(cursor, place)
+
+    def shape(self, place: Place) -> TableShape | None:
+        """Return the columns of a table, or None if there is no table. Reads no rows, and does not wait for loads."""
+        # One transaction: a load can replace the table at any time.
+        with self._warehouse.cursor() as cursor, transaction(cursor):
+            if not _exists(cursor, place):
+                return None
+            note = Note.read(cursor, place)
+            hashed = note.hashed if note else set()
+            columns = [TableColumn(*each, each.name.casefold() in hashed) for each in described(cursor, place.sql)]
+            return TableShape(columns, note.rows if note else None)
 
     def whole(self, place: Place, readable: Readable, manner: Manner, told: Told) -> int:
         """
@@ -85,7 +120,9 @@ class Loads:
 
         def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
             before = Note.read(cursor, place)
-            rows = _create(cursor, place, _query(cursor, relation, manner))
+            query = _query(cursor, relation, readable, manner)
+            _check_columns(cursor, place, relation, readable, manner=manner, told=told)
+            rows = _create(cursor, place, query)
             _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
             return rows
 
@@ -113,7 +150,7 @@ class Loads:
             before = Note.read(cursor, place)
             if since is not None and increment.newest(cursor, place, manner) != since:
                 raise OutdatedError("its table was changed while its source was read")
-            query = _selected(cursor, relation, manner)
+            query = _selected(cursor, relation, readable, manner)
             increment.check(cursor, place, query, manner)
             rows = increment.add(cursor, place, query, manner, cautious=cautious)
             _finish(cursor, place, manner, told, rows=rows, before=before, cautious=cautious)
@@ -131,14 +168,15 @@ class Loads:
         :raises WarehouseError: it cannot be read; the table is as it was.
         """
         staged = _staged(place)
+
+        def stage(cursor: duckdb.DuckDBPyConnection, relation: str) -> int:
+            query = _query(cursor, relation, readable, manner)
+            _check_columns(cursor, place, relation, readable, manner=manner, told=told)
+            return _create(cursor, staged, query)
+
         with self._rows_of(place, readable) as (cursor, found):
             # Apart from what follows: the rows of a table are numbered for good once it is committed.
-            total = _carefully(
-                cursor,
-                readable,
-                found,
-                lambda cursor, relation: _create(cursor, staged, _query(cursor, relation, manner)),
-            )
+            total = _carefully(cursor, readable, found, stage)
             with transaction(cursor):
                 before = Note.read(cursor, place)
                 if total > size:
@@ -192,37 +230,81 @@ class Loads:
     @contextmanager
     def _rows_of(
         self, place: Place, readable: Readable, manner: Manner | None = None
-    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, list[str]]]:
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Sequence[str]]]:
         """Have at hand what can be read; if its manner is given, as what the table has by now."""
         self._warehouse.create_schema(place.schema)
         with self._warehouse.cursor() as cursor:
             text = _text(cursor, place, manner) if manner is not None and _exists(cursor, place) else []
-            with relations(cursor, readable, text) as found:
-                yield cursor, found
+            if manner is not None:
+                # The hash of a value must not depend on the other values of its column.
+                text += manner.selection.hashed
+            with _explained_values(readable), relations(cursor, readable, text) as found:
+                if isinstance(readable, Scan) and readable.reader == "read_json":
+                    yield cursor, json_lines.verified(cursor, readable, found)
+                else:
+                    yield cursor, found
+
+
+@contextmanager
+def _explained_values(readable: Readable) -> Iterator[None]:
+    """Raise a :class:`StructureError` for an error about a value of a CSV file that has a detected type."""
+    try:
+        yield
+    except duckdb.Error as error:
+        reason = csv_errors.explain_value(error, readable)
+        if reason is None:
+            raise
+        raise StructureError(reason) from error
 
 
 def _carefully(
     cursor: duckdb.DuckDBPyConnection,
     readable: Readable,
-    found: list[str],
+    found: Sequence[str],
     load: Callable[[duckdb.DuckDBPyConnection, str], T],
 ) -> T:
     """Load from the first relation that can be, each in a transaction: the later ones take more time."""
-    *hasty, last = found
-    for relation in hasty:
+    # By position, within the transaction: a relation can require a reading of its own.
+    for position in range(len(found) - 1):
         try:
-            return _loaded(cursor, readable, partial(load, cursor, relation))
+            return _loaded(cursor, readable, partial(_load_at, cursor, found, position, load), can_retry=True)
         except _MISFITS:
             continue
-    return _loaded(cursor, readable, partial(load, cursor, last))
+        except csv_errors.MisreadError:
+            break
+        except ColumnsError:
+            if not protection.can_gain_columns(readable):
+                raise
+    return _loaded(cursor, readable, partial(_load_at, cursor, found, len(found) - 1, load))
 
 
-def _loaded(cursor: duckdb.DuckDBPyConnection, readable: Readable, load: Callable[[], T]) -> T:
-    with transaction(cursor):
-        loaded = load()
-        if isinstance(readable, Scan):
-            readable.check()
-        return loaded
+def _load_at(
+    cursor: duckdb.DuckDBPyConnection,
+    found: Sequence[str],
+    position: int,
+    load: Callable[[duckdb.DuckDBPyConnection, str], T],
+) -> T:
+    return load(cursor, found[position])
+
+
+def _loaded(
+    cursor: duckdb.DuckDBPyConnection, readable: Readable, load: Callable[[], T], *, can_retry: bool = False
+) -> T:
+    try:
+        with transaction(cursor):
+            with csv_files.verified(cursor, readable):
+                loaded = load()
+            if isinstance(readable, Scan):
+                readable.check()
+            return loaded
+    except duckdb.Error as error:
+        reason = csv_errors.explain(error, readable)
+        if reason is None:
+            raise
+        if can_retry and csv_errors.is_misread(error, readable):
+            raise csv_errors.MisreadError from error
+        # Other types do not help.
+        raise StructureError(reason) from error
 
 
 class _Loader(Protocol):
@@ -231,7 +313,7 @@ class _Loader(Protocol):
     def __call__(self, cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int: ...
 
 
-def _most_carefully(cursor: duckdb.DuckDBPyConnection, readable: Readable, found: list[str], load: _Loader) -> int:
+def _most_carefully(cursor: duckdb.DuckDBPyConnection, readable: Readable, found: Sequence[str], load: _Loader) -> int:
     try:
         return _carefully(cursor, readable, found, load)
     except _MISFITS:
@@ -267,14 +349,24 @@ def _text(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> li
     ]
 
 
-def _selected(cursor: duckdb.DuckDBPyConnection, relation: str, manner: Manner) -> str:
+def _check_columns(
+    cursor: duckdb.DuckDBPyConnection, place: Place, relation: str, readable: Readable, *, manner: Manner, told: Told
+) -> None:
+    """Raise if the source shares no column name with the table of the previous load, unless the user accepts that."""
+    if told.accepts_columns or not _exists(cursor, place) or not has(cursor, place.sql, "true"):
+        return
+    before, now = ([name for name, _ in described(cursor, each)] for each in (place.sql, relation))
+    check_renamed(before, [*now, *protection.left_out(readable)], hide_names=bool(manner.selection.protected))
+
+
+def _selected(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, manner: Manner) -> str:
     if manner.selection.is_whole:
         return f"SELECT * FROM {relation}"  # noqa: S608 - quoted
-    return manner.selection.sql(relation, [name for name, _ in described(cursor, relation)])
+    return protection.query_of(cursor, relation, readable, manner.selection)
 
 
-def _query(cursor: duckdb.DuckDBPyConnection, relation: str, manner: Manner) -> str:
-    query = _selected(cursor, relation, manner)
+def _query(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable, manner: Manner) -> str:
+    query = _selected(cursor, relation, readable, manner)
     if not manner.key or manner.pointer is None:
         return query
     return increment.newest_of_each(query, described(cursor, f"({query})"), manner)

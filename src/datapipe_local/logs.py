@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 import time
+from typing import TextIO
 
 from datapipe_local.clock import as_timestamp
 
@@ -20,11 +21,20 @@ def configure(form: str = "text") -> None:
 
     :param form: One of :data:`FORMATS`.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Handler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else _text())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     # Its lines repeat, per request, what is to be sent to destinations.
     logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+class Handler(logging.StreamHandler[TextIO]):
+    """Writes to a stream, and omits the events that cannot be written, such as to a full disk."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in the base class
+        """Report errors other than those of the stream."""
+        if not isinstance(sys.exception(), OSError):
+            super().handleError(record)
 
 
 class JsonFormatter(logging.Formatter):

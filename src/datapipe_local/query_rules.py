@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
+from datapipe_local.query_functions import ALLOWED_FUNCTIONS
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 #: The queries that only read.
 _NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
@@ -22,6 +24,7 @@ _SOURCES = frozenset({"JOIN", "SUBQUERY", "EMPTY", "EXPRESSION_LIST", "PIVOT", "
 _FUNCTIONS = frozenset(
     {"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "test_all_types"}
 )
+_CALLABLE = ALLOWED_FUNCTIONS | _FUNCTIONS
 #: Of how many words the name of a column may consist: the time that DuckDB takes grows with their square.
 _MOST_WORDS = 50
 _NOT_IN_A_TABLE = frozenset(".:/\\*?[]")
@@ -71,39 +74,67 @@ def is_too_nested(query: str) -> bool:
     return nesting > _MOST_NESTING
 
 
-def reading(tree: Any) -> Reading:
+def system_views(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Return the names of DuckDB's own views that a query can name without a schema, such as ``sqlite_master``."""
+    found = connection.execute(
+        "SELECT lower(view_name) FROM duckdb_views() WHERE internal AND schema_name <> 'information_schema'"
+    ).fetchall()
+    return frozenset(name for (name,) in found)
+
+
+def reading(tree: Any, system_views: Collection[str]) -> Reading:
     """
     Tell what a query reads.
 
     :param tree: What ``json_serialize_sql`` gives.
+    :param system_views: The names that :func:`system_views` returns.
     """
     tables = set()
-    for node in _nodes(tree):
-        kind = node.get("type")
-        if not isinstance(kind, str):
-            continue
-        if kind.endswith("_NODE"):
-            if kind not in _NODES:
-                return Reading(f"The SQL must only read, and not {kind.partition('_')[0]}")
-        elif kind == "COLUMN_REF":
-            if len(node.get("column_names") or ()) > _MOST_WORDS:
-                return Reading(f"The SQL must name no column by more than {_MOST_WORDS} words")
-        elif kind == "TABLE_FUNCTION":
-            name = _text((node.get("function") or {}).get("function_name"))
-            if name.lower() not in _FUNCTIONS:
-                return Reading(f"The SQL must only read the warehouse: {name[:100]} cannot stand after FROM here")
-        elif kind == "BASE_TABLE":
-            schema, name = _text(node.get("schema_name")), _text(node.get("table_name"))
-            if node.get("catalog_name") or _NOT_IN_A_TABLE.intersection(schema + name):
-                return Reading(f"The SQL must only read the warehouse, which has no table {name[:100]!r}")
-            if schema:
-                tables.add(NamedTable(schema, name))
-        elif "sample" in node and kind not in _SOURCES:
-            return Reading("The SQL must be a single SELECT of tables")
+    for node in nodes(tree):
+        obstacle = _obstacle_of_call(node) or _obstacle_of_kind(node, system_views)
+        if obstacle is not None:
+            return Reading(obstacle)
+        schema = _text(node.get("schema_name"))
+        if node.get("type") == "BASE_TABLE" and schema:
+            tables.add(NamedTable(schema, _text(node.get("table_name"))))
     return Reading(None, frozenset(tables))
 
 
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+def _obstacle_of_call(node: dict[str, Any]) -> str | None:
+    """Return the reason why a function may not be called; None if the node is no such call."""
+    name = _text(node.get("function_name"))
+    if name and name.lower() not in _CALLABLE:
+        return f"The SQL cannot call the function {name[:100]}: it is unknown, or not allowed in queries"
+    if node.get("type") == "TABLE_FUNCTION":
+        name = _text((node.get("function") or {}).get("function_name"))
+        if name.lower() not in _FUNCTIONS:
+            return f"The SQL must only read the warehouse: {name[:100]} cannot stand after FROM here"
+    return None
+
+
+def _obstacle_of_kind(node: dict[str, Any], system_views: Collection[str]) -> str | None:
+    """Return the reason why a part of a query is not allowed; None if it is."""
+    kind = _text(node.get("type"))
+    obstacle = None
+    if kind.endswith("_NODE"):
+        if kind not in _NODES:
+            obstacle = f"The SQL must only read, and not {kind.partition('_')[0]}"
+    elif kind == "COLUMN_REF":
+        if len(node.get("column_names") or ()) > _MOST_WORDS:
+            obstacle = f"The SQL must name no column by more than {_MOST_WORDS} words"
+    elif kind == "BASE_TABLE":
+        schema, name = _text(node.get("schema_name")), _text(node.get("table_name"))
+        if name.lower() in system_views and schema.lower() in ("", "main"):
+            obstacle = f"The SQL must only read the warehouse: {name[:100]} is a view of DuckDB itself"
+        elif node.get("catalog_name") or _NOT_IN_A_TABLE.intersection(schema + name):
+            obstacle = f"The SQL must only read the warehouse, which has no table {name[:100]!r}"
+    elif kind == "SHOW_REF" or (kind and kind != "TABLE_FUNCTION" and "sample" in node and kind not in _SOURCES):
+        obstacle = "The SQL must be a single SELECT of tables"
+    return obstacle
+
+
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Return all objects of a syntax tree."""
     ahead = [tree]
     while ahead:
         value = ahead.pop()

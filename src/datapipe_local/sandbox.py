@@ -1,28 +1,30 @@
-"""A DuckDB apart, for queries that somebody else wrote: it sees what it is given, and reaches nothing else."""
+"""Queries of custom reports: each runs in a process and a DuckDB of its own, which has the files that it names."""
 
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
 from datapipe_local import query_rules
-from datapipe_local.loading.readable import RESULT, Selection, ways
 from datapipe_local.loading.types import Typed
-from datapipe_local.warehouse import WarehouseError, literal, one_line, quoted
+from datapipe_local.query_process.process import QueryTimeError
+from datapipe_local.warehouse import WarehouseError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from datapipe_local.loading.readable import Selection
+    from datapipe_local.query_process.process import QueryProcess
     from datapipe_local.warehouse import Scan, Warehouse
 
 _LONGEST_QUERY = 100_000
-_OUT = "__out__"
-_THREADS = 2
-_MEMORY = "1GB"
+#: Types are taken from all rows of the files.
+_COLUMNS_SECONDS = 300.0
 
 
 class SandboxTable(NamedTuple):
@@ -52,9 +54,13 @@ def tables_named(query: str) -> set[str]:
         tree = json.loads(row[0]) if row else {}
         if tree.get("error"):
             raise WarehouseError(f"The query cannot be read: {tree.get('error_message')}")
-        obstacle = query_rules.reading(tree).obstacle
+        obstacle, named = query_rules.reading(tree, query_rules.system_views(connection))
         if obstacle is not None:
             raise WarehouseError(obstacle)
+        for table in named:
+            if table.schema.lower() != "main":
+                # DuckDB's own schemas, such as information_schema.
+                raise WarehouseError(f"The tables of a custom report have no schema {table.schema[:100]!r}")
         return set(_tables(tree))
     except duckdb.Error as error:
         raise WarehouseError(one_line(error)) from error
@@ -80,8 +86,9 @@ def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]
 
     :raises WarehouseError: DuckDB refuses it.
     """
-    with _opened(warehouse, query, tables) as connection:
-        return [Typed(name, kind) for name, kind, *_ in connection.execute(f"DESCRIBE {_one(query)}").fetchall()]
+    lent = warehouse.preview_processes.lent(warehouse.check)
+    described = _asked(warehouse, lent, "report_columns", query, tables, seconds=_COLUMNS_SECONDS)
+    return [Typed(name, kind) for name, kind in described]
 
 
 def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], file: Path) -> None:
@@ -94,46 +101,36 @@ def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], 
     :param file: The file, which is not there yet.
     :raises WarehouseError: DuckDB refuses it, or it fails.
     """
-    with _opened(warehouse, query, tables, file) as connection:
-        # Watched anew: what was broken off in the meantime does not begin.
-        with warehouse.watched(connection.cursor()) as cursor:
-            cursor.execute(f"CREATE TABLE {_OUT}.main.{RESULT} AS {_one(query)}")
-        connection.execute(f"DETACH {_OUT}")
+    lent = warehouse.report_processes.lent(warehouse.check)
+    _asked(warehouse, lent, "report_store", query, tables, seconds=None, file=str(file))
 
 
-@contextmanager
-def _opened(
-    warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], file: Path | None = None
-) -> Iterator[duckdb.DuckDBPyConnection]:
+def _asked(
+    warehouse: Warehouse,
+    lent: AbstractContextManager[QueryProcess],
+    operation: str,
+    query: str,
+    tables: Mapping[str, SandboxTable],
+    *,
+    seconds: float | None,
+    **arguments: str,
+) -> Any:
+    """Run a query in another process, until its end or until the work of this thread is broken off."""
     # A file that may be read may be written, too, as far as DuckDB's own bounds go: so the query must only read.
     tables_named(query)
-    fresh = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            # Variables of this program are no tables.
-            "python_enable_replacements": False,
-            "threads": _THREADS,
-            "memory_limit": _MEMORY,
-            "temp_directory": str(warehouse.scratch / "duckdb"),
-        },
-    )
-    with warehouse.watched(fresh) as connection:
-        if file is not None:
-            connection.execute(f"ATTACH {literal(str(file))} AS {_OUT}")
-        paths = [str(path) for table in tables.values() for path in table.scan.paths]
-        connection.execute(f"SET allowed_paths = {literal(paths)}")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        for name, table in tables.items():
-            # A query is not tried twice: types are taken from all of a file before its first run.
-            relation = ways(connection, table.scan)[: 1 if file is None else 2][-1]
-            described = connection.execute(f"DESCRIBE FROM {relation}").fetchall()
-            shown = table.selection.sql(relation, [column for column, *_ in described])
-            connection.execute(f"CREATE VIEW {quoted(name)} AS {shown}")
-        yield connection
-
-
-def _one(query: str) -> str:
-    return query.strip().rstrip("; \n\t\r")
+    request = {"operation": operation, "query": query, "tables": {name: tuple(table) for name, table in tables.items()}}
+    with (
+        lent as process,
+        tempfile.TemporaryDirectory(prefix="report-", dir=warehouse.scratch) as temporary,
+        warehouse.breaking_off(process),
+    ):
+        try:
+            return process.ask({**request, **arguments, "temporary": temporary}, seconds)
+        except QueryTimeError as error:
+            raise WarehouseError(
+                f"The columns of the query were not known after {seconds:g} seconds: have it read less"
+            ) from error
+        except WarehouseError:
+            # If the work was broken off, that has killed the process.
+            warehouse.check()
+            raise

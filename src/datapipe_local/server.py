@@ -117,7 +117,11 @@ class _Server(uvicorn.Server):
             host, port = sockets[0].getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             self._ready(address)
-            print(f"datapipe-local is ready at {address}", flush=True)
+            try:
+                print(f"datapipe-local is ready at {address}", flush=True)
+            except OSError as error:
+                # A full disk, such as that of a log: requests are answered all the same.
+                log.warning("Cannot write to the standard output: %s", error.strerror or error)
             log.info("Ready on %s port %s", host, port)
 
 

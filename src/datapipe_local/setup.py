@@ -1,19 +1,21 @@
-"""``init``, ``reset`` and ``export``: what is done to a home while no service has it."""
+"""``init``, ``reset``, ``export`` and ``query``: operations on a home while no service has it."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from datapipe_local import emptying, tables
+from datapipe_local import emptying, previews, storage, tables
 from datapipe_local.clock import Clock
-from datapipe_local.errors import SetupError
+from datapipe_local.errors import ServiceError, SetupError
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import Document
 from datapipe_local.seed.export import export as export_seed
+from datapipe_local.service import templates
 from datapipe_local.service.context import Context
+from datapipe_local.service.references import Catalogue
 from datapipe_local.store.store import Store
-from datapipe_local.warehouse import Warehouse
+from datapipe_local.warehouse import Warehouse, WarehouseError
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from datapipe_local.home import Home
+    from datapipe_local.previews import Preview
 
 _NAMES = {
     "connection": "connections",
@@ -106,7 +109,12 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
                     with seed_file.open("x", encoding="utf-8") as file:
                         file.write(exported.text)
                 except OSError as error:
-                    raise SetupError(f"Cannot write {seed_file}: {error.strerror or error}.") from error
+                    failed = storage.failure(error)
+                    if failed is not None:
+                        # Half of it would be taken for all of it, and keep the next export from writing it.
+                        seed_file.unlink(missing_ok=True)
+                    reason = (error.strerror or error) if failed is None else f"{failed.reason}: {failed.advice}"
+                    raise SetupError(f"Cannot write {seed_file}: {reason}.") from error
                 done.append(f"Seed: {seed_file}")
                 if exported.variables:
                     done.append(f"Set these variables for init, in place of secrets: {', '.join(exported.variables)}")
@@ -119,6 +127,34 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
                 files = tables.export(context.warehouse, tables_folder, table_format)
                 done.append(f"Tables: {len(files)} files in {tables_folder}")
     return done
+
+
+def preview(home: Home, sql: str, *, seconds: float) -> Preview:
+    """
+    Return the first rows of a query over the warehouse. The home stays as it is.
+
+    :param home: An initialised home.
+    :param sql: A query, which can contain references in double braces.
+    :param seconds: The time limit.
+    :raises SetupError: A service has the home, or the query is refused or fails.
+    """
+    with home.locked():
+        home.make_scratch()
+        with _opened(home) as context:
+            try:
+                templates.check("sql_template", sql)
+                return previews.preview(
+                    context.warehouse,
+                    Catalogue(context).resolve(sql),
+                    seconds=seconds,
+                    most_rows=previews.MOST_ROWS,
+                    most_characters=previews.MOST_CHARACTERS,
+                    with_total=True,
+                )
+            except ServiceError as error:
+                raise SetupError(error.message) from error
+            except WarehouseError as error:
+                raise SetupError(str(error)) from error
 
 
 @contextmanager

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Protocol
 
 import duckdb
 
+from datapipe_local import storage
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _LONGEST_REASON = 400
 
 
 class WarehouseError(Exception):
     """DuckDB refused; the message is what it said, in one line."""
+
+
+class WarehouseStorageError(WarehouseError):
+    """The disk is full or cannot be written; the message contains the folder and the remedy."""
 
 
 def one_line(error: duckdb.Error) -> str:
@@ -40,11 +47,17 @@ class Statements:
     """
     Statements on one database, for all threads: each gets a cursor of its own.
 
-    :param connection: The database.
+    :param connect: Opens the database.
+    :param folder: The folder of the database.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
+    def __init__(self, connect: Callable[[], duckdb.DuckDBPyConnection], folder: Path) -> None:
+        self._connect = connect
+        self._folder = folder
+        self._connection = connect()
+        #: After a failed checkpoint DuckDB refuses everything, until the database is opened again.
+        self._is_broken = False
+        self._open_cursors = 0
         #: What is executing, and for which work.
         self._busy: dict[Interruptible, int | None] = {}
         self._working: set[int] = set()
@@ -122,8 +135,36 @@ class Statements:
 
         :raises WarehouseError: for whatever DuckDB refuses in the block.
         """
-        with self.watched(self._connection.cursor()) as cursor:
-            yield cursor
+        cursor = self._cursor()
+        try:
+            with self.watched(cursor):
+                try:
+                    yield cursor
+                except duckdb.FatalException:
+                    self._is_broken = True
+                    raise
+        finally:
+            with self._guard:
+                self._open_cursors -= 1
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        with self._guard:
+            try:
+                # All have to be closed: else DuckDB takes the database that it has open.
+                if self._is_broken and not self._open_cursors:
+                    self._connection.close()
+                    self._connection = self._connect()
+                    self._is_broken = False
+                cursor = self._connection.cursor()
+            except duckdb.Error as error:
+                self._is_broken = True
+                raise self._refusal(error) from error
+            self._open_cursors += 1
+            return cursor
+
+    def _refusal(self, error: duckdb.Error) -> WarehouseError:
+        failed = storage.failure(error, self._folder)
+        return WarehouseError(one_line(error)) if failed is None else WarehouseStorageError(failed.at(self._folder))
 
     @contextmanager
     def breaking_off(self, what: Interruptible) -> Iterator[None]:
@@ -156,7 +197,7 @@ class Statements:
                 self._busy[connection] = owner
             yield connection
         except duckdb.Error as error:
-            raise WarehouseError(one_line(error)) from error
+            raise self._refusal(error) from error
         finally:
             with self._guard:
                 self._busy.pop(connection, None)

@@ -7,8 +7,8 @@ import json
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from datapipe_local import local_http
 from datapipe_local.errors import SetupError
 
 if TYPE_CHECKING:
@@ -103,10 +103,7 @@ def as_json(told: dict[str, Any]) -> str:
 
 
 def _is_healthy(address: str) -> bool:
-    parts = urlsplit(address)
-    # Who listens on all addresses is asked at the one of this machine.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(parts.hostname or "", parts.hostname or "")  # noqa: S104 - not bound
-    connection = http.client.HTTPConnection(host, parts.port, timeout=_SECONDS_FOR_HEALTH)
+    connection = local_http.connect(address, _SECONDS_FOR_HEALTH)
     try:
         connection.request("GET", "/health")
         return connection.getresponse().status == http.client.OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from datapipe_local import storage
 from datapipe_local.errors import SetupError
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError, literal
 
@@ -37,9 +38,13 @@ def export(warehouse: Warehouse, folder: Path, form: str) -> list[Path]:
                 cursor.execute(f"COPY (FROM {place.sql}) TO {literal(str(file))} ({options})")
             written.append(file)
     except OSError as error:
-        raise SetupError(f"Cannot write to {folder}: {error.strerror or error}.") from error
+        failed = storage.failure(error)
+        reason = (error.strerror or error) if failed is None else f"{failed.reason}: {failed.advice}"
+        raise SetupError(f"Cannot write to {folder}: {reason}.") from error
     except WarehouseError as error:
-        raise SetupError(f"Cannot write the tables to {folder}: {error}") from error
+        failed = storage.failure(error)
+        reason = str(error) if failed is None else f"{failed.reason}: {failed.advice}."
+        raise SetupError(f"Cannot write the tables to {folder}: {reason}") from error
     return written
 
 

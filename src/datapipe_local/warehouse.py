@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
-from datapipe_local import query_rules
+from datapipe_local import query_rules, storage
 from datapipe_local.errors import SetupError
+from datapipe_local.query_process.pool import QueryProcesses
 from datapipe_local.statements import Statements, WarehouseError, one_line
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ __all__ = [
     "with_nested",
 ]
 
+#: As many as the engine runs at a time.
+_MOST_PREVIEWS = 4
+_MOST_REPORTS = 8
 #: What :meth:`Warehouse.build` calls a table that is not finished.
 _UNFINISHED = "__unfinished__"
 #: The types whose values arrive as JSON.
@@ -76,12 +80,18 @@ class Scan:
     :param path: The file, or the files.
     :param options: The reader's options.
     :param stamps: What the files were when they were looked at, as :meth:`stamped` has it.
+    :param names: The names of the files for messages, in the order of the paths.
     """
 
     reader: str
     path: Path | tuple[Path, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     stamps: tuple[tuple[int, int, int], ...] = ()
+    names: tuple[str, ...] = ()
+
+    def name_of(self, path: Path) -> str:
+        """Return the name of a file for messages."""
+        return dict(zip(self.paths, self.names, strict=False)).get(path, str(path))
 
     def stamped(self) -> Scan:
         """Give the same with what the files are now."""
@@ -135,8 +145,8 @@ class Warehouse(Statements):
     """
 
     def __init__(self, path: Path, scratch: Path, memory_limit: str | None = None) -> None:
-        try:
-            connection = duckdb.connect(
+        def connect() -> duckdb.DuckDBPyConnection:
+            return duckdb.connect(
                 str(path),
                 config={
                     # Nothing is fetched from the network behind a user's back.
@@ -149,18 +159,35 @@ class Warehouse(Statements):
                     **({} if memory_limit is None else {"memory_limit": memory_limit}),
                 },
             )
+
+        try:
+            super().__init__(connect, path.parent)
         except duckdb.Error as error:
-            raise SetupError(f"Cannot open the warehouse {path}: {one_line(error)}") from error
-        super().__init__(connection)
+            failed = storage.failure(error, path.parent)
+            reason = one_line(error) if failed is None else f"{failed.reason}: {failed.advice}."
+            raise SetupError(f"Cannot open the warehouse {path}: {reason}") from error
+        # DuckDB creates it with the process's mask.
+        path.chmod(0o600)
         #: A folder for what is needed on the way.
         self.scratch = scratch
         self._schemas = threading.Lock()
+        #: The processes that run queries within a time limit, so that further ones do not wait for long.
+        self.preview_processes = QueryProcesses(self._memory_bytes, _MOST_PREVIEWS)
+        #: The processes that run queries without a time limit.
+        self.report_processes = QueryProcesses(self._memory_bytes, _MOST_REPORTS)
+
+    def close(self) -> None:
+        """Close the file and end the query processes. No thread may be at work on it."""
+        self.preview_processes.close()
+        self.report_processes.close()
+        super().close()
 
     def clear(self) -> None:
         """Remove everything."""
         with self.cursor() as cursor, transaction(cursor):
             tables = cursor.execute(
-                "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'main'"
+                "SELECT table_schema, table_name FROM information_schema.tables"
+                " WHERE table_catalog = current_database() AND table_schema = 'main'"
             ).fetchall()
             for schema, name in tables:
                 drop(cursor, Place(schema, name))
@@ -211,6 +238,9 @@ class Warehouse(Statements):
         :param instead_of: Another table or view, which goes at the same instant.
         """
         with self.cursor() as cursor, transaction(cursor):
+            if not stands(cursor, unfinished.built):
+                # It was done, and could not be noted.
+                return
             for old in {instead_of or unfinished.place, unfinished.place}:
                 drop(cursor, old)
             cursor.execute(f"ALTER TABLE {unfinished.built.sql} RENAME TO {quoted(unfinished.place.name)}")
@@ -228,7 +258,9 @@ class Warehouse(Statements):
         """Remove what a process that was killed has left."""
         with self.cursor() as cursor:
             left = cursor.execute(
-                "SELECT schema_name, table_name FROM duckdb_tables() WHERE starts_with(table_name, ?)", [_UNFINISHED]
+                "SELECT schema_name, table_name FROM duckdb_tables()"
+                " WHERE database_name = current_database() AND starts_with(table_name, ?)",
+                [_UNFINISHED],
             ).fetchall()
             for schema, name in left:
                 cursor.execute(f"DROP TABLE {Place(schema, name).sql}")
@@ -252,7 +284,7 @@ class Warehouse(Statements):
                 raise WarehouseError("The SQL is nested too deeply.") from None
             if tree.get("error") is not False:
                 raise WarehouseError("The SQL must be a single SELECT.")
-            obstacle, tables = query_rules.reading(tree)
+            obstacle, tables = query_rules.reading(tree, query_rules.system_views(cursor))
             if obstacle is not None:
                 raise WarehouseError(f"{obstacle}.")
             for table in tables:
@@ -302,6 +334,11 @@ class Warehouse(Statements):
             while rows := cursor.fetchmany(batch):
                 yield [with_nested(row, nested) for row in rows] if nested else rows
 
+    def _memory_bytes(self) -> int:
+        with self.cursor() as cursor:
+            row = cursor.execute("SELECT current_setting('memory_limit')").fetchone()
+        return bytes_of(str(row[0]) if row else "")
+
     def create_schema(self, schema: str) -> None:
         """See to it that there is a schema."""
         # Two threads that create the same schema at once: DuckDB fails one of them.
@@ -316,6 +353,13 @@ class Unfinished(NamedTuple):
     place: Place
 
 
+def bytes_of(size: str) -> int:
+    """Return the number of bytes of a size as DuckDB shows it, such as ``1.5 GiB``."""
+    amount, _, unit = size.partition(" ")
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    return int(float(amount) * 1024 ** units.index(unit))
+
+
 @contextmanager
 def transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Do all of the block or nothing of it."""
@@ -323,7 +367,9 @@ def transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        cursor.execute("ROLLBACK")
+        # A database that a failed write has invalidated refuses that, too: the first error is the cause.
+        with suppress(duckdb.FatalException, duckdb.TransactionException):
+            cursor.execute("ROLLBACK")
         raise
     cursor.execute("COMMIT")
 

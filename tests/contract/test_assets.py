@@ -101,7 +101,7 @@ def test_a_task_that_fails_tells_of_nothing_new_and_logs_the_records(
     assert task.outlets == [reverse_etl_sync_asset("crm")]
     assert len(events) == 0
     said = capsys.readouterr().out
-    assert ("Records of crm that failed, the first 1:\n  customer-17: no e-mail" in said) == bool(shown)
+    assert ("First 1 failed records of reverse ETL sync crm:\n  customer-17: no e-mail" in said) == bool(shown)
     assert ("customer-17" in said + str(raised.value)) == bool(shown)
     assert "2 of 5 rows failed" in str(raised.value)
     assert len(service.journal_requests("/reverse_etl_failed_records")) == before + bool(shown)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -22,6 +22,7 @@ from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigge
 from tests.contract.datapipe_local.api import Api
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 from tests.support.tasks import Memory, context_of, first_event, run
 
 REDIRECT = "https://app.example.com/connected"
@@ -59,7 +60,6 @@ def service(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalServ
     running.reset()
     connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection | {"extra": {"retry_budget": 0}}))
-    monkeypatch.setattr("airflow_provider_datapipe.triggers.run.SETTLE_SECONDS", 0.0)
     return running
 
 
@@ -82,26 +82,19 @@ def authorize(url: str, folder: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize("deferrable", [False, True])
 def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_path: Path, *, deferrable: bool) -> None:
     made = run(bridge(show_authorize_url=True))
-    looks = threading.Event()
-    answers: list[dict[str, list[str]]] = []
+    requests = len(service.journal_requests())
 
-    def person() -> None:
-        # Once the sensor has looked in vain.
-        looks.wait(30)
-        answers.append(authorize(made["authorize_url"], tmp_path))
+    def user() -> dict[str, list[str]]:
+        wait_for("a poll", lambda: len(service.journal_requests()) > requests, limit=30, interval=0.05)
+        return authorize(made["authorize_url"], tmp_path)
 
-    class Watched(ConnectionBridgeSensor):
-        def poke(self, context: Any) -> Any:
-            seen = super().poke(context)
-            looks.set()
-            return seen
-
-    someone = threading.Thread(target=person)
-    someone.start()
-    task = Watched(task_id="t", bridge=str(made), poke_interval=0.1, timeout=60, deferrable=deferrable)
-    result = run(task)
-    someone.join()
-    (answer,) = answers
+    with ThreadPoolExecutor(1) as others:
+        authorized = others.submit(user)
+        task = ConnectionBridgeSensor(
+            task_id="t", bridge=str(made), poke_interval=0.1, timeout=60, deferrable=deferrable
+        )
+        result = run(task)
+        answer = authorized.result(60)
     assert answer["state"] == [made["state"]]
     assert result == {"connection_id": answer["connection_id"][0], "integration_id": "files", "label": "Sales"}
     # Another one of the label is another one.
@@ -125,7 +118,7 @@ def test_a_sensor_that_starts_in_the_triggerer(service: LocalService, tmp_path: 
     assert made["authorize_url"] not in json.dumps(event)
     there = sensor(str(made)).execute_complete(context_of(Memory()), event)
     assert (there["integration_id"], there["label"]) == ("files", "Sales")
-    with pytest.raises(ValueError, match="bridge comes from another task"):
+    with pytest.raises(ValueError, match="bridge is an output of another task"):
         sensor("{{ ti.xcom_pull('bridge') }}", start_from_trigger=True)
 
 

@@ -303,7 +303,7 @@ def test_a_snapshot_that_fails_half_way_leaves_the_file_alone(service: LocalServ
     finally:
         service.faults([])
     assert done.returncode == 1
-    assert "403" in done.stderr.splitlines()[-1]
+    assert "403" in done.stderr
     assert "Traceback" not in done.stderr
     assert there.read_text() == "old"
     assert list(tmp_path.iterdir()) == [there]
@@ -329,7 +329,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(service: LocalService, file
         (["--connection", "shop", "--base-url", "http://127.0.0.1:9"], {}, "give either --connection or --base-url"),
         (["--base-url", "URL"], {"DATAPIPE_API_KEY": ""}, "DATAPIPE_API_KEY does not hold an API key"),
         (["--base-url", "URL", "--api-key-env", "NOPE"], {}, "NOPE does not hold an API key"),
-        (["--base-url", "URL"], {"DATAPIPE_API_KEY": "wrong"}, "401"),
+        (["--base-url", "URL"], {"DATAPIPE_API_KEY": "wrong"}, "Check the API key."),
         (["--base-url", "http://example.com"], {}, "Plain http to example.com"),
         (["--connection", "nope"], {}, "Airflow has no connection nope"),
         (["--base-url", "URL", "--output", "no/such/folder/p.json"], {}, "no/such/folder/p.json can't be written"),

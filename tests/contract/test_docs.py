@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
@@ -122,6 +122,10 @@ RUN_BY = {
         "tests/contract/test_packaging.py::test_with_the_local_service"
     ),
     ("docs/examples.md", "sh"): "tests/unit/airflow/test_examples_docs.py::test_the_shop_can_be_tried_as_the_page_says",
+    ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
+    ("docs/getting_started.md", "airflow standalone"): (
+        "tests/system/test_standalone.py::test_dag_of_getting_started_with_standalone"
+    ),
     ("docs/getting_started.md", "sh"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
     ("docs/getting_started.md", "python"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
     ("docs/testing.md", "sh"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",
@@ -163,6 +167,7 @@ def test_no_block_is_named_that_is_gone() -> None:
         ("up", "-m tests.system.demo --keep\n"),
         ("test", "-m pytest tests/unit tests/contract -n 3 --dist loadfile\n"),
         ("test", "-m pytest tests/system\n"),
+        ("latency", ".venv-celery/bin/python -m tests.system.latency"),
     ],
 )
 def test_what_make_runs(target: str, command: str) -> None:
@@ -193,7 +198,9 @@ def test_a_connection_that_is_shown_is_one(block: Block, tmp_path: Path) -> None
 
 def test_five_minutes_lead_to_the_rows() -> None:
     page = [block for block in blocks() if block.page == "docs/getting_started.md"]
-    install, folder, init, serve, export, run, look = (block.text.strip() for block in page if block.language == "sh")
+    install, folder, init, serve, export, run, look, _ = (
+        block.text.strip() for block in page if block.language == "sh"
+    )
     assert install.startswith("pip install")
     assert "8484" in export
     port = ReservedPort()
@@ -221,15 +228,29 @@ def test_five_minutes_lead_to_the_rows() -> None:
         assert "state=success" in said, said[-3000:]
         assert (here / "shop/airflow/airflow.db").exists()
         assert not (here / "airflow").exists()
+        (shown,) = [block.text for block in page if block.language == "text"]
+        assert bash(look, here, env) == shown
+        check_queries_of_the_local_service(here, env)
         service.stop()
         assert service.exit_status == 0
-        shown = bash(look, here, env)
-        assert shown.splitlines()[-2:] == ["id,name", "1,Ada"]
+        assert bash(look, here, env) == shown
+        check_queries_of_the_local_service(here, env)
         assert "shop/home/warehouse.duckdb" in pages()["docs/local.md"]
         file = here / "shop/home/warehouse.duckdb"
         rows = duckdb.connect(str(file), read_only=True).execute("SELECT name FROM shop.people ORDER BY id").fetchall()
         assert rows == [("Ada",), ("Bob",), ("Cyd",)]
     port.release()
+
+
+def check_queries_of_the_local_service(folder: Path, env: Mapping[str, str]) -> None:
+    """Run the queries of docs/local.md over the home of docs/getting_started.md."""
+    (queries,) = [
+        block.text
+        for block in blocks()
+        if block.page == "docs/local.md" and block.first_line.startswith("datapipe-local query")
+    ]
+    (table,) = re.findall(r"```text\n(.*?)```", pages()["docs/local.md"], re.DOTALL)
+    assert bash(queries, folder, env) == f"{table}name\nAda\n"
 
 
 def test_the_extras_of_the_readme_are_those_there_are() -> None:

@@ -19,6 +19,10 @@ from tests.support.airflow_versions import older_than
 from tests.support.documents import ROOT, pages
 
 DOCS = ROOT / "docs"
+SCREENSHOT_WIDTH = 1280
+#: Bytes; a page loads several.
+LARGEST_SCREENSHOT = 120_000
+SHORTEST_DESCRIPTION = 30
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +53,7 @@ def test_every_class_of_errors_has_its_cause_and_its_cure() -> None:
     assert set(names) - from_airflow == there.keys()
     # Only what is never raised itself needs no cure.
     without_cure = {name for name, _, cure in told if not cure}
-    assert without_cure == {name for name, cause, _ in told if cause.startswith("The base of")}
+    assert without_cure == {name for name, cause, _ in told if cause.startswith("Base class of")}
 
 
 @pytest.mark.usefixtures("generators")
@@ -65,7 +69,7 @@ def test_messages_are_found_in_the_code() -> None:
     messages = generator("generate_messages").messages()
     assert "There is no API key: set it as the connection's password." in messages["ConfigurationError"]
     (canceled,) = messages["RunCanceledError"]
-    assert canceled == "…: … was canceled in the service…."
+    assert canceled == "…: the run was canceled in the service….…"
     local = generator("generate_messages").messages_of_local_service()
     assert all(local[name] for name in generator("generate_messages").OF_LOCAL_SERVICE)
     assert "Port … of … is in use: choose another --port, or 0 for a free one." in local["SetupError"]
@@ -92,9 +96,9 @@ def test_every_field_of_the_connection_is_told() -> None:
 
 
 def test_every_status_is_told_with_its_outcome() -> None:
-    table = pages()["docs/runs.md"].partition("## What an end means")[2].partition("\n## ")[0]
+    table = pages()["docs/runs.md"].partition("## Outcomes")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.*?) \| `(\w+)` \|", table, re.MULTILINE)
-    alone = [(words, meaning) for words, meaning in rows if "and rows failed" not in words]
+    alone = [(words, meaning) for words, meaning in rows if "with failed rows" not in words]
     told = {word: meaning for words, meaning in alone for word in re.findall(r"`([A-Z_]+)`", words)}
     # A slice is followed, by the kind of run that has slices.
     assert told == {**outcome._KNOWN, "CHUNK_COMPLETED": "running"}
@@ -125,6 +129,17 @@ def test_every_picture_is_drawn_and_loads_nothing() -> None:
     for file in drawn:
         text = file.read_text()
         assert re.findall(r'(?:href|src)="[^#"]|@import|url\((?!#)|<script', text) == []
+
+
+def test_screenshots_are_used_described_and_small() -> None:
+    files = {file.name: file.read_bytes() for file in (DOCS / "pictures").glob("*.png")}
+    used = re.findall(r"^!\[([^\]]*)\]\(pictures/(\w+\.png)\)$", "\n".join(pages().values()), re.MULTILINE)
+    assert sorted(name for _, name in used) == sorted(files)
+    for text, name in used:
+        # The width follows the signature, and the length and the type of the first chunk.
+        assert int.from_bytes(files[name][16:20]) == SCREENSHOT_WIDTH, name
+        assert len(files[name]) < LARGEST_SCREENSHOT, name
+        assert len(text) >= SHORTEST_DESCRIPTION, name
 
 
 @pytest.mark.usefixtures("generators")

@@ -116,7 +116,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the connection that the tasks use."""
     connect(monkeypatch, service.base_url, service.api_key)
-    monkeypatch.setattr("airflow_provider_datapipe.triggers.run.SETTLE_SECONDS", 0.0)
     # Each test is another event.
     monkeypatch.setattr("airflow_provider_datapipe.lineage.asking._budgets", {})
 

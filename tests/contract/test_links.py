@@ -12,16 +12,20 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_datapipe.api.errors import InvalidInputError, NotFoundError
+from airflow_provider_datapipe.api.pages import page_template
+from airflow_provider_datapipe.changes.checks import CheckFailedError
 from airflow_provider_datapipe.links import DatapipeLink, address_of
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.orchestration_changes import OrchestrationCreateOperator
+from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
 from airflow_provider_datapipe.runs.condition import Check, Condition
 from airflow_provider_datapipe.runs.conditions import condition_of
 from airflow_provider_datapipe.runs.errors import LostContactError
 from airflow_provider_datapipe.runs.names import NameLookupError
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.verdict import result_of
 from airflow_provider_datapipe.runs.wait import End, EndReason
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
 from tests.support.local_service import LocalService
@@ -37,7 +41,7 @@ FAR = "2100-01-01T00:00:00+00:00"
 def service() -> Iterator[LocalService]:
     """Return a service with an orchestration that takes a while."""
     seed = {
-        "runs": {"minimum_duration": 5},
+        "runs": {"minimum_duration": 1.5},
         "orchestrations": [{"id": "nightly.1", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
     }
     with LocalService(seed) as running:
@@ -55,6 +59,70 @@ def memory(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Memory:
     }
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
     return Memory()
+
+
+@pytest.fixture
+def without_link(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the address of pages of a service whose connection has no template."""
+    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+    return f"{service.base_url}/#"
+
+
+def test_service_names_its_pages(without_link: str) -> None:
+    memory = Memory()
+    task = OrchestrationRunOperator(task_id="t", orchestration_id="nightly.1", if_running="wait", deferrable=True)
+    with pytest.raises(TaskDeferred):
+        task.execute(context_of(memory))
+    assert memory.pushed == {KEY: f"{without_link}/orchestrations/nightly.1"}
+
+
+def test_link_of_the_connection_takes_precedence(memory: Memory) -> None:
+    task = EltStreamRunOperator(task_id="t", stream_id="gone")
+    with pytest.raises(NotFoundError):
+        task.execute(context_of(memory))
+    assert memory.pushed[KEY].startswith("https://app.example.com/")
+
+
+@pytest.mark.parametrize(("found", "arguments"), [(EltStreamRunOperator, {}), (EltStreamRunSensor, {"after": FAR})])
+def test_sync_of_a_name_is_linked_if_the_stream_is_not_found(
+    without_link: str, found: Any, arguments: dict[str, str]
+) -> None:
+    memory = Memory()
+    with pytest.raises((NotFoundError, NameLookupError)):
+        found(task_id="t", sync_id="shop", stream_name="gone", **arguments).execute(context_of(memory))
+    assert memory.pushed == {KEY: f"{without_link}/elt_syncs/shop"}
+
+
+def test_link_stays_when_the_task_is_resumed(without_link: str) -> None:
+    memory = Memory()
+    task = OrchestrationRunOperator(task_id="t", orchestration_id="nightly.1", if_running="wait", deferrable=True)
+    assert run(task, memory)["outcome"] == "succeeded"
+    assert memory.pushed[KEY] == f"{without_link}/orchestrations/nightly.1"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "https://evil.example/{resource}/{id}",
+        "//evil.example/{resource}/{id}",
+        "@evil.example/{resource}/{id}",
+        "/\\evil.example/{resource}/{id}",
+        "/{resource}",
+        "/ {resource}/{id}",
+        "/" + "x" * 300 + "{resource}{id}",
+        "javascript:{resource}{id}",
+        "",
+        None,
+    ],
+)
+def test_unusable_address_of_pages_is_ignored(path: str | None) -> None:
+    assert page_template("http://127.0.0.1:8484", path) is None
+
+
+def test_pages_are_below_the_base_address() -> None:
+    template = page_template("https://proxy.example/datapipe/", "/#/{resource}/{id}")
+    assert template == "https://proxy.example/datapipe/#/{resource}/{id}"
 
 
 def test_a_run_shows_its_link_before_it_waits(memory: Memory) -> None:
@@ -152,6 +220,33 @@ def test_a_look_that_does_not_find_what_a_name_means_leaves_the_link_as_it_is(me
 
 
 @pytest.mark.parametrize("deferrable", [False, True])
+def test_query_is_linked_on_pages_that_the_service_names(without_link: str, deferrable: bool) -> None:
+    memory = Memory()
+    task = DatapipeCheckOperator(task_id="t", sql_template="SELECT 1", deferrable=deferrable, defer_after=0)
+    result = run(task, memory)
+    assert memory.pushed[KEY] == f"{without_link}/query_previews/{result['query_execution_id']}"
+
+
+def test_query_that_failed_is_linked(without_link: str) -> None:
+    memory = Memory()
+    with pytest.raises(CheckFailedError):
+        run(DatapipeCheckOperator(task_id="t", sql_template="SELECT 0"), memory)
+    assert memory.pushed[KEY].startswith(f"{without_link}/query_previews/")
+
+
+def test_link_of_a_query_has_the_address_of_the_setting(memory: Memory) -> None:
+    result = run(DatapipeCheckOperator(task_id="t", sql_template="SELECT 1"), memory)
+    expected = f"https://app.example.com/query_previews/{result['query_execution_id']}?from=airflow"
+    assert memory.pushed[KEY] == expected
+
+
+def test_query_is_not_linked_if_the_service_names_no_pages(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_provider_datapipe.api.client.HEADER", "x-unknown")
+    run(DatapipeCheckOperator(task_id="t", sql_template="SELECT 1"), memory)
+    assert KEY not in memory.pushed
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
 def test_the_run_that_a_sensor_has_found_is_in_its_link(
     deferrable: bool, memory: Memory, service: LocalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,9 +292,9 @@ def test_a_link_is_shown_once_however_often_it_looks(
 def test_a_link_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the trigger saw is enough, also where the connection can't be read now."""
     monkeypatch.delenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", raising=False)
-    result = {"run_id": "r", "rows_synced": 1, "error": None}
     reference = Reference("orchestration", "o", "o", run_id="r")
-    end = End(EndReason.RUN_OVER, reference, Outcome.SUCCEEDED, cast("Any", result))
+    result = result_of(End(EndReason.RUN_OVER, reference, Outcome.SUCCEEDED))
+    end = End(EndReason.RUN_OVER, reference, Outcome.SUCCEEDED, result)
     check = Check("it is over", is_met=True, ends=(end,))
     sensor = OrchestrationRunSensor(task_id="t", orchestration_id="o", after=FAR, deferrable=True)
     event = {"status": "success", "check": json.loads(json.dumps(check.as_dict()))}
@@ -238,7 +333,8 @@ def test_a_connection_that_was_authorized_is_in_the_link() -> None:
             "{resource}",
             "https://app.example.com/reverse_etl_syncs/%7Bresource%7D?from=airflow",
         ),
-        (TEMPLATE, "query_preview", "1", ""),
+        (TEMPLATE, "query_preview", "1", "https://app.example.com/query_previews/1?from=airflow"),
+        (TEMPLATE, "webhook", "1", ""),
         (TEMPLATE, "transform", None, ""),
         (None, "transform", "1", ""),
     ],

@@ -60,6 +60,7 @@ while left:
 print(json.dumps([count, failed]))
 """
 #: What a wheel says of itself.
+DOCUMENTATION_URL = "https://docs.example.com/datapipe/"
 METADATA = """
 import importlib.metadata, json
 print(json.dumps(importlib.metadata.metadata("airflow-provider-datapipe").json))
@@ -83,7 +84,9 @@ def each_module_of(package: str, installed: Installed) -> tuple[int, dict[str, s
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Distribution:
-    return build(tmp_path_factory.mktemp("dist"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DOCUMENTATION_URL", DOCUMENTATION_URL)
+        return build(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +174,18 @@ def test_what_the_wheel_says_of_itself(alone: Installed) -> None:
     assert said["description"] == (ROOT / "README.md").read_text()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(said["provides_extra"]) == extras.keys()
+
+
+def test_documentation_address_in_the_wheel(alone: Installed) -> None:
+    (address,) = json.loads(alone.run("python", "-c", METADATA).stdout)["project_url"]
+    # Airflow reads the label without regard to case.
+    assert address == f"Documentation, {DOCUMENTATION_URL}"
+
+
+def test_wheel_without_a_documentation_address(tmp_path: Path) -> None:
+    with zipfile.ZipFile(build(tmp_path).wheel) as wheel:
+        (metadata,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        assert "Project-URL" not in wheel.read(metadata).decode()
 
 
 def test_its_commands_and_its_plugin_are_there(alone: Installed) -> None:

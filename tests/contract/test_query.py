@@ -95,9 +95,12 @@ def test_a_limit_that_makes_no_sense_is_refused(most: Any, problem: str, service
     assert service.journal_requests() == []
 
 
-def test_how_a_check_is_tried_again_is_looked_at_before_it_runs(service: LocalService) -> None:
-    task = DatapipeValueCheckOperator(task_id="t", sql_template="SELECT 1", pass_value=1, retry_on_failure="maybe")
-    with pytest.raises(ValueError, match="retry_on_failure"):
+def test_a_rendered_retry_on_failure_is_checked_before_the_query(service: LocalService) -> None:
+    task = DatapipeValueCheckOperator(
+        task_id="t", sql_template="SELECT 1", pass_value=1, retry_on_failure="{{ params.retry }}"
+    )
+    task.render_template_fields({"params": {"retry": "maybe"}})
+    with pytest.raises(ValueError, match=r"retry_on_failure .*'maybe'"):
         run(task)
     assert service.journal_requests() == []
 
@@ -106,7 +109,7 @@ def test_how_a_check_is_tried_again_is_looked_at_before_it_runs(service: LocalSe
 def test_a_query_that_fails_says_why(*, deferrable: bool) -> None:
     memory = Memory()
     with pytest.raises(
-        RunFailedError, match=r"query preview SELECT CAST\('x' AS INTEGER\) \(\S+\): run \S+ failed: .*'x'"
+        RunFailedError, match=r"query preview SELECT CAST\('x' AS INTEGER\) \(\S+\): the run failed: .*'x'"
     ):
         run(preview("SELECT CAST('x' AS INTEGER)", deferrable=deferrable), memory)
     assert memory.pushed["return_value"]["status"] == "FAILED"

@@ -49,7 +49,7 @@ USES: list[tuple[type[Any], dict[str, Any], str | None]] = [
     (DatapipeOperator, update(CANARY), "valid dictionary"),
     (DatapipeOperator, update(SECRET) | {"arguments": f'{{"sync_id": "{CANARY}"'}, "must be a mapping"),
     (ReverseEtlSyncCreateOperator, REVERSE | {"settings": SECRET}, "answered 400"),
-    (ReverseEtlSyncCreateOperator, REVERSE | {"settings": [CANARY]}, "must be a mapping"),
+    (ReverseEtlSyncCreateOperator, REVERSE | {"settings": [CANARY]}, "settings must be a dict"),
     (ReverseEtlSyncUpdateOperator, {"reverse_etl_sync_id": "reverse.update", "settings": SECRET}, "answered 400"),
     (
         ConnectionBridgeCreateOperator,
@@ -92,14 +92,28 @@ def test_nothing_secret_is_left(
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
     caplog.set_level(logging.DEBUG)
     memory, said, result = Memory(), "", None
-    task = operator(task_id="t", **arguments)
+    tasks: list[Any] = []
+
+    def execute() -> Any:
+        tasks.append(operator(task_id="t", **arguments))
+        return run(tasks[0], memory)
+
     if error is None:
-        result = run(task, memory)
+        result = execute()
     else:
         with pytest.raises(Exception, match=error) as failed:
-            run(task, memory)
+            execute()
         said = "".join(traceback.format_exception(failed.value))
     output = capsys.readouterr()
-    left = [repr(result), said, repr(memory.kept), repr(memory.pushed), repr(task), caplog.text, output.out, output.err]
+    left = [
+        repr(result),
+        said,
+        repr(memory.kept),
+        repr(memory.pushed),
+        repr(tasks),
+        caplog.text,
+        output.out,
+        output.err,
+    ]
     for secret in (CANARY, service.api_key, "/authorize/"):
         assert not [each for each in left if secret in each]

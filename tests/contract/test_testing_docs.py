@@ -47,7 +47,7 @@ def test_it_is_as_short_as_it_is_called() -> None:
 
 
 def test_the_table_of_the_fixture_is_complete() -> None:
-    table = pages()[PAGE].partition("## What the fixture gives")[2].partition("## When")[0]
+    table = pages()[PAGE].partition("## Fixture")[2].partition("## Test failures")[0]
     told = set(re.findall(r"`(?:datapipe_local\.)?([a-z_.]+)[(`]", table))
     there = {name for name in vars(DatapipeLocal) if not name.startswith("_")}
     assert there <= told, there - told

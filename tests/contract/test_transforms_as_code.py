@@ -359,7 +359,7 @@ def test_an_error_that_ends_a_deployment_leaves_a_result_for_each(
     assert said.status == 1
     assert {each["name"]: (each["result"], each["error"]) for each in said.json["items"]} == expected
     (warning,) = said.json["warnings"]
-    assert warning.startswith("The deployment came to no end: PATCH /transforms/")
+    assert warning.startswith("The deployment came to no end: The service does not accept the API key: ")
     assert say("deploy").status == 0
     assert say("plan").status == 0
 
@@ -368,7 +368,8 @@ def test_nothing_that_was_done_is_an_error_alone(service: LocalService, say: Say
     service.faults([{"method": "POST", "path": "/transforms/bulk", "status": 401}])
     said = say("deploy", "--format", "json")
     assert (said.status, said.out) == (1, "")
-    assert said.err.startswith("datapipe deploy: POST /transforms/bulk")
+    assert said.err.startswith("datapipe deploy: The service does not accept the API key: ")
+    assert "POST /transforms/bulk" in said.err
 
 
 def test_orphans_stay_unless_told(service: LocalService, say: Say, deployed: Path) -> None:
@@ -470,7 +471,7 @@ def test_what_leads_nowhere_is_warned_of(say: Say, tmp_path: Path) -> None:
         "a names {{raw.no.stream}}, which is neither in the service nor in the files.",
     ]
     put(tmp_path / "models", {"a.sql": "-- ---\n-- orchestration: Nihgtly\n-- ---\nSELECT 1"})
-    assert "There is no orchestration named 'Nihgtly'. Near to it: Nightly." in say("plan").err
+    assert "There is no orchestration named 'Nihgtly'. Did you mean Nightly?" in say("plan").err
     put(tmp_path / "models", {"a.sql": "-- ---\n-- orchestration: Twins\n-- ---\nSELECT 1"})
     assert "more than one orchestration: twin.1, twin.2. Say orchestration_id." in say("deploy").err
 

@@ -59,7 +59,7 @@ OPTIONS: dict[TaskKind, str] = {
 TIMEOUT, RETRY_DELAY = 7_200.0, 300.0
 #: Seconds that a request takes.
 LATENCY = 0.0213
-#: The most requests about one resource in a minute. Without faults a wait sends at most one request every two seconds
+#: The most requests about one resource in a minute. Without faults a wait sends at most one request per second
 #: (``WaitPolicy.fastest``); the start, its retries and the search for a lost run come on top.
 MOST_PER_MINUTE = 60
 #: The most requests for a run of one resource in a minute. Those that are refused are repeated after 1, 2, 4, 8, ... s.

@@ -63,7 +63,15 @@ class PostgreSQL:
     @property
     def url(self) -> str:
         """The address of the database, with its password, as SQLAlchemy takes it."""
-        return f"postgresql+psycopg://{_USER}:s3cret@127.0.0.1:{self._port.number}/postgres"
+        return self.url_for("psycopg")
+
+    def url_for(self, driver: str) -> str:
+        """
+        Return the address of the database for a driver of SQLAlchemy.
+
+        :param driver: Such as ``psycopg2``.
+        """
+        return f"postgresql+{driver}://{_USER}:s3cret@127.0.0.1:{self._port.number}/postgres"
 
     def _start(self, folder: Path) -> None:
         data = self._workspace.path / "data"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -62,6 +63,10 @@ class RunService:
         self.status: dict[str, dict[str, Any]] | None = None
         #: Status of the answer to every request; None to answer it.
         self.refusal: int | None = None
+        #: The header Retry-After of refusals, in seconds.
+        self.retry_after: int | None = None
+        #: Seconds after which a RUNNING run completes by itself; None for never.
+        self.duration: float | None = None
         self.requests: Counter[str] = Counter()
         service = self
 
@@ -69,14 +74,23 @@ class RunService:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
+                self._reply(service._body)
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length") or 0))
+                self._reply(service._start)
+
+            def _reply(self, body_of: Callable[[str], Any]) -> None:
                 status = 200
                 try:
-                    body = service._body(self.path)
+                    body = body_of(self.path)
                 except _RefusedError as refused:
                     status, body = refused.status, {"error_code": "refused", "message": "refused"}
                 content = json.dumps(body).encode()
                 self.send_response(status)
                 self.send_header("content-length", str(len(content)))
+                if status >= 400 and service.retry_after is not None:
+                    self.send_header("retry-after", str(service.retry_after))
                 self.end_headers()
                 self.wfile.write(content)
 
@@ -123,6 +137,18 @@ class RunService:
                 raise _RefusedError(404)
         return body
 
+    def _start(self, address: str) -> Any:
+        match unquote(urlsplit(address).path).strip("/").split("/"):
+            case ["orchestrations", orchestration_id, "request_run"]:
+                now = timestamp(datetime.fromtimestamp(time.time(), UTC))
+                run_id = f"new{len(self.runs['orchestration_runs'])}"
+                run = orchestration_run(run_id, "RUNNING", due=now, started=now, orchestration_id=orchestration_id)
+                self.runs["orchestration_runs"].append(run)
+                self.requests["request_run"] += 1
+                return self._shown(run)
+            case _:
+                raise _RefusedError(404)
+
     def _page(self, name: str, query: dict[str, str]) -> Any:
         order, owner = _LISTS[name]
         wanted = query.get(owner)
@@ -148,6 +174,10 @@ class RunService:
         raise _RefusedError(400 if known and name != "orchestration_runs" else 404)
 
     def _shown(self, run: dict[str, Any]) -> dict[str, Any]:
+        if self.duration is not None and run["status"] == "RUNNING":
+            end = datetime.fromisoformat(run["started_at"]).timestamp() + self.duration
+            if time.time() >= end:
+                run = run | {"status": "COMPLETED", "finished_at": timestamp(datetime.fromtimestamp(end, UTC))}
         return {name: value for name, value in run.items() if value is not None} | {"id": self.format(run["id"])}
 
     def _snapshots(self, stream: str) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from airflow_provider_datapipe.runs.pace import KEPT, History, next_look
 
-FASTEST, SLOWEST = 2.0, 60.0
-#: What a look costs, in seconds of delay: that of the code, apart from it.
-PRICE = 0.25
+FASTEST, SLOWEST = 1.0, 60.0
+#: What a look costs, in seconds of delay, and from which duration; less in shorter runs, in proportion. As in the code,
+#: apart from it.
+PRICE, FULL_PRICE_AFTER = 0.25, 300.0
 #: How many runs of a hundred end early, as failures do.
 FAILING = 5
 #: Recorded durations are those of small loads: each second of them counts as ten minutes.
@@ -50,16 +51,13 @@ class Measured:
     :param looks: how many looks a run took, on average.
     :param delays: how many seconds after its end each run was seen to be over, in ascending order.
     :param shares: the same, as a share of its duration.
+    :param cost: what is to be small: seconds of delay and the price of the looks, on average.
     """
 
     looks: float
     delays: Sequence[float]
     shares: Sequence[float]
-
-    @property
-    def cost(self) -> float:
-        """What is to be small."""
-        return sum(self.delays) / len(self.delays) + PRICE * self.looks
+    cost: float
 
 
 def alike(chance: random.Random, count: int) -> list[float]:
@@ -165,13 +163,14 @@ WAYS: dict[str, Callable[[Case], Pace]] = {
 
 def measure(cases: Sequence[Case], way: Callable[[Case], Pace]) -> Measured:
     """Wait for all of these."""
-    looks, delays, shares = 0, [], []
+    looks, delays, shares, cost = 0, [], [], 0.0
     for case in cases:
         *before, last = looks_at(case.duration, way(case))
         looks += len(before) + 1
         delays.append(last - case.duration)
         shares.append((last - case.duration) / case.duration)
-    return Measured(looks / len(cases), sorted(delays), sorted(shares))
+        cost += delays[-1] + (len(before) + 1) * PRICE * min(1.0, case.duration / FULL_PRICE_AFTER)
+    return Measured(looks / len(cases), sorted(delays), sorted(shares), cost / len(cases))
 
 
 def part(values: Sequence[float], share: float) -> float:
@@ -207,7 +206,7 @@ def table() -> str:
 
 
 def _rows(group: str, ways: Mapping[str, Measured]) -> str:
-    lines = [f"| {group} | Looks per run | Delay: half within | 95% within |", "|---|---|---|---|"]
+    lines = [f"| {group} | Polls per run | Delay: half within | 95% within |", "|---|---|---|---|"]
     for name, seen in ways.items():
         delays = [f"{part(seen.delays, share):.1f} s ({part(seen.shares, share):.1%})" for share in (0.5, 0.95)]
         lines.append(f"| {name} | {seen.looks:.0f} | {' | '.join(delays)} |")

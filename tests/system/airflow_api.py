@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ENDED = frozenset({"success", "failed"})
+#: The most entries of one answer, by default.
+_PAGE = 100
 
 
 class AirflowApiError(Exception):
@@ -170,8 +172,12 @@ class AirflowApi:
         :param run_id: The run.
         """
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances"
-        answer = self.request("GET", path, params={"limit": 100})
-        return [TaskInstance.from_answer(one) for one in answer["task_instances"]]
+        found: list[TaskInstance] = []
+        while True:
+            answer = self.request("GET", path, params={"limit": _PAGE, "offset": len(found), "order_by": "id"})
+            found += [TaskInstance.from_answer(one) for one in answer["task_instances"]]
+            if len(found) >= answer["total_entries"] or not answer["task_instances"]:
+                return found
 
     def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
         """
@@ -280,5 +286,5 @@ class AirflowApi:
             if state in ENDED:
                 return state
             time.sleep(interval)
-        seen = ", ".join(f"{one.label} {one.state}" for one in instances)
+        seen = ", ".join(f"{one.label} {one.state} (try {one.try_number})" for one in instances)
         raise AirflowApiError(f"{dag_id} {run_id} did not end within {limit:.0f} s: {state}; {seen}")

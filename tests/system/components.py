@@ -12,7 +12,7 @@ import sys
 import time
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tests.support.process_table import tree_of
 from tests.support.processes import Program, ProgramError, ReservedPort, Workspace, wait_for
@@ -36,10 +36,26 @@ COMMANDS = {
 }
 SECOND_TRIGGERER = "second triggerer"
 LOGIN = "admin"
+#: Shorter intervals than Airflow's defaults, for faster tests.
+FAST = {
+    # Fast where Airflow waits by default: a scheduler with nothing to do, a deferred task whose
+    # triggerer has died, a task whose scheduler has died.
+    "scheduler.scheduler_idle_sleep_time": "0.2",
+    "scheduler.job_heartbeat_sec": "2",
+    "scheduler.scheduler_health_check_threshold": "10",
+    "scheduler.orphaned_tasks_check_interval": "5",
+    "scheduler.trigger_timeout_check_interval": "5",
+    # A third of all processes were noticed to be over so much later: 5 s by default.
+    "workers.min_heartbeat_interval": "1",
+    "triggerer.job_heartbeat_sec": "2",
+    "triggerer.triggerer_health_check_threshold": "10",
+    # Short runs test the triggerer, too.
+    "datapipe.defer_after": "0",
+}
 
 
 def airflow_environment(
-    home: Path, dags: Path, port: int, *, config: Mapping[str, str], extra: Mapping[str, str]
+    home: Path, dags: Path, port: int, *, config: Mapping[str, str], extra: Mapping[str, str], fast: bool = True
 ) -> dict[str, str]:
     """
     Make the environment of the components.
@@ -49,6 +65,7 @@ def airflow_environment(
     :param port: The API server's.
     :param config: Settings over ours, such as ``{"core.parallelism": "8"}``.
     :param extra: More variables, such as AIRFLOW_CONN_*.
+    :param fast: Use the settings of ``FAST`` instead of Airflow's and the provider's defaults.
     """
     settings = {
         "core.dags_folder": str(dags),
@@ -72,20 +89,10 @@ def airflow_environment(
         "logging.base_log_folder": str(home / "task-logs"),
         "logging.dag_processor_child_process_log_directory": str(home / "logs" / "dag_processor"),
         "logging.colored_console_log": "False",
-        # Fast where Airflow waits by default: a scheduler with nothing to do, a deferred task whose
-        # triggerer has died, a task whose scheduler has died.
-        "scheduler.scheduler_idle_sleep_time": "0.2",
-        "scheduler.job_heartbeat_sec": "2",
-        "scheduler.scheduler_health_check_threshold": "10",
-        "scheduler.orphaned_tasks_check_interval": "5",
-        "scheduler.trigger_timeout_check_interval": "5",
-        # A third of all processes were noticed to be over so much later: 5 s by default.
-        "workers.min_heartbeat_interval": "1",
-        "triggerer.job_heartbeat_sec": "2",
-        "triggerer.triggerer_health_check_threshold": "10",
         "dag_processor.refresh_interval": "5",
         # It reports to its makers otherwise.
         "usage_data_collection.enabled": "False",
+        **(FAST if fast else {}),
         **config,
     }
     # A setting of the caller's own Airflow must not leak in.
@@ -127,7 +134,11 @@ class AirflowComponents:
     :param config: Settings of Airflow over ours, such as ``{"core.parallelism": "8"}``.
     :param start_limit: How long starting may take, in seconds.
     :param progress: Called with a line about each step of the start.
+    :param fast: Use the settings of ``FAST`` instead of Airflow's and the provider's defaults.
     """
+
+    #: The arguments of ``airflow`` for each component.
+    commands: ClassVar[Mapping[str, list[str]]] = COMMANDS
 
     def __init__(
         self,
@@ -137,6 +148,7 @@ class AirflowComponents:
         config: Mapping[str, str] | None = None,
         start_limit: float = 180,
         progress: Callable[[str], None] | None = None,
+        fast: bool = True,
     ) -> None:
         self.login = LOGIN
         self.password = secrets.token_urlsafe(12)
@@ -144,6 +156,7 @@ class AirflowComponents:
         self._extra = dict(env or {})
         self._config = dict(config or {})
         self._start_limit = start_limit
+        self._fast = fast
         self._progress = progress or (lambda line: None)
         self._programs: dict[str, Program] = {}
 
@@ -171,17 +184,17 @@ class AirflowComponents:
 
     def _start(self) -> None:
         self._env = airflow_environment(
-            self.home, self._dags, self._port.number, config=self._config, extra=self._extra
+            self.home, self._dags, self._port.number, config=self._config, extra=self._extra, fast=self._fast
         )
         (self.home / "passwords.json").write_text(json.dumps({self.login: self.password}))
         begun = time.monotonic()
         self._progress("creating the metadata database")
         # Alone: every component refuses to start before the database is there.
         self._migrate()
-        self._progress("starting " + ", ".join(COMMANDS))
-        for component in COMMANDS:
+        self._progress("starting " + ", ".join(self.commands))
+        for component in self.commands:
             self._launch(component)
-        for component in COMMANDS:
+        for component in self.commands:
             self._wait_until_ready(component, after=0)
             self._progress(f"{component} is ready after {time.monotonic() - begun:.1f} s")
 
@@ -190,21 +203,21 @@ class AirflowComponents:
         self._workspace.start("db-migrate", command, env=self._env).wait(self._start_limit)
 
     def _launch(self, component: str, name: str | None = None) -> None:
-        command = [sys.executable, "-m", "airflow", *COMMANDS[component]]
+        command = [sys.executable, "-m", "airflow", *self.commands[component]]
         self._programs[name or component] = self._workspace.start(name or component, command, env=self._env)
 
     def _wait_until_ready(self, component: str, *, after: int) -> None:
-        def ready() -> bool:
-            if not self.api.answers():
-                return False
-            return component == API_SERVER or any(job > after for job in self.api.live_jobs(JOBS[component]))
-
         wait_for(
             f"Airflow's {component} is ready",
-            ready,
+            lambda: self._is_ready(component, after),
             limit=self._start_limit,
             watch=list(self._programs.values()),
         )
+
+    def _is_ready(self, component: str, after: int) -> bool:
+        if not self.api.answers():
+            return False
+        return component == API_SERVER or any(job > after for job in self.api.live_jobs(JOBS[component]))
 
     def pid(self, component: str) -> int:
         """

@@ -52,12 +52,14 @@ class Stage:
         """Run a DAG; give its state and the events of its tasks, in order, once all of them are there."""
         run_id = self.airflow.trigger(dag_id)
         state = self.airflow.wait(dag_id, run_id, limit=RUN_LIMIT)
-        # That of the run's end comes from the scheduler, after those of its tasks.
-        wait_for(
-            "OpenLineage is told of the end of the run",
-            lambda: any(each["job"]["name"] == dag_id and is_last(each) for each in self.events()),
-            limit=60,
-        )
+
+        def is_complete() -> bool:
+            events = self.events()
+            started = {each["job"]["name"] for each in events if each["job"]["name"].startswith(f"{dag_id}.")}
+            # Tasks send their last event from another process, which can take longer than the scheduler.
+            return {dag_id, *started} <= {each["job"]["name"] for each in events if is_last(each)}
+
+        wait_for("the last events of the DAG run and its tasks", is_complete, limit=60)
         return state, [each for each in self.events() if each["job"]["name"].startswith(f"{dag_id}.")]
 
     def events(self) -> list[Event]:

@@ -19,6 +19,9 @@ def test_the_form_has_every_field(airflow: AirflowComponents) -> None:
     assert set(form["extra_fields"]) == set(CONNECTION_FIELDS)
     assert form["standard_fields"]["password"]["title"] == "API key"
     assert form["standard_fields"]["host"]["title"] == "Base address"
+    assert form["standard_fields"]["host"]["placeholder"] == "https://api.example.com"
+    assert form["standard_fields"]["password"]["placeholder"] == "API key that the service issued"
+    assert form["standard_fields"]["port"]["placeholder"] == "Only if the base address has none"
     assert form["standard_fields"]["login"]["hidden"]
 
 
@@ -43,3 +46,24 @@ def test_the_test_button(
     answer = airflow.api.request("POST", "/connections/test", json=connection)
     assert (answer["status"], says in answer["message"]) == (healthy, True), answer
     assert service.api_key not in answer["message"]
+
+
+def test_saved_connection_with_the_port_of_its_address(airflow: AirflowComponents, service: LocalService) -> None:
+    saved = {
+        "connection_id": "saved_with_port",
+        "conn_type": "datapipe",
+        "host": service.base_url,
+        "port": int(service.base_url.rpartition(":")[2]),
+        "password": service.api_key,
+    }
+    airflow.api.request("POST", "/connections", json=saved)
+    # The form sends this in place of a secret that is not changed.
+    answer = airflow.api.request("POST", "/connections/test", json={**saved, "password": "***"})
+    airflow.api.request("DELETE", "/connections/saved_with_port")
+    assert answer["status"], answer
+
+
+def test_new_connection_with_port_zero(airflow: AirflowComponents, service: LocalService) -> None:
+    connection = {"connection_id": "tried", "conn_type": "datapipe", "host": service.base_url, "port": 0}
+    answer = airflow.api.request("POST", "/connections/test", json={**connection, "password": service.api_key})
+    assert answer["status"], answer

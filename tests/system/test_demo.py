@@ -93,7 +93,7 @@ def busy_ports() -> Iterator[None]:
 @pytest.mark.usefixtures("busy_ports")
 def test_two_at_once_of_which_one_is_interrupted(tmp_path: Path) -> None:
     with Demo(tmp_path / "a") as demo, Demo(tmp_path / "b") as interrupted:
-        interrupted.says("deferred")
+        interrupted.says("running flights_pipeline")
         interrupted.interrupt()
         assert interrupted.end(60) == 130, interrupted.output
         assert "Traceback" not in interrupted.output

@@ -122,17 +122,29 @@ def instance(task_id: str, operator: str) -> TaskInstance:
     return TaskInstance(task_id, -1, "success", 1, operator, None, None)
 
 
-def test_a_waiting_task_that_was_not_deferred_is_named() -> None:
-    instances = [
-        instance("load", "EltSyncRunOperator"),
-        instance("send", "ReverseEtlRunOperator"),
-        instance("look", "_PythonDecoratedOperator"),
-    ]
-    assert check_deferral(instances, {"load", "send"}.__contains__).holds
-    check = check_deferral(instances, {"load"}.__contains__)
+RESULTS: dict[str, Any] = {
+    "load": {"streams": {"a": {"duration": 2.0}, "b": {"duration": 75.0}}},
+    "send": {"duration": 0.5},
+}
+WAITING = [
+    instance("load", "EltSyncRunOperator"),
+    instance("send", "ReverseEtlRunOperator"),
+    instance("look", "_PythonDecoratedOperator"),
+]
+
+
+def test_short_run_need_not_be_deferred() -> None:
+    assert check_deferral(WAITING, {"load"}.__contains__, RESULTS.__getitem__).holds
+
+
+def test_long_run_in_a_worker_slot_is_named() -> None:
+    check = check_deferral(WAITING, {"send"}.__contains__, RESULTS.__getitem__)
     assert not check.holds
-    assert check.found == "all but send"
-    assert not check_deferral([instances[2]], lambda task_id: True).holds
+    assert check.found == "load held a worker slot"
+
+
+def test_demo_without_a_waiting_task_fails_its_check() -> None:
+    assert not check_deferral(WAITING[2:], lambda task_id: True, RESULTS.__getitem__).holds
 
 
 def test_a_secret_in_a_log_is_found(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,19 +163,7 @@ class Play:
     def run(self) -> Story:
         # Those that are killed before it are not carried out; a request that is only delayed would be.
         service, story = self.service, self.story
-        service.faults(
-            [
-                {
-                    "method": method,
-                    "path": path,
-                    "delay": SECONDS,
-                    "skip": SKIPPED.get(end, 0),
-                    "times": "always" if end in FOR_GOOD else 1,
-                    **({"drop": True, "when": "before"} if end == "killed_before" else {"when": "after"}),
-                }
-                for end, (_, method, path) in KILLED.items()
-            ]
-        )
+        self._set_faults(KILLED)
         for end in RESOURCES:
             conf = {"gate": str(self.folder / end)} if end in GATED else {"fail": end == "failing"}
             story.runs[end] = self.airflow.trigger(f"schedules_{end}", conf, limit=300)
@@ -207,6 +195,9 @@ class Play:
                 if seen[end] and (end not in FOR_GOOD or task.state == "failed"):
                     left.remove(end)
                     self.story.killed.append(end)
+                    if end in FOR_GOOD:
+                        # Its teardown sends the same request. The faults of one time that have acted are over.
+                        self._set_faults([each for each in left if each in FOR_GOOD or not self._met(each)])
                 elif task.state == "running" and (arrived := self._arrived(end)) > seen[end]:
                     assert task.pid in tree_of(self.airflow.pid("scheduler"))
                     os.kill(task.pid, signal.SIGKILL)
@@ -214,6 +205,32 @@ class Play:
             return not left
 
         wait_for("all are killed", is_over, limit=300, interval=0.2)
+
+    def _set_faults(self, ends: Iterable[str]) -> None:
+        """Delay the requests in which workers are killed."""
+        self.service.faults(
+            [
+                {
+                    "method": method,
+                    "path": path,
+                    "delay": SECONDS,
+                    "skip": max(0, SKIPPED.get(end, 0) - len(self._requests(end))),
+                    "times": "always" if end in FOR_GOOD else 1,
+                    **({"drop": True, "when": "before"} if end == "killed_before" else {"when": "after"}),
+                }
+                for end in ends
+                for _, method, path in [KILLED[end]]
+            ]
+        )
+
+    def _met(self, end: str) -> bool:
+        """Return True if a request of a task was delayed."""
+        return any(each["fault"] for each in self._requests(end))
+
+    def _requests(self, end: str) -> list[Any]:
+        """Return the requests so far in which a worker is killed, or may be."""
+        _, method, path = KILLED[end]
+        return [each for each in self.service.journal_requests(path) if each["method"] == method]
 
     def _arrived(self, end: str) -> int:
         """Count the requests of a task that were made to wait."""

@@ -60,3 +60,12 @@ def test_the_oldest_that_are_tried_are_the_oldest_that_are_let_in() -> None:
     lowest = [minor(Version(bound.version)) for bound in airflow.specifier if bound.operator == ">="]
     assert lowest == [next(iter(airflows()))]
     assert project()["requires-python"] == f">={pythons()[0]}"
+
+
+def test_packages_for_celery_are_pinned_beside_the_others() -> None:
+    folder = ROOT / "tests" / "system"
+    beside = pins(folder / "celery-constraints.txt")
+    needed = {line for line in (folder / "celery-requirements.txt").read_text().splitlines() if line[:1] != "#"}
+    assert needed <= set(beside)
+    assert not set(beside) & set(pins(ROOT / "constraints.txt"))
+    assert all(str(Version(version)) for version in beside.values())

@@ -30,6 +30,17 @@ class AsyncClient:
     :param settings: how to reach the service.
     """
 
+    @classmethod
+    async def create(cls, settings: Settings) -> Self:
+        """
+        Return a client, without blocking the event loop that others use: a thread reads the certificates.
+
+        :param settings: how to reach the service.
+        :raises ConfigurationError: the certificates can't be read, or the proxy can't be used.
+        """
+        await asyncio.to_thread(trust, settings.ca_bundle)
+        return cls(settings)
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._trust = trust(settings.ca_bundle)

@@ -15,6 +15,7 @@ from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
 from airflow_provider_datapipe.api.http_logs import mask_http_logs
 from airflow_provider_datapipe.api.masking import Mask, user_info
 from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.pages import HEADER, page_template
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.settings import Settings, environment_proxy, trust
 
@@ -33,6 +34,8 @@ class Client:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        #: Template of addresses of pages, once the service has named it in a response.
+        self.page_template: str | None = None
         proxy = settings.proxy or environment_proxy(settings.base_url)
         self._mask = Mask((settings.api_key, *user_info(proxy)))
         mask_http_logs(self._mask)
@@ -81,6 +84,7 @@ class Client:
             )
             response = self._http.send(request, stream=True)
             head = Head(response.status_code, response.reason_phrase, response.headers)
+            self.page_template = page_template(self.settings.base_url, head.headers.get(HEADER)) or self.page_template
             reader = exchange.begun(head)
             for piece in response.iter_raw():
                 reader.feed(piece)

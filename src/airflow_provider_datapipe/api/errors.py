@@ -18,18 +18,24 @@ Everything that can go wrong between a caller and the service, as one tree.
         ├── RateLimitError          429, with retry_after
         └── ServerError             5xx, with retry_after
 
-A message is one short line: what was asked, of which host, what came back, and what to do. It never holds the API key.
+The first line of a message is the cause; further lines have the request, the host and the next step. A message never
+holds the API key.
 """
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.masking import Mask
+
+if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.request import Request
 
 # Control characters of both sets, line ends of Unicode, and what turns the direction of writing.
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _LONGEST_TEXT = 500
+_LONGEST_MESSAGE = 2000
 
 
 def one_line(text: str, *, secret: Mask | str | None = None, longest: int = _LONGEST_TEXT) -> str:
@@ -47,8 +53,27 @@ def one_line(text: str, *, secret: Mask | str | None = None, longest: int = _LON
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+def first_line(error: BaseException) -> str:
+    """Return the cause: the first line of an error's message, or the name of its class."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
+def in_one_line(error: object) -> str:
+    """Return the whole message of an error as one line, for lists with an item for each error."""
+    return one_line(str(error), longest=_LONGEST_MESSAGE)
+
+
 class DatapipeError(Exception):
     """Base of all errors of this package."""
+
+    def add_detail(self, line: str) -> None:
+        """
+        Add a line to the message, after the cause.
+
+        :param line: the line.
+        """
+        cause, separator, rest = str(self).partition("\n")
+        self.args = (f"{cause}\n{line}{separator}{rest}",)
 
 
 class ConfigurationError(DatapipeError):
@@ -89,8 +114,12 @@ class ApiError(DatapipeError):
     :param error_code: ``error_code`` of the answer's body, where it has one.
     :param retry_after: seconds after which the service wants to be asked again, where it says so.
     :param active_run_id: the run that stands in the way, where the service names it.
+    :param request: the refused request.
     """
 
+    #: Cause before the text of the service.
+    cause = "The service refused the request"
+    #: Next step; ``{of_connection}`` names the Airflow connection.
     hint = ""
 
     def __init__(
@@ -101,12 +130,14 @@ class ApiError(DatapipeError):
         error_code: str | None = None,
         retry_after: float | None = None,
         active_run_id: str | None = None,
+        request: Request[Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.error_code = error_code
         self.retry_after = retry_after
         self.active_run_id = active_run_id
+        self.request = request
 
 
 class InvalidRequestError(ApiError):
@@ -116,35 +147,42 @@ class InvalidRequestError(ApiError):
 class AuthenticationError(ApiError):
     """The API key is missing or wrong (401)."""
 
-    hint = "Check the API key (the connection's password)."
+    cause = "The service does not accept the API key"
+    hint = "Check {key}."
 
 
 class PermissionDeniedError(ApiError):
     """The API key does not allow this (403)."""
 
-    hint = "Check what the API key is allowed to do."
+    cause = "The API key does not allow this request"
+    hint = "Check what the API key{of_connection} is allowed to do."
 
 
 class NotFoundError(ApiError):
     """What was asked for does not exist (404)."""
 
-    hint = "Check the id, and that the API key belongs to the same account."
+    cause = "Not found"
+    hint = "Check the ID, and that the API key{of_connection} belongs to the same account."
 
 
 class ConflictError(ApiError):
     """Something that is there already stands in the way (409)."""
 
+    cause = "Conflict"
+
 
 class RateLimitError(ApiError):
     """Too many requests (429)."""
 
-    hint = "Ask less often: raise the poll interval, or lower the number of requests at a time."
+    cause = "Too many requests"
+    hint = "Raise the poll interval, or lower max_connections{of_connection}."
 
 
 class ServerError(ApiError):
     """The service failed (5xx)."""
 
-    hint = "The service has a problem; try again later."
+    cause = "The service failed"
+    hint = "Try again later."
 
 
 def class_of_status(status: int) -> type[ApiError]:

@@ -154,7 +154,7 @@ class Exchange(Generic[T]):
             # Following would carry the key to wherever the answer points.
             raise ProtocolError(
                 f"{self._request.label} at {self.where} answered {head.status}, a redirect, which is not "
-                "followed. Check the base address."
+                f"followed.\nCheck {self._settings.address_field}."
             )
         if self._attempts > 1:
             log.info("%s succeeded at attempt %d.", self._request.label, self._attempts)
@@ -168,8 +168,8 @@ class Exchange(Generic[T]):
                 ProtocolError,
                 f"{self._request.label} at {self.where} answered {head.status} "
                 f"({one_line(head.headers.get('content-type') or 'no content type', longest=80)}) with something "
-                f"that the interface does not say: {_first_problem(error)}. Check that the base address is that of "
-                "the management interface.",
+                f"that the interface does not say: {_first_problem(error)}.",
+                f"Check that {self._settings.address_field} is that of the management interface.",
             ) from None
         except (ArithmeticError, LookupError, RecursionError, TypeError) as error:
             # A validator met a value that it does not expect.
@@ -199,8 +199,8 @@ class Exchange(Generic[T]):
         """Take the end of an attempt without a complete answer; called where no exception is being handled."""
         if untrusted := _untrusted_certificate(lost.cause):
             raise ConfigurationError(
-                f"{self.where} shows a certificate that is not trusted ({untrusted}). If it is the right server, set "
-                "the connection's ca_bundle to the certificate of its authority."
+                f"{self.where} shows a certificate that is not trusted ({untrusted}).\nIf it is the right server, set "
+                f"ca_bundle{self._settings.of_connection} to the certificate of its authority."
             )
         if lost.timed_out:
             within = f"within {self._settings.timeout:g} s" if lost.sent else "in time: there is no connection"
@@ -225,8 +225,8 @@ class Exchange(Generic[T]):
 
     def _no_answer(self, how: str) -> str:
         return (
-            f"{self._request.label} got no answer from {self.where} {how}. Check the base address and that the "
-            "service is up."
+            f"{self._request.label} got no answer from {self.where} {how}.\nCheck {self._settings.address_field}, and "
+            "that the service is up."
         )
 
     def _failed(self, error: DatapipeError) -> Again:
@@ -242,13 +242,17 @@ class Exchange(Generic[T]):
             )
             if delay is not None:
                 if self._attempts == 1:
-                    log.warning("%s Trying again for up to %g s.", error, self._settings.retry.budget)
+                    log.warning("%s\nTrying again for up to %g s.", error, self._settings.retry.budget)
                 return Again(delay)
         raise error
 
-    def _safe(self, error_class: type[E], message: str) -> E:
+    def _safe(self, error_class: type[E], message: str, hint: str = "") -> E:
         """Make an error whose text has parts that the other side wrote."""
-        return error_class(one_line(message, secret=self._mask, longest=1000))
+        return error_class(self._lines(message, hint))
+
+    def _lines(self, *parts: str) -> str:
+        """Join the lines of a message, each of which is short and without the key."""
+        return "\n".join(one_line(part, secret=self._mask, longest=1000) for part in parts if part)
 
     def _said(self, text: str) -> str:
         """Make what a refusal says safe to show: it may repeat the key, or what is secret in the request."""
@@ -261,13 +265,18 @@ class Exchange(Generic[T]):
         error_class = class_of_status(status)
         told = _told(body)
         text = self._said(told.message) if told else (head.reason or "no reason")
-        message = f"{self._request.label} at {self.where} answered {status}: {text.rstrip('.')}. {error_class.hint}"
+        hint = error_class.hint.format(key=self._settings.key_field, of_connection=self._settings.of_connection)
         return error_class(
-            one_line(message, secret=self._mask, longest=1000),
+            self._lines(
+                f"{error_class.cause}: {text.rstrip('.')}.",
+                f"Request: {self._request.label} at {self.where} answered {status}.",
+                hint,
+            ),
             status=status,
             error_code=self._said(told.error_code) if told else None,
             retry_after=retry.parse_retry_after(head.headers.get("retry-after"), now=time.time()),
             active_run_id=told.active_run_id if told else None,
+            request=self._request,
         )
 
 

@@ -14,8 +14,8 @@ LONGEST_RETRY_AFTER = 300.0
 _ABSURD = 86_400.0
 #: A number above this one is a point in time (Unix seconds) instead of a delay.
 _POINT_IN_TIME = 1e9
-#: Statuses that say "not now"; other 5xx, such as 501 and 505, stay as they are.
-_PASSING = frozenset({500, 502, 503, 504})
+#: Statuses of failures that can end without a change of the request (507: no storage). Others, such as 501, stay.
+_PASSING = frozenset({500, 502, 503, 504, 507})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# Encoding a host name imports it: not in an event loop.
+import encodings.idna  # noqa: F401 - see above
 import ssl
 import urllib.request
 from dataclasses import dataclass, field
@@ -34,6 +36,7 @@ class Settings:
     :param max_connections: the most connections, and so requests, at a time.
     :param max_answer_bytes: the largest answer that is read, unpacked.
     :param allow_plain_http: allow plain http to hosts other than this machine.
+    :param connection: name of the Airflow connection in messages, such as "the Airflow connection `x`"; empty for none.
     :raises ConfigurationError: the address can't be used.
     """
 
@@ -47,6 +50,7 @@ class Settings:
     max_connections: int = 16
     max_answer_bytes: int = 64 * 1024 * 1024
     allow_plain_http: bool = False
+    connection: str = ""
 
     def __post_init__(self) -> None:
         """Refuse an address that would lose the key, or that is none."""
@@ -81,6 +85,21 @@ class Settings:
             "accept-encoding": "gzip",
             "user-agent": f"airflow-provider-datapipe/{__version__}",
         }
+
+    @property
+    def of_connection(self) -> str:
+        """Words that name the connection in a message; empty without one."""
+        return f" of {self.connection}" if self.connection else ""
+
+    @property
+    def key_field(self) -> str:
+        """Name of the field with the API key, for messages."""
+        return f"the password (API key){self.of_connection}" if self.connection else "the API key"
+
+    @property
+    def address_field(self) -> str:
+        """Name of the field with the base address, for messages."""
+        return f"the host (base address){self.of_connection}" if self.connection else "the base address"
 
     @property
     def connect_limit(self) -> float:

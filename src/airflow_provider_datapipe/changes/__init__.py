@@ -1,1 +1,1 @@
-"""What it takes to bring something about on the service, as steps apart from I/O; shared by all operators that do."""
+"""Flows that create, update and delete resources of the service, without I/O of their own."""

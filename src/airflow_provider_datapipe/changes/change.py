@@ -1,4 +1,4 @@
-"""What became of a change, and the rules that all changes share."""
+"""Results of changes, and helpers that all changes share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_datapipe.runs.targets import required
 
 T = TypeVar("T")
 
-#: Seconds after which a thing is looked for once more whose creation was not answered.
+#: Seconds until the second search for a resource whose creation request got no response.
 _SECOND_LOOK = 3
 
 IfExists = Literal["update", "keep", "fail"]
@@ -34,15 +34,16 @@ IfMissing = Literal["succeed", "fail"]
 
 class Change(TypedDict):
     """
-    What became of a change, as JSON.
+    Result of a change, as JSON.
 
-    :ivar resource: what it is of: ``elt_sync``, ``elt_stream``, ``orchestration``, ``transform``, ...
-    :ivar id: its id; None where there is none.
-    :ivar name: its name, where it has one.
-    :ivar action: what was done, such as ``created`` or ``enabled``; ``none`` where nothing had to be.
-    :ivar changed: whether the service holds something else than before, as far as can be told.
-    :ivar details: the resource afterwards as the service shows it, without what may be secret; None where it does not.
-    :ivar warnings: fields that the service does not show, with what to do; left out if there are none.
+    :ivar resource: kind of the resource: ``elt_sync``, ``elt_stream``, ``orchestration``, ``transform``, ...
+    :ivar id: ID of the resource; None if there is none.
+    :ivar name: name of the resource; None if it has none.
+    :ivar action: the action, such as ``created`` or ``enabled``; ``none`` if no change was necessary.
+    :ivar changed: True if the service holds another state than before, as far as it shows that.
+    :ivar details: the resource after the change, without fields that may be secret; None if the service does not return
+        it.
+    :ivar warnings: warnings about fields that the service does not show; omitted if there are none.
     """
 
     resource: str
@@ -55,7 +56,7 @@ class Change(TypedDict):
 
 
 class ResourceExistsError(DatapipeError):
-    """What was to be created is there already, and the task was told to fail then."""
+    """The resource to create exists, and ``if_exists`` is ``fail``."""
 
 
 def change(
@@ -68,7 +69,7 @@ def change(
     after: BaseModel | None = None,
     warnings: Sequence[str] = (),
 ) -> Change:
-    """Make a result; without a change the action is ``none``."""
+    """Return a result. The action is ``none`` if ``changed`` is False."""
     result = Change(
         resource=resource,
         id=resource_id,
@@ -84,9 +85,9 @@ def change(
 
 def shown(value: Any) -> Any:
     """
-    Give an answer of the service as JSON that may be kept and shown: only declared fields, none that may be secret.
+    Return a response as JSON that can be stored and shown: only declared fields, without those that may be secret.
 
-    :param value: a model, or models within lists and mappings.
+    :param value: a model, or lists or tuples of models.
     """
     if isinstance(value, BaseModel):
         fields = type(value).model_fields
@@ -106,7 +107,7 @@ def _holds_models(value: Any) -> bool:
 
 
 def if_named(finding: Steps[T]) -> Steps[T | None]:
-    """Look for something by its name; None if there is none. That there are several stays an error."""
+    """Return the resource with a name, or None if there is none. An ambiguous name is still an error."""
     try:
         return (yield from finding)
     except UnknownNameError:
@@ -115,14 +116,14 @@ def if_named(finding: Steps[T]) -> Steps[T | None]:
 
 def created_once(find: Callable[[], Steps[T | None]], create: Request[T]) -> Steps[tuple[T, bool]]:
     """
-    Create what is not there yet: also where a try before, or an answer that was lost, created it already.
+    Create a resource unless it exists. An earlier try or a request whose response was lost may have created it.
 
-    The interface has no idempotency key, so what is to be created has to be known by something else than its id.
+    The interface has no idempotency key, so the resource is identified by something other than its ID.
 
-    :param find: looks for it.
-    :param create: creates it.
-    :returns: the resource, and whether it is new.
-    :raises DatapipeError: it could not be created; where no answer came, a later try finds out what became of it.
+    :param find: flow that searches for the resource.
+    :param create: request that creates it.
+    :returns: the resource, and True if it is new.
+    :raises DatapipeError: if the resource cannot be created. If the response was lost, a retry finds the resource.
     """
     if (there := (yield from find())) is not None:
         return there, False
@@ -131,7 +132,7 @@ def created_once(find: Callable[[], Steps[T | None]], create: Request[T]) -> Ste
     except (TransportError, ServerError) as error:
         if isinstance(error, TransportError) and not error.sent:
             raise
-        # It may have been created all the same, and may be shown only after a while.
+        # The service may have created it, and may show it only after a while.
         for pause in (0, _SECOND_LOOK):
             if pause:
                 yield Pause(pause)
@@ -139,7 +140,7 @@ def created_once(find: Callable[[], Steps[T | None]], create: Request[T]) -> Ste
                 return there, True
         raise
     except (ConflictError, InvalidRequestError):
-        # Another task may have been faster: then it is there.
+        # Another task may have created it in the meantime.
         if (there := (yield from find())) is not None:
             return there, False
         raise
@@ -147,27 +148,27 @@ def created_once(find: Callable[[], Steps[T | None]], create: Request[T]) -> Ste
 
 def what_is_given(**fields: str | None) -> dict[str, Any]:
     """
-    Give the fields that are to be changed: those that are not None.
+    Return the fields to change: those that are not None.
 
-    :raises ValueError: one of them is empty.
+    :raises ValueError: if a field is empty.
     """
     return {field: required(field, value) for field, value in fields.items() if value is not None}
 
 
 def check_if_exists(if_exists: str) -> None:
     """
-    Check what is to happen with what is there already, before anything is sent.
+    Check ``if_exists`` before any request is sent.
 
-    :raises ValueError: it is none of the words for it.
+    :raises ValueError: if it is not an allowed value.
     """
     choice("if_exists", if_exists, ("update", "keep", "fail"))
 
 
 def existing(found: BaseModel, what: str, if_exists: IfExists) -> None:
     """
-    Refuse what is there already, if that was said.
+    Raise if an existing resource is an error.
 
-    :raises ResourceExistsError: ``if_exists`` is ``fail``.
+    :raises ResourceExistsError: if ``if_exists`` is ``fail``.
     """
     if if_exists == "fail":
         raise ResourceExistsError(
@@ -183,13 +184,14 @@ def deletion(
     if_missing: IfMissing,
 ) -> Steps[Change]:
     """
-    Delete a resource. That it is not there is success, unless told otherwise.
+    Delete a resource. A missing resource is success, unless ``if_missing`` is ``fail``.
 
-    :param finding: finds it.
-    :param read: reads it by its id; the interface declares no answer for deleting what is not there.
-    :param delete: deletes it by its id.
-    :raises UnknownNameError: there is none of the name, and ``if_missing`` is ``fail``.
-    :raises NotFoundError: there is none of the id, and ``if_missing`` is ``fail``.
+    :param finding: flow that finds the resource.
+    :param read: request that reads the resource with an ID. The interface does not specify the response to the deletion
+        of a missing resource.
+    :param delete: request that deletes the resource with an ID.
+    :raises UnknownNameError: if no resource has the name, and ``if_missing`` is ``fail``.
+    :raises NotFoundError: if no resource has the ID, and ``if_missing`` is ``fail``.
     """
     choice("if_missing", if_missing, ("succeed", "fail"))
     target: Target | None = None
@@ -200,12 +202,12 @@ def deletion(
         if if_missing == "fail":
             raise
         return change(kind, target.resource_id if target else None, action="deleted", changed=False)
-    # It was there a moment ago: the answer to the first time that it was asked for may have been lost.
+    # It existed a moment ago: the response to the first deletion request may have been lost.
     with suppress(NotFoundError):
         yield from ask(delete(target.resource_id))
     return change(kind, target.resource_id, action="deleted", name=_name(target))
 
 
 def _name(target: Target) -> str | None:
-    # A target that was given by its id is called by it.
+    # A target that is given by its ID has the ID as its name.
     return None if target.name == target.resource_id else target.name

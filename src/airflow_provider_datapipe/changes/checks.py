@@ -1,4 +1,4 @@
-"""What checks make of the rows of a query: as Airflow's SQL check operators do. Pure."""
+"""Checks of the rows of a query, as in Airflow's SQL check operators. No I/O."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError, one_line
 
-#: The most characters of a query that a message shows.
+#: Maximum length of a query in a message, in characters.
 _SHOWN = 300
 
 
 class CheckFailedError(DatapipeError):
-    """The data is not as a check wants it."""
+    """The data does not pass a check."""
 
 
 def first_row(sql: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """
-    Give the first row of a query.
+    Return the first row of a query.
 
-    :raises CheckFailedError: it has none.
+    :raises CheckFailedError: if the query has no rows.
     """
     if not rows:
         raise CheckFailedError(f"The following query returned zero rows: {_short(sql)}")
@@ -27,11 +27,11 @@ def first_row(sql: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def check_truth(sql: str, row: dict[str, Any]) -> None:
     """
-    See to it that every value of a row is true, in the sense of Python.
+    Check that all values of a row are true, as Python's ``bool`` defines it.
 
-    A text that is a number counts as that number: services send exact decimals as text.
+    Text that is a number counts as that number: services return exact decimals as text.
 
-    :raises CheckFailedError: one is not, such as 0, an empty text or null.
+    :raises CheckFailedError: if a value is false, such as 0, an empty text or null.
     """
     false = [name for name, value in row.items() if not _number(value)]
     if false:
@@ -40,13 +40,13 @@ def check_truth(sql: str, row: dict[str, Any]) -> None:
 
 def check_value(sql: str, row: dict[str, Any], pass_value: Any, tolerance: float | None) -> None:
     """
-    See to it that every value of a row is a certain one.
+    Check that all values of a row equal a value.
 
     :param sql: the query.
     :param row: its first row.
-    :param pass_value: the value; one that is a number, or the text of one, is compared as a number.
-    :param tolerance: by which part of it a number may be off; None for not at all.
-    :raises CheckFailedError: one is another.
+    :param pass_value: the expected value. Numbers, and text that is a number, are compared as numbers.
+    :param tolerance: relative tolerance of numbers, such as 0.05 for 5%; None for none.
+    :raises CheckFailedError: if a value differs.
     """
     wanted = _number(str(pass_value))
     if not isinstance(wanted, float):
@@ -64,9 +64,9 @@ def check_value(sql: str, row: dict[str, Any], pass_value: Any, tolerance: float
 
 def tolerance_of(value: Any) -> float | None:
     """
-    Read a tolerance.
+    Parse a tolerance.
 
-    :raises ValueError: it is no number of 0 or more.
+    :raises ValueError: if it is neither None nor a number of 0 or more.
     """
     read = _number(value)
     if read is None or (isinstance(read, float) and read >= 0):
@@ -76,9 +76,9 @@ def tolerance_of(value: Any) -> float | None:
 
 def bound(field: str, value: Any) -> float | str:
     """
-    Read a threshold: a number, or the SQL of a query for one.
+    Parse a threshold: a number, or the SQL of a query that returns a number.
 
-    :raises ValueError: it is neither.
+    :raises ValueError: if it is neither.
     """
     read = _number(value)
     if isinstance(read, float | str) and read != "":
@@ -88,9 +88,9 @@ def bound(field: str, value: Any) -> float | str:
 
 def number_of(field: str, sql: str, row: dict[str, Any]) -> float:
     """
-    Read the first value of a row as a number.
+    Parse the first value of a row as a number.
 
-    :raises CheckFailedError: it is none.
+    :raises CheckFailedError: if it is not a number.
     """
     value = next(iter(row.values()), None)
     read = _number(value)
@@ -101,16 +101,16 @@ def number_of(field: str, sql: str, row: dict[str, Any]) -> float:
 
 def check_threshold(sql: str, value: float, least: float, most: float) -> None:
     """
-    See to it that a number lies between two others, or is one of them.
+    Check that a number lies between two limits, inclusive.
 
-    :raises CheckFailedError: it does not.
+    :raises CheckFailedError: if it does not.
     """
     if not least <= value <= most:
         raise CheckFailedError(f"The check failed: {value:g} is not between {least:g} and {most:g}: {_short(sql)}")
 
 
 def _number(value: Any) -> Any:
-    """Read what may be a number; anything else stays as it is."""
+    """Return a float if the value is a number or the text of a number. Other values are returned unchanged."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Bridges to connections, and the end of connections."""
+"""Creation of bridges to connections, and deletion of connections."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _LISTED = 5
 
 
 class ConnectionInUseError(DatapipeError):
-    """A connection was to be deleted that syncs use, and the task was told not to."""
+    """Syncs use the connection to delete, and ``if_used`` is ``fail``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """
-    A bridge that was made, and what is only for the person who authorizes.
+    A new bridge, with the secrets for the person who authorizes it.
 
-    :param bridge: what anybody may know of it.
-    :param authorize_url: where somebody authorizes; whoever has it can.
-    :param state: what is handed back to the redirect address.
+    :param bridge: the bridge without secrets.
+    :param authorize_url: address of the authorization page. It grants access to anyone who has it.
+    :param state: value that the service passes to the redirect address.
     """
 
     bridge: Bridge
@@ -52,11 +52,11 @@ def open_bridge(
     state: str | None,
 ) -> Steps[Opened]:
     """
-    Make a bridge to a new connection, or to one that is authorized again.
+    Create a bridge to a new connection, or to an existing one for reauthorization.
 
-    Each call makes another one: a bridge that nobody uses does no harm, and ends by itself.
+    Each call creates another bridge. An unused bridge is harmless and expires.
 
-    :param state: what is handed back; None for something that nobody can guess.
+    :param state: value that the service passes to the redirect address; None for a random value.
     """
     again = None
     if connection_label is not None:
@@ -87,7 +87,7 @@ def open_bridge(
         known_connection_ids=known,
     )
     if again is not None:
-        # Not every service shows by what a bridge can be told from others.
+        # Not every service lists the address that identifies a bridge.
         active = (yield from ask(connection_bridges.list_())).data
         if made.authorize_url in [one.authorize_url for one in active]:
             bridge = replace(bridge, fingerprint=fingerprint(made.authorize_url))
@@ -96,9 +96,9 @@ def open_bridge(
 
 def result_of(opened: Opened, *, show: bool) -> dict[str, Any]:
     """
-    Give what is told of a bridge, as JSON.
+    Return the result of a new bridge as JSON.
 
-    :param show: whether that has the address that lets in, and the state.
+    :param show: if True, the result contains the secret address and the state.
     """
     result: dict[str, Any] = {"resource": BRIDGE, "id": None, "action": "created", "changed": True}
     result |= opened.bridge.as_dict()
@@ -111,9 +111,9 @@ def delete(
     connection_id: str | None, connection_label: str | None, *, if_used: str, if_missing: IfMissing
 ) -> Steps[Change]:
     """
-    Delete a connection; the details tell what used it.
+    Delete a connection. The details of the result list the syncs that used it.
 
-    :raises ConnectionInUseError: syncs use it, and ``if_used`` is ``fail``.
+    :raises ConnectionInUseError: if syncs use it, and ``if_used`` is ``fail``.
     """
     choice("if_used", if_used, ("fail", "delete"))
     choice("if_missing", if_missing, ("succeed", "fail"))

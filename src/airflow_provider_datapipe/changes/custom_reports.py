@@ -1,4 +1,4 @@
-"""Custom reports: many at a time, each with an end of its own."""
+"""Creation of custom reports in bulk, with a separate result for each report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_datapipe.changes.values import choice, flag, mappings, tex
 from airflow_provider_datapipe.runs.records import Records
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_all
 
-#: Seconds after which reports are looked for once more whose creation was not answered.
+#: Seconds until the second search for reports whose creation request got no response.
 _SECOND_LOOK = 3
 _LISTED = 5
 _RECORD = "datapipe.custom_reports"
@@ -32,10 +32,10 @@ class CustomReportError(DatapipeError):
 
 class ReportResult(TypedDict):
     """
-    What became of one report.
+    Result of one report.
 
-    :ivar action: ``created``, ``failed``, or ``none`` where it was there already.
-    :ivar error: why it failed: ``error_code`` and ``message``.
+    :ivar action: ``created``, ``failed``, or ``none`` if the report exists already.
+    :ivar error: reason of the failure: ``error_code`` and ``message``.
     """
 
     elt_sync_id: str
@@ -47,11 +47,11 @@ class ReportResult(TypedDict):
 
 class ReportsResult(TypedDict):
     """
-    What became of custom reports, as JSON.
+    Result of the creation of custom reports, as JSON.
 
     :ivar reports: a result for each report, in order.
-    :ivar created: how many were created.
-    :ivar failed: how many failed.
+    :ivar created: number of created reports.
+    :ivar failed: number of failed reports.
     """
 
     reports: list[ReportResult]
@@ -61,18 +61,18 @@ class ReportsResult(TypedDict):
 
 def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, records: Records) -> Steps[ReportsResult]:
     """
-    Create reports that are not there yet.
+    Create the reports that do not exist yet.
 
-    The interface lists no reports. What an earlier try has created it finds in the task's records; others by the name
-    of the stream, which is derived from that of the report.
+    The interface cannot list reports. Reports of an earlier try are found in the task state, and other reports by the
+    name of their stream, which is derived from the name of the report.
 
-    :param if_exists: ``keep`` what has the name, or ``create`` another report all the same.
-    :raises ValueError: two have the same sync and name.
+    :param if_exists: ``keep`` an existing report with the same name, or ``create`` another one.
+    :raises ValueError: if two reports have the same sync and name.
     """
     choice("if_exists", if_exists, ("keep", "create"))
     as_stream = flag("add_as_source_stream", add_as_source_stream)
     given = mappings("reports", reports)
-    # Nothing is asked before all of them are known to be right.
+    # Validate all reports before the first request.
     body: Any = custom_reports.create(reports=given, add_as_source_stream=as_stream).body
     wanted: tuple[CustomReport, ...] = body.reports
     _refuse_twins(wanted)
@@ -104,17 +104,17 @@ def create(reports: Any, *, add_as_source_stream: Any, if_exists: str, records: 
 
 
 def settle(records: Records, *, succeeded: bool) -> None:
-    """Keep what was created for retries alone: a task that is cleared after its success begins anew."""
+    """Close the stored task state: retries read it, but a task that is cleared after its success starts without it."""
     if succeeded:
         records.close(_RECORD)
 
 
 def error_of(result: ReportsResult, *, on_partial_failure: str, tolerated_errors: Any) -> CustomReportError | None:
     """
-    Give the error that the task ends with, if any.
+    Return the error of the task; None if it succeeds.
 
-    :param on_partial_failure: ``fail``, or ``succeed`` where some are there.
-    :param tolerated_errors: codes of errors that are no failure of the task.
+    :param on_partial_failure: ``fail``, or ``succeed`` if at least one report exists.
+    :param tolerated_errors: error codes that do not fail the task.
     """
     tolerated = check_policy(on_partial_failure, tolerated_errors)
     failed = [one for one in result["reports"] if one["error"] and one["error"]["error_code"] not in tolerated]
@@ -127,9 +127,9 @@ def error_of(result: ReportsResult, *, on_partial_failure: str, tolerated_errors
 
 def check_policy(on_partial_failure: str, tolerated_errors: Any) -> list[str]:
     """
-    Check how failures are taken, before anything is sent, and give the codes that are tolerated.
+    Return the tolerated error codes. Check the failure policy before any request is sent.
 
-    :raises ValueError: one is none of the words that there are.
+    :raises ValueError: if a value is not allowed.
     """
     choice("on_partial_failure", on_partial_failure, ("fail", "succeed"))
     codes = texts("tolerated_errors", tolerated_errors)
@@ -150,7 +150,7 @@ def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists: str)
     except (TransportError, ServerError) as error:
         if (isinstance(error, TransportError) and not error.sent) or if_exists == "create":
             raise
-        # They may have been created all the same, and may be shown only after a while.
+        # The service may have created them, and may show them only after a while.
         for pause in (None, Pause(_SECOND_LOOK)):
             if pause is not None:
                 yield pause
@@ -171,16 +171,17 @@ def _created(wanted: Sequence[CustomReport], *, as_stream: bool, if_exists: str)
 
 
 def _there(sync_ids: set[str], *, as_stream: bool) -> Steps[dict[str, dict[str, str]]]:
-    """Give what each sync has that could be a report, by the letters and digits of its name."""
+    """Return for each sync the names of streams that may belong to a report, by their normalized names."""
     there = {}
     for sync_id in sorted(sync_ids):
         try:
             names = [stream.name for stream in (yield from ask_all(elt_streams.list_(elt_sync_id=sync_id)))]
             if not as_stream:
-                # What is no stream yet may be any table of the source as well: it is not taken for one.
+                # Without as_stream, reports are only source streams. With it, a source stream may be an unrelated
+                # table.
                 names += [one.name for one in (yield from ask_all(elt_syncs.available_source_streams(sync_id)))]
         except NotFoundError:
-            # The service says so itself, for each report.
+            # The response of the creation reports the missing sync, for each report.
             continue
         there[sync_id] = {_letters(name): name for name in names}
     return there
@@ -195,7 +196,7 @@ def _refuse_twins(wanted: Sequence[CustomReport]) -> None:
 
 
 def _letters(name: str) -> str:
-    """Give of a name what is left when the name of a stream is made of it, however that is done."""
+    """Return the letters and digits of a name, in lower case. Services derive stream names in different ways."""
     return re.sub(r"[\W_]+", "", name).casefold()
 
 

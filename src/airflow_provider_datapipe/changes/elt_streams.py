@@ -21,7 +21,7 @@ KIND = "elt_stream"
 def target(
     stream_id: str | None, sync_id: str | None, destination_schema_name: str | None, stream_name: str | None
 ) -> Steps[Target]:
-    """Find a stream: by its id, or by its name and the id or the schema of its sync."""
+    """Find a stream by its ID, or by its name and the ID or the schema of its sync."""
     if stream_name is None:
         return (yield from by_id("stream_id", stream_id))
     wanted = required("stream_name", stream_name)
@@ -31,7 +31,7 @@ def target(
 
 
 def request_full_refresh(finding: Steps[Target], *, reset_history_table: Any) -> Steps[Change]:
-    """Make the next run of a stream a full refresh. The service does not show whether it was to be one already."""
+    """Request that the next run is a full refresh. The service does not show whether one was requested already."""
     reset = flag("reset_history_table", reset_history_table)
     stream = yield from _stream(finding)
     yield from ask(elt_streams.request_full_refresh(stream.id, reset_history_table=True if reset else UNSET))
@@ -39,18 +39,18 @@ def request_full_refresh(finding: Steps[Target], *, reset_history_table: Any) ->
 
 
 def cancel_full_refresh(finding: Steps[Target]) -> Steps[Change]:
-    """Take a request for a full refresh back. The service does not show whether there was one."""
+    """Cancel the request for a full refresh. The service does not show whether there is one."""
     stream = yield from _stream(finding)
     yield from ask(elt_streams.cancel_full_refresh(stream.id))
     return change(KIND, stream.id, action="full_refresh_canceled", name=stream.name)
 
 
 def set_interval(finding: Steps[Target], sync_interval: str | None) -> Steps[Change]:
-    """Let a stream run on a schedule of its own."""
+    """Set the stream's own schedule."""
     interval = required("sync_interval", sync_interval)
     before = yield from _stream(finding)
     after = yield from ask(elt_streams.set_sync_interval(before.id, sync_interval=interval))
-    # A service need not show it; then nobody can tell that it is the same as before.
+    # A service may omit the interval: then report a change.
     changed = after.sync_interval is None or before.sync_interval != after.sync_interval
     return change(
         KIND,
@@ -64,7 +64,7 @@ def set_interval(finding: Steps[Target], sync_interval: str | None) -> Steps[Cha
 
 
 def clear_interval(finding: Steps[Target]) -> Steps[Change]:
-    """Return a stream to the schedule of its sync, or of the orchestration of that."""
+    """Remove the stream's own schedule, so that it follows its sync or the orchestration of the sync."""
     before = yield from _stream(finding)
     yield from ask(elt_streams.clear_sync_interval(before.id))
     after = yield from ask(elt_streams.get(before.id))

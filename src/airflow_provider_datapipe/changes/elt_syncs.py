@@ -51,10 +51,10 @@ def create(
     if_exists: IfExists,
 ) -> Steps[Change]:
     """
-    Create a sync, which is known by its connection and its schema.
+    Create a sync, which is identified by its connection and its schema.
 
-    :raises ResourceExistsError: there is one already, and ``if_exists`` is ``fail``.
-    :raises ConflictError: the connection has as many syncs as it may have.
+    :raises ResourceExistsError: if the sync exists, and ``if_exists`` is ``fail``.
+    :raises ConflictError: if the connection has the maximum number of syncs.
     """
     check_if_exists(if_exists)
     schema, interval = (
@@ -103,9 +103,9 @@ def update(
     sync_id: str | None, destination_schema_name: str | None, *, sync_interval: str | None, elt_settings: Any
 ) -> Steps[Change]:
     """
-    Change a sync; what is None stays.
+    Update a sync. Fields that are None stay unchanged.
 
-    :raises ValueError: there is nothing to change.
+    :raises ValueError: if there is nothing to change.
     """
     given: dict[str, Any] = what_is_given(sync_interval=sync_interval)
     if elt_settings is not None:
@@ -114,7 +114,7 @@ def update(
         raise ValueError("there is nothing to change: give sync_interval or elt_settings")
     before = yield from _sync(sync_id, destination_schema_name)
     after = yield from ask(elt_syncs.update(before.id, **given))
-    # A service need not show either of them; then nobody can tell that it is the same as before.
+    # A service may omit both fields: then report a change.
     told = {"sync_interval": after.sync_interval, "elt_settings": after.config}
     changed = any(told[field] is None for field in given) or (before.sync_interval, before.config) != (
         after.sync_interval,
@@ -126,7 +126,7 @@ def update(
 
 
 def switch(sync_id: str | None, destination_schema_name: str | None, *, on: bool) -> Steps[Change]:
-    """Let a sync run on its schedule, or not."""
+    """Enable or disable a sync."""
     before = yield from _sync(sync_id, destination_schema_name)
     yield from ask(elt_syncs.enable(before.id) if on else elt_syncs.disable(before.id))
     after = yield from ask(elt_syncs.get(before.id))
@@ -136,7 +136,7 @@ def switch(sync_id: str | None, destination_schema_name: str | None, *, on: bool
 def delete(
     sync_id: str | None, destination_schema_name: str | None, *, remove_data_references: Any, if_missing: IfMissing
 ) -> Steps[Change]:
-    """Delete a sync with its streams; its tables only if that is said."""
+    """Delete a sync with its streams. Its tables are deleted only if ``remove_data_references`` is True."""
     with_tables = flag("remove_data_references", remove_data_references)
     return (
         yield from deletion(
@@ -151,9 +151,9 @@ def delete(
 
 def add_streams(sync_id: str | None, destination_schema_name: str | None, source_streams: Any) -> Steps[Change]:
     """
-    Add streams to a sync, and update those that it has.
+    Add streams to a sync, and update the streams that exist already.
 
-    The details tell which are new, which were updated and which were so already, and the ids of all of them.
+    The details of the result list the added, updated and unchanged streams, and the IDs of all of them.
     """
     wanted = named("source_streams", source_streams)
     if not wanted:
@@ -162,7 +162,7 @@ def add_streams(sync_id: str | None, destination_schema_name: str | None, source
     of_sync = elt_streams.list_(elt_sync_id=target.resource_id)
     before = {stream.id: stream for stream in (yield from ask_all(of_sync))}
     request = elt_syncs.add_source_streams(target.resource_id, source_streams=wanted)
-    # Streams are told by their names, so sending again does no harm; only its answer would lack what is new.
+    # Streams are identified by name, so a repeated request is harmless, but its response lacks the new streams.
     answer = yield from ask(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
     after = [*(yield from ask_all(of_sync)), *answer.source_streams]
     result = change(
@@ -186,7 +186,7 @@ def attach(
     orchestration_id: str | None,
     orchestration_name: str | None,
 ) -> Steps[Change]:
-    """Let a sync run as a part of an orchestration."""
+    """Attach a sync to an orchestration."""
     orchestration = yield from orchestration_target(orchestration_id, orchestration_name)
     before = yield from _sync(sync_id, destination_schema_name)
     after = yield from ask(
@@ -197,7 +197,7 @@ def attach(
 
 
 def detach(sync_id: str | None, destination_schema_name: str | None) -> Steps[Change]:
-    """Let a sync run on its own schedule again."""
+    """Detach a sync from its orchestration, so that it runs on its own schedule."""
     before = yield from _sync(sync_id, destination_schema_name)
     after = yield from ask(elt_syncs.detach_orchestration(before.id))
     return _changed(after, action="detached", changed=before.orchestration_workflow_id is not None)
@@ -205,7 +205,7 @@ def detach(sync_id: str | None, destination_schema_name: str | None) -> Steps[Ch
 
 def _sync(sync_id: str | None, destination_schema_name: str | None) -> Steps[EltSync]:
     target = yield from elt_sync_target(sync_id, destination_schema_name)
-    # The list need not show all that there is of it.
+    # Lists may omit fields of the sync.
     return (yield from ask(elt_syncs.get(target.resource_id)))
 
 
@@ -216,7 +216,7 @@ def _name(sync: EltSync) -> str:
 def _changed(sync: EltSync, *, action: str, changed: bool = True, warnings: Sequence[str] = ()) -> Change:
     name = sync.destination_schema_name
     result = change(KIND, sync.id, action=action, changed=changed, name=name, after=sync, warnings=warnings)
-    # There may be a thousand.
+    # A sync can have a thousand streams.
     del result["details"]["source_streams"]
     return result
 
@@ -224,7 +224,7 @@ def _changed(sync: EltSync, *, action: str, changed: bool = True, warnings: Sequ
 def _sorted_in(
     wanted: list[dict[str, Any]], before: dict[str, EltStream], after: list[EltStream]
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Tell what became of each stream that was wanted, by name, and the ids of them."""
+    """Return the added, updated and unchanged streams by name, and the IDs of all of them."""
     sorted_in: dict[str, list[str]] = {"added": [], "updated": [], "unchanged": []}
     stream_ids = {}
     for each in wanted:
@@ -240,14 +240,14 @@ def _sorted_in(
 
 
 def _of_name(streams: list[EltStream], name: str) -> EltStream | None:
-    """Find what the service made of a name; it need not tell capital letters from small ones."""
+    """Return the stream with a name. Services may ignore the case of names."""
     exact = [stream for stream in streams if stream.name == name]
     alike = [stream for stream in streams if stream.name.casefold() == name.casefold()]
     return next(iter(exact or alike), None)
 
 
 def _differs(before: EltStream, after: EltStream, given: dict[str, Any]) -> bool:
-    """Tell whether a stream is another than before, as far as the service shows it."""
+    """Return True if a stream has changed, or may have changed in fields that the service does not show."""
     is_hidden = not given.keys() <= EltStream.model_fields.keys()
     same = before.model_copy(update={"updated_at": after.updated_at})
     return is_hidden or same != after

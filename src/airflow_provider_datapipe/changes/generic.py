@@ -1,4 +1,4 @@
-"""Any endpoint of the interface, by its name."""
+"""Calls of any endpoint of the interface by its name."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from airflow_provider_datapipe.runs.targets import required
 
 def call(endpoint: str | None, arguments: Any, *, all_pages: Any, limit: Any) -> Steps[Any]:
     """
-    Call an endpoint, and give its answer as JSON; of a list, if that is said, the items of its pages.
+    Call an endpoint and return its response as JSON, or the items of a list endpoint's pages.
 
-    :param endpoint: its name, such as ``elt_syncs.list``.
-    :param arguments: what its function takes, by name.
-    :param all_pages: whether all pages of a list are read.
+    :param endpoint: name of the endpoint, such as ``elt_syncs.list``.
+    :param arguments: arguments of the endpoint's function, by name.
+    :param all_pages: if True, all pages of a list are read.
     :param limit: the most items of a list to read; None for no limit.
-    :raises InvalidInputError: there is no such endpoint, or it does not take these arguments; nothing was sent.
+    :raises InvalidInputError: if there is no such endpoint, or it does not accept the arguments. Nothing was sent.
     """
     name = required("endpoint", endpoint)
     every, most = flag("all_pages", all_pages), None if limit is None else number("limit", limit, least=1)
@@ -41,7 +41,7 @@ def _request(name: str, arguments: dict[str, Any]) -> Request[Any]:
     function = FUNCTIONS.get(name)
     if function is None:
         near = near_matches(name, FUNCTIONS)
-        hint = f"Near to it: {', '.join(near)}." if near else "The documentation lists all of them."
+        hint = f"Did you mean {' or '.join(near)}?" if near else "The documentation lists all of them."
         raise InvalidInputError(f"There is no endpoint named {name!r}. {hint} Nothing was sent.")
     _check_arguments(name, function, arguments)
     return function(**arguments)

@@ -33,10 +33,10 @@ _SET_SCHEDULE = "To set it, use OrchestrationUpdateOperator."
 
 def create(name: str | None, cron_schedule: str | None, if_exists: IfExists) -> Steps[Change]:
     """
-    Create an orchestration, which is known by its name.
+    Create an orchestration, which is identified by its name.
 
-    :raises ResourceExistsError: there is one already, and ``if_exists`` is ``fail``.
-    :raises AmbiguousNameError: several have the name.
+    :raises ResourceExistsError: if it exists, and ``if_exists`` is ``fail``.
+    :raises AmbiguousNameError: if several orchestrations have the name.
     """
     check_if_exists(if_exists)
     wanted, cron = required("name", name), required("cron_schedule", cron_schedule)
@@ -59,9 +59,9 @@ def update(
     orchestration_id: str | None, orchestration_name: str | None, *, new_name: str | None, cron_schedule: str | None
 ) -> Steps[Change]:
     """
-    Change an orchestration; what is None stays. The service does not tell whether its schedule was another one.
+    Update an orchestration. Fields that are None stay unchanged. The result is always ``changed``.
 
-    :raises ValueError: there is nothing to change.
+    :raises ValueError: if there is nothing to change.
     """
     given = what_is_given(new_name=new_name, cron_schedule=cron_schedule)
     if not given:
@@ -71,7 +71,7 @@ def update(
     try:
         target = yield from orchestration_target(orchestration_id, orchestration_name)
     except UnknownNameError:
-        # A try before may have renamed it already.
+        # An earlier try may have renamed it.
         renamed = (yield from if_named(find_orchestration(given["name"]))) if "name" in given else None
         if renamed is None:
             raise
@@ -85,7 +85,7 @@ def update(
 def delete(
     orchestration_id: str | None, orchestration_name: str | None, cron_schedule: str | None, if_missing: IfMissing
 ) -> Steps[Change]:
-    """Delete an orchestration; what was attached to it goes on by the schedule that is given."""
+    """Delete an orchestration. The syncs and transforms that are attached to it continue with ``cron_schedule``."""
     cron = required("cron_schedule", cron_schedule)
     return (
         yield from deletion(

@@ -1,4 +1,4 @@
-"""Running queries to look at their rows."""
+"""Queries whose rows are read."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from airflow_provider_datapipe.runs.targets import required
 from airflow_provider_datapipe.runs.verdict import error_of
 
 KIND = "query_preview"
-#: How much of its SQL names a query.
+#: Maximum length of a query's name, which is the beginning of its SQL.
 _LONGEST_NAME = 60
 
 
 class QueryResult(TypedDict):
     """
-    The rows of a query, as JSON.
+    Rows of a query, as JSON.
 
-    :ivar query_execution_id: id of the query.
-    :ivar rows: its first rows, each by the names of the columns.
-    :ivar num_rows_total: how many rows there are.
-    :ivar is_complete: whether ``rows`` are all of them.
+    :ivar query_execution_id: ID of the query.
+    :ivar rows: the first rows, as mappings from column name to value.
+    :ivar num_rows_total: number of all rows.
+    :ivar is_complete: True if ``rows`` contains all rows.
     """
 
     query_execution_id: str
@@ -39,10 +39,10 @@ class QueryResult(TypedDict):
 
 def begin(queries: Mapping[str, str]) -> Steps[Batch]:
     """
-    Have queries run.
+    Start queries.
 
-    :param queries: SQL by what each is for.
-    :raises InvalidRequestError: a reference is unknown.
+    :param queries: SQL of each query, by purpose.
+    :raises InvalidRequestError: if a reference is unknown.
     """
     batch = Batch(KIND)
     begun = {}
@@ -51,7 +51,7 @@ def begin(queries: Mapping[str, str]) -> Steps[Batch]:
         name = one_line(sql, longest=_LONGEST_NAME)
         target = Target(name, name, {"sql_template": sql})
         request = KINDS[KIND].request(target)
-        # It only reads: nothing is lost if it runs twice.
+        # A query only reads, so the request can be repeated.
         repeatable = replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
         seen = KINDS[KIND].accepted(target, (yield from ask(repeatable)))
         batch.waiting.append(seen.reference)
@@ -62,14 +62,14 @@ def begin(queries: Mapping[str, str]) -> Steps[Batch]:
 
 def read_rows(batch: Batch, max_rows: int | None) -> Steps[dict[str, QueryResult]]:
     """
-    Read the rows of all queries of a batch that are done.
+    Read the rows of all queries of a batch that succeeded.
 
-    :param max_rows: the most rows of each; None for all that the service gives.
-    :returns: the rows by what each query was for.
+    :param max_rows: the most rows of each query; None for all rows that the service returns.
+    :returns: the rows by the purpose of each query.
     """
     done = {str(end.reference.run_id) for end in batch.ended if error_of(end) is None}
     results = {}
-    # Equal queries may have one id.
+    # Equal queries may share an ID.
     for purpose, query_id in batch.note["queries"].items():
         if query_id in done:
             result = yield from ask(query_previews.result(query_id))

@@ -1,4 +1,4 @@
-"""Changes of reverse ETL syncs, and of what they could not deliver."""
+"""Changes of reverse ETL syncs, and retries of their failed records."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ FAILED_RECORDS = "reverse_etl_failed_records"
 HIDDEN_INTERVAL = "sync_interval of a reverse ETL sync that is attached to an orchestration"
 IDLE_INTERVAL = "It has no effect while the sync is attached: leave it out, or give it without the orchestration."
 
-#: Seconds between two looks at a run that stands in the way of an update.
+#: Seconds between two polls of a run that blocks an update.
 _PAUSE = 5
 _LISTED = 5
 _GOING = (ReverseEtlSyncRunStatus.SCHEDULED, ReverseEtlSyncRunStatus.RUNNING)
@@ -64,11 +64,11 @@ class NotRestoredError(DatapipeError):
 
 class Earlier:
     """
-    Which syncs were active before they were deactivated for an update.
+    Record of the syncs that were active before they were deactivated for an update.
 
-    It is known in memory until they are active again, and in the task's records to a retry of a task that was killed.
+    The record is in memory until the syncs are active again, and in the task state for the retry of a killed task.
 
-    :param records: the task's records.
+    :param records: the task state.
     """
 
     def __init__(self, records: Records) -> None:
@@ -77,21 +77,21 @@ class Earlier:
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """The syncs that this try has deactivated, and not activated again."""
+        """IDs of the syncs that this try has deactivated and not activated again."""
         return tuple(self._pending)
 
     def was_active(self, sync_id: str) -> bool:
-        """Tell whether a sync was active before this task, in any of its tries, deactivated it."""
+        """Return True if the sync was active before a try of this task deactivated it."""
         return sync_id in self._pending or self._records.get(_key(sync_id)) is not None
 
     def note(self, sync_id: str) -> None:
-        """Note that a sync is active; to be done before it is deactivated."""
+        """Record that a sync is active. Call this before it is deactivated."""
         self._records.set(_key(sync_id), {"enabled": True})
         if sync_id not in self._pending:
             self._pending.append(sync_id)
 
     def forget(self, sync_id: str) -> None:
-        """Forget a sync, which is as it is to be."""
+        """Delete the record of a sync that has its final state."""
         self._records.delete(_key(sync_id))
         if sync_id in self._pending:
             self._pending.remove(sync_id)
@@ -102,21 +102,21 @@ def _key(sync_id: str) -> str:
 
 
 def restore(earlier: Earlier) -> Steps[None]:
-    """Activate what was deactivated for an update that did not come to its end."""
+    """Activate the syncs that an incomplete update has deactivated."""
     for sync_id in earlier.pending:
         yield from ask(reverse_etl_syncs.activate(sync_id))
         earlier.forget(sync_id)
 
 
 def reactivate(earlier: Earlier) -> Steps[None]:
-    """Activate the same, and go on remembering it: what was under way may still deactivate it."""
+    """Activate the same syncs, but keep the record: a request in flight may still deactivate them."""
     for sync_id in earlier.pending:
         yield from ask(reverse_etl_syncs.activate(sync_id))
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a sync is to do, as a task was told; what is None is not said."""
+    """Arguments of a task that define a sync. None means not given."""
 
     object_type_id: str | None = None
     object_type_name: str | None = None
@@ -140,10 +140,10 @@ def create(
     wait_for_run: Any,
 ) -> Steps[Change]:
     """
-    Create a sync, which is active at once, and known by what it copies from where to where.
+    Create a sync, which is active at once. It is identified by its source, connection and object type.
 
-    :raises ResourceExistsError: there is one already, and ``if_exists`` is ``fail``.
-    :raises AmbiguousNameError: several copy the same.
+    :raises ResourceExistsError: if the sync exists, and ``if_exists`` is ``fail``.
+    :raises AmbiguousNameError: if several syncs have the same source, connection and object type.
     """
     check_if_exists(if_exists)
     number("wait_for_run", wait_for_run, least=0)
@@ -159,7 +159,7 @@ def create(
     )
     found, is_new = yield from created_once(
         lambda: _find(source.resource_id, connection.resource_id, object_type_id),
-        # As lists show it, so that one that is found is told like one that is new.
+        # Parsed as in lists, so that a new sync has the same details as an existing one.
         request.read_as(ReverseEtlSync),
     )
     if is_new:
@@ -189,7 +189,7 @@ def _find(source_id: str, connection_id: str, object_type_id: str) -> Steps[Reve
 
 
 def _body(connection_id: str, wanted: Definition, current: ReverseEtlSyncWithSettings | None) -> Steps[dict[str, Any]]:
-    """Say what is to be sent: what is wanted, and what is not said as it is now."""
+    """Return the body of a request. Arguments that are not given keep their current values."""
     body: dict[str, Any] = {"object_type_id": (yield from _object_type(connection_id, wanted, current))}
     if wanted.operation is not None:
         body["operation"] = mapping("operation", wanted.operation)
@@ -234,18 +234,18 @@ def update(
     sync_id: str | None, wanted: Definition, *, enabled: Any, earlier: Earlier, wait_for_run: Any
 ) -> Steps[Change]:
     """
-    Change a sync, which is deactivated for it, and as active afterwards as before.
+    Update a sync. The service requires that it is deactivated meanwhile; afterwards it is as active as before.
 
-    A sync that is as it is to be is left alone.
+    A sync that has the requested state already is not changed.
 
-    :param enabled: whether it is to be active afterwards; None for as before.
-    :param earlier: which syncs were active; what is left in it was not activated again.
-    :param wait_for_run: seconds to wait for the end of a run for which the service refuses the update.
-    :raises NotRestoredError: it could not be activated again.
+    :param enabled: if True or False, the sync is activated or deactivated afterwards; None for its state before.
+    :param earlier: record of active syncs. Syncs that remain in it were not activated again.
+    :param wait_for_run: the most seconds to wait for the end of a run because of which the service refuses the update.
+    :raises NotRestoredError: if the sync could not be activated again.
     """
     given = required("reverse_etl_sync_id", sync_id)
     if earlier.was_active(given):
-        # A try before has deactivated it: whatever comes of this one, it is activated again.
+        # An earlier try has deactivated it: activate it even if this try fails.
         earlier.note(given)
     try:
         result = yield from _update(given, wanted, enabled, earlier, wait_for_run)
@@ -254,7 +254,7 @@ def update(
             yield from restore(earlier)
         except DatapipeError as another:
             raise NotRestoredError(
-                f"{error} Then reverse ETL sync {given}, which was active, could not be activated again: {another} "
+                f"{error}\nThen reverse ETL sync {given}, which was active, could not be activated again: {another}\n"
                 "It may be deactivated: run this task again, or activate it."
             ) from error
         raise
@@ -275,10 +275,10 @@ def _update(sync_id: str, wanted: Definition, enabled: Any, earlier: Earlier, wa
     if differs:
         if was_active:
             earlier.note(sync_id)
-        # What was just read may be old.
+        # The response above may be stale, so deactivate in any case.
         yield from ask(reverse_etl_syncs.deactivate(sync_id))
         after = yield from _when_idle(sync_id, request, patience)
-    # What is shown may be old: it counts only where no try has deactivated it.
+    # The response may be stale: trust it only if no try has deactivated the sync.
     is_active = False if differs else None if earlier.was_active(sync_id) else before.enabled
     if is_active != active:
         yield from ask(reverse_etl_syncs.activate(sync_id) if active else reverse_etl_syncs.deactivate(sync_id))
@@ -293,9 +293,9 @@ def _when_idle(
     sync_id: str, request: Request[ReverseEtlSyncWithSettings], patience: int
 ) -> Steps[ReverseEtlSyncWithSettings]:
     """
-    Send an update; where it is refused and a run is going, wait for the end of that, and send it again.
+    Send an update. If the service refuses it while a run is active, wait until the run ends, and send it again.
 
-    :raises RunConflictError: a run was still going when patience was over; a retry may find none.
+    :raises RunConflictError: if a run is still active after ``patience`` seconds. A retry may succeed.
     """
     waited, is_last = 0, False
     while True:
@@ -306,12 +306,12 @@ def _when_idle(
             if going and waited >= patience:
                 raise RunConflictError(
                     f"Reverse ETL sync {sync_id} was not changed: a run of it was still going after {waited} s of "
-                    f"waiting (wait_for_run), and the service refused: {error} Run this task again when the run has "
-                    "ended, or raise wait_for_run."
+                    f"waiting (wait_for_run).\n{error}\nRun this task again when the run has ended, or raise "
+                    "wait_for_run."
                 ) from error
             if is_last and not going:
                 raise
-        # A run that has just ended may have been the reason: once more.
+        # A run that has just ended may be the reason: try once more.
         is_last = not going
         if going:
             yield Pause(_PAUSE)
@@ -334,7 +334,7 @@ def _differs(current: ReverseEtlSyncWithSettings, wanted: Any) -> bool:
 
 
 def _meaning(operation: Operation | OperationRequest | None) -> Any:
-    """Give what an operation does, in whichever order its mappings stand."""
+    """Return the mode and the mappings of an operation, independent of the order of the mappings."""
     if operation is None:
         return None
     return str(operation.mode), sorted(
@@ -343,7 +343,7 @@ def _meaning(operation: Operation | OperationRequest | None) -> Any:
 
 
 def switch(sync_id: str | None, *, on: bool) -> Steps[Change]:
-    """Let a sync run on its schedule, or not."""
+    """Activate or deactivate a sync."""
     given = required("reverse_etl_sync_id", sync_id)
     before = yield from ask(reverse_etl_syncs.get(given))
     yield from ask(reverse_etl_syncs.activate(given) if on else reverse_etl_syncs.deactivate(given))
@@ -353,7 +353,7 @@ def switch(sync_id: str | None, *, on: bool) -> Steps[Change]:
 
 
 def delete(sync_id: str | None, if_missing: IfMissing) -> Steps[Change]:
-    """Delete a sync; what it has written stays."""
+    """Delete a sync. Records in the destination stay."""
     finding = by_id("reverse_etl_sync_id", sync_id)
     return (yield from deletion(KIND, finding, reverse_etl_syncs.get, reverse_etl_syncs.delete, if_missing))
 
@@ -362,12 +362,12 @@ def retry_failed(
     sync_id: str | None, *, record_ids: Any, reason: str | None, reason_pattern: str | None
 ) -> Steps[Change]:
     """
-    Have records that failed sent again by the next run: all, or those that are listed, or that failed for a reason.
+    Request that the next run sends failed records again: all, listed ones, or those whose error matches.
 
-    :param record_ids: ``all``, or the ids of some.
-    :param reason: a part of the error.
-    :param reason_pattern: a regular expression that is found in the error.
-    :raises ValueError: the expression is none.
+    :param record_ids: ``all``, or the IDs of the records.
+    :param reason: substring of the error.
+    :param reason_pattern: regular expression to search for in the error.
+    :raises ValueError: if the regular expression is invalid.
     """
     given = required("reverse_etl_sync_id", sync_id)
     if record_ids is not None:
@@ -377,7 +377,7 @@ def retry_failed(
     seen: set[str] = set()
     matched: list[str] = []
     while True:
-        # No cursor: what is to be sent again is no failure any more, so that others come into sight.
+        # No cursor: requested records disappear from the list, so its first page shows further ones.
         page = (yield from ask(reverse_etl_failed_records.list_(given, limit=LARGEST_PAGE))).data
         found = [each.record_id for each in page if each.record_id not in seen and fits(each.error)]
         seen.update(each.record_id for each in page)
@@ -403,7 +403,7 @@ def _retry_listed(sync_id: str, record_ids: Any) -> Steps[Change]:
 
 def _requested(sync_id: str, total: float, asked: float, *, changed: bool, seen: int | None = None) -> Change:
     result = change(FAILED_RECORDS, sync_id, action="retry_requested", changed=changed)
-    # Ids of records may be as many as there are rows.
+    # There can be as many record IDs as rows, so the details contain numbers only.
     result["details"] = {"failed_records": total, "seen": seen, "requested": asked}
     return result
 

@@ -1,4 +1,4 @@
-"""What has a schedule: how it is read, what takes it off, and in which order that is done and undone."""
+"""Kinds of resources with schedules: how to read, pause and restore the schedule of each kind."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.elt_syncs import EltSync
     from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSync
 
-#: What makes up a schedule, by name.
+#: Fields of a schedule, by name.
 Fields = dict[str, Any]
 
-#: The field that says to which orchestration something is attached.
+#: Field with the ID of the orchestration that the resource is attached to.
 ATTACHED = "orchestration_workflow_id"
 _STREAM = "sync_interval of stream "
 _NO_TRIGGER = (None, "none")
 
 
 class NotHoldableError(DatapipeError):
-    """Nothing that the interface has takes it off its schedule, and puts back what is there."""
+    """The interface cannot pause the schedule of the resource and restore it later."""
 
 
 class Means:
     """
-    What some changes need besides.
+    Further inputs of some changes.
 
-    :param earlier: what tries before have deactivated.
-    :param wait_for_run: seconds to wait for a run that stands in the way.
+    :param earlier: record of the syncs that earlier tries have deactivated.
+    :param wait_for_run: the most seconds to wait for a run that blocks an update.
     """
 
     def __init__(self, earlier: reverse_etl.Earlier, wait_for_run: Any) -> None:
@@ -58,13 +58,13 @@ class Means:
 
 class ScheduleKind:
     """
-    A kind of thing that has a schedule.
+    A kind of resource that has a schedule.
 
     :ivar resource: its name in results.
     :ivar noun: its name in messages.
-    :ivar field: the name of its schedule, which the service need not show.
-    :ivar passing: the values that fields have only while they are brought about.
-    :ivar derived: the fields that follow from others.
+    :ivar field: name of the schedule field, which the service may omit.
+    :ivar passing: values that fields have only during a change.
+    :ivar derived: names of fields whose values follow from other fields.
     """
 
     resource: ClassVar[str]
@@ -74,26 +74,26 @@ class ScheduleKind:
     derived: ClassVar[tuple[str, ...]] = ()
 
     def read(self, resource_id: str) -> Steps[Fields]:
-        """Read what makes up the schedule; what the service does not show is left out."""
+        """Return the fields of the schedule, without those that the service does not show."""
         raise NotImplementedError
 
     def held(self, original: Fields, never: str, *, paused: bool) -> Fields:
         """
-        Say which fields take it off its schedule, and what they become.
+        Return the fields to change, with their new values, to pause the schedule.
 
-        :param original: what is there.
-        :param never: a cron expression that does not come in years.
-        :param paused: whether no run can be asked for either.
-        :returns: nothing, if it is on no schedule.
-        :raises NotHoldableError: there is no such field, or what is there could not be put back.
+        :param original: the current fields.
+        :param never: a cron expression that is not due for years.
+        :param paused: if True, no run can be requested either.
+        :returns: the fields; empty if the resource has no schedule.
+        :raises NotHoldableError: if there is no such field, or the current values could not be restored.
         """
         raise NotImplementedError
 
     def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
         """
-        Change fields, in an order in which nothing is due in between.
+        Change fields in an order in which no run becomes due in between.
 
-        :param there: what is there.
+        :param there: the current fields.
         :param wanted: the fields to change.
         """
         raise NotImplementedError
@@ -134,7 +134,7 @@ class _EltSync(ScheduleKind):
     def bring_about(self, resource_id: str, there: Fields, wanted: Fields, means: Means) -> Steps[None]:
         if wanted.get("enabled") is False:
             yield from ask(elt_syncs.disable(resource_id))
-        # What is attached does not go by its own schedule: attached first and detached last, nothing is due meanwhile.
+        # An attached sync ignores its own schedule: attach first and detach last, so that no run becomes due meanwhile.
         if wanted.get(ATTACHED) is not None:
             request = elt_syncs.attach_orchestration(resource_id, orchestration_workflow_id=wanted[ATTACHED])
             yield from ask(request)
@@ -188,7 +188,7 @@ class _Transform(ScheduleKind):
         if attached is not None:
             yield from ask(transforms.attach_orchestration(resource_id, orchestration_workflow_id=attached))
         elif ATTACHED in wanted:
-            # Both at once: it is on no other schedule in between.
+            # One request does both, so that the transform has no other schedule in between.
             cron = wanted.get("cron_expression")
             yield from ask(transforms.detach_orchestration(resource_id, cron_expression=cron))
             return
@@ -201,7 +201,7 @@ class _ReverseEtlSync(ScheduleKind):
     resource = reverse_etl.KIND
     noun = "Reverse ETL sync"
     field = "sync_interval"
-    #: The service changes only what is deactivated.
+    #: The service updates deactivated syncs only.
     passing: ClassVar[Mapping[str, Any]] = {"enabled": False}
 
     def read(self, resource_id: str) -> Steps[Fields]:
@@ -222,9 +222,9 @@ class _ReverseEtlSync(ScheduleKind):
         if any(schedule[field] != there.get(field) for field in schedule):
             yield from reverse_etl.update(
                 resource_id,
-                # What is not given of the schedule is gone.
+                # The service removes fields of the schedule that the request omits.
                 reverse_etl.Definition(sync_interval=schedule["sync_interval"], orchestration_id=schedule[ATTACHED]),
-                # What was active is to be so: another one may deactivate it between that look and the update.
+                # Activate it if it was active: another task may deactivate it between this read and the update.
                 enabled=wanted.get("enabled", there["enabled"] or None),
                 earlier=means.earlier,
                 wait_for_run=means.wait_for_run,
@@ -261,7 +261,7 @@ def _of_sync(sync: EltSync | ReverseEtlSync) -> Fields:
 
 
 def _shown(**schedules: Schedule) -> Fields:
-    """Leave out the fields that the service does not show."""
+    """Return the fields that the service shows."""
     return {field: value for field, value in schedules.items() if value is not UNKNOWN}
 
 

@@ -1,11 +1,12 @@
 """
-Taking something off its own schedule for a while, and putting back exactly what was there.
+Pausing the schedule of a resource, and restoring exactly the schedule that it had.
 
-Three steps, each a task: what is there is noted, which changes nothing; it is taken off; it is put back. What was noted
-is there before anything is changed, so that it can be put back wherever the second step ends.
+There are three tasks: the first one records the schedule and changes nothing, the second one pauses it, and the third
+one restores it. The record exists before anything is changed, so the schedule can be restored wherever the second task
+stops.
 
-What is taken off gets a cron expression that comes on 29 February alone. Its minute and hour tell who has taken it, so
-that others see that it is owned, and its owner knows it again.
+A paused resource gets a cron expression that is due on February 29 only. Its minute and hour identify the owner: other
+tasks see that the schedule is paused, and the owner recognizes its own expression.
 """
 
 from __future__ import annotations
@@ -46,14 +47,15 @@ IfChanged = Literal["fail", "keep", "restore"]
 
 class Noted(TypedDict):
     """
-    What was there before anything was changed, as JSON.
+    Record of a schedule before it is changed, as JSON.
 
-    :ivar resource: what it is of: ``elt_sync``, ``transform``, ``reverse_etl_sync`` or ``orchestration``.
-    :ivar id: its id.
-    :ivar name: what it is called in messages.
-    :ivar round: tells this time from all others.
-    :ivar original: what makes up the schedule, as it was.
-    :ivar held: the fields that take it off its schedule, and what they become; none, if it was on none.
+    :ivar resource: kind of the resource: ``elt_sync``, ``transform``, ``reverse_etl_sync`` or ``orchestration``.
+    :ivar id: ID of the resource.
+    :ivar name: name of the resource in messages.
+    :ivar round: unique ID of the record.
+    :ivar original: fields of the schedule before the change.
+    :ivar held: the fields to change, with their values while the schedule is paused; empty if the resource has no
+        schedule.
     """
 
     resource: str
@@ -65,26 +67,26 @@ class Noted(TypedDict):
 
 
 class ScheduleOwnedError(DatapipeError):
-    """Another task has taken it off its schedule, and not put it back yet."""
+    """Another task has paused the schedule and not restored it yet."""
 
 
 class ScheduleChangedError(DatapipeError):
-    """Somebody has changed the schedule since it was noted, or deleted its orchestration. Nothing was overwritten."""
+    """The schedule was changed after it was recorded, or its orchestration was deleted. Nothing was overwritten."""
 
 
 class ScheduleLostError(DatapipeError):
-    """It was taken off its schedule, and nobody knows any more what was there."""
+    """The schedule is paused, and there is no record of the original one."""
 
 
 class NotPutBackError(DatapipeError):
-    """The service took all requests, and yet shows another schedule than was there before."""
+    """The service accepted all requests, but shows a schedule other than the requested one."""
 
 
 def never(*owner: object) -> str:
     """
-    Make the cron expression of an owner: some minute of 29 February.
+    Return the cron expression of an owner: a minute of February 29.
 
-    :param owner: what tells it from others, such as the ids of DAG, run and task.
+    :param owner: values that identify the owner, such as the IDs of the DAG, the run and the task.
     """
     digest = hashlib.sha256("\0".join(map(str, owner)).encode()).digest()
     return f"{digest[0] % 60} {digest[1] % 24} 29 2 *"
@@ -101,7 +103,7 @@ def find(
     orchestration_id: str | None = None,
     orchestration_name: str | None = None,
 ) -> Steps[tuple[str, Target]]:
-    """Find what one of these names: its kind, and which it is."""
+    """Return the kind and the target of the resource that the arguments name."""
     if elt_sync_id is not None or destination_schema_name is not None:
         return "elt_sync", (yield from elt_sync_target(elt_sync_id, destination_schema_name))
     if transform_id is not None or transform_name is not None:
@@ -121,19 +123,19 @@ def note(
     kept: Noted | None,
 ) -> Steps[Noted]:
     """
-    Note what is there. Nothing is changed.
+    Return a record of the current schedule. Nothing is changed.
 
-    What this owner has taken off already, and not put back, is noted as it was before.
+    If this owner has paused the schedule already, the earlier record is returned.
 
-    :param finding: gives kind and target.
-    :param owner: the cron expression of the owner.
-    :param paused: whether no run is to be possible either.
-    :param cron_schedule: the schedule to put back, where the service does not show it; ``none`` for none.
-    :param begun: what was noted where taking off began and was not undone yet, of this and of other things.
-    :param kept: what was noted the last time, whatever came of it.
-    :raises ScheduleOwnedError: another owner has taken it off.
-    :raises ScheduleLostError: this owner has taken it off, and what was there is not known.
-    :raises NotHoldableError: the interface can't take it off, or not put back what is there.
+    :param finding: flow that returns the kind and the target.
+    :param owner: cron expression of the owner.
+    :param paused: if True, no run can be requested either.
+    :param cron_schedule: the schedule to restore if the service does not show it; ``none`` for none.
+    :param begun: records of pauses that were started and not undone, for this and other resources.
+    :param kept: the record of the previous try, whether or not a pause followed.
+    :raises ScheduleOwnedError: if another owner has paused the schedule.
+    :raises ScheduleLostError: if this owner has paused the schedule, and the original one is unknown.
+    :raises NotHoldableError: if the interface cannot pause the schedule, or not restore it.
     """
     is_paused = flag("paused", paused)
     resource, target = yield from finding
@@ -152,7 +154,7 @@ def note(
                 f"{_story(kind, earlier, there, changed)} The rest is still off its schedule. Put it back first: "
                 "on the service, or by the task that does so, with if_changed='restore'."
             )
-        # Else it is as it was, or somebody has decided since what is to be there.
+        # Otherwise the schedule is unchanged, or a user has set it: record the current one.
     _refuse_foreign(kind, target.name, marks - {owner})
     if owner in marks:
         raise ScheduleLostError(
@@ -178,9 +180,9 @@ def note(
 
 def read_note(value: Any) -> Noted:
     """
-    Read a note, once its template was rendered.
+    Parse a record after its template was rendered.
 
-    :raises ValueError: it is none.
+    :raises ValueError: if the value is not a record.
     """
     read = mapping("noted", value)
     if not Noted.__required_keys__ <= read.keys() or read["resource"] not in KINDS:
@@ -190,10 +192,10 @@ def read_note(value: Any) -> Noted:
 
 def take_off(noted: Noted, means: Means) -> Steps[Change]:
     """
-    Take something off its schedule, as was noted.
+    Pause a schedule.
 
-    :raises ScheduleChangedError: it is neither as it was noted nor taken off already.
-    :raises ScheduleOwnedError: another owner was faster.
+    :raises ScheduleChangedError: if the schedule is neither the recorded one nor paused already.
+    :raises ScheduleOwnedError: if another owner has paused it.
     """
     kind = KINDS[noted["resource"]]
     held = noted["held"]
@@ -206,12 +208,12 @@ def take_off(noted: Noted, means: Means) -> Steps[Change]:
             f"{_story(kind, noted, there, changed)} Nothing was overwritten. Clear the task that noted it."
         )
     todo = {field: value for field, value in held.items() if field in there and there[field] != value}
-    # Some services don't show a field: then it is sent in any case.
+    # If the service does not show a field, send it in any case.
     todo |= {field: value for field, value in held.items() if field not in there and not _is_stream(field)}
     if todo:
         yield from kind.bring_about(noted["id"], there, todo, means)
         there = yield from kind.read(noted["id"])
-        # Two may have read at the same time: the one whose mark does not stand has lost.
+        # Two tasks may have read it at the same time: the one whose cron expression was overwritten fails.
         _refuse_foreign(kind, noted["name"], _marks(there) - _marks(held))
         _check(kind, noted, there, held, "Taken off its schedule")
     return _result(noted, "taken_off", changed=bool(todo), there=there)
@@ -219,15 +221,17 @@ def take_off(noted: Noted, means: Means) -> Steps[Change]:
 
 def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -> Steps[tuple[Change, list[str]]]:
     """
-    Put back what was noted, and nothing else.
+    Restore the recorded fields, and no others.
 
-    :param left_whole: whether taking it off came to its end, or never began: then somebody else has deactivated it.
-    :param if_changed: what happens where somebody has changed the schedule since: ``fail``, ``keep`` what was changed
-        and put back the rest, or ``restore`` all that was noted.
-    :returns: the change, and what there is to say besides.
-    :raises ScheduleOwnedError: another owner has taken it off since; of its own marks nothing is left there.
-    :raises ScheduleChangedError: somebody has changed it, and ``if_changed`` is ``fail``; or its orchestration is gone.
-    :raises NotPutBackError: the service shows something else afterwards.
+    :param left_whole: True if the pause was completed or never started. Then a deactivation is not from this owner.
+    :param if_changed: policy if the schedule was changed meanwhile: ``fail``, ``keep`` the changed fields and restore
+        the others, or ``restore`` all fields.
+    :returns: the change, and further messages for the log.
+    :raises ScheduleOwnedError: if another owner has paused the schedule meanwhile. The cron expressions of this owner
+        are removed first.
+    :raises ScheduleChangedError: if the schedule was changed, and ``if_changed`` is ``fail``; or if its orchestration
+        was deleted.
+    :raises NotPutBackError: if the service shows another schedule afterwards.
     """
     choice("if_changed", if_changed, ("fail", "keep", "restore"))
     kind = KINDS[noted["resource"]]
@@ -240,7 +244,8 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
     was_changed = False
     if _foreign(noted, there):
         ours = _marks(noted["held"])
-        # Where two have lost, each takes away its own marks, so that the last one sees none, and puts back the rest.
+        # If two owners conflict, each removes its own cron expressions, so that the last one sees no other and restores
+        # the rest.
         wanted = {field: noted["original"].get(field) for field in noted["held"] if there.get(field) in ours}
         wanted |= _activated(kind, noted, there, means, left_whole=left_whole)
         if wanted:
@@ -300,7 +305,7 @@ def put_back(noted: Noted, means: Means, *, left_whole: bool, if_changed: Any) -
 
 
 def _activated(kind: ScheduleKind, noted: Noted, there: Fields, means: Means, *, left_whole: bool) -> Fields:
-    """Give what this owner, in some try, has left as it is only while it is brought about, and was otherwise."""
+    """Return the fields that a try of this owner has left at their temporary values, with their original values."""
     return {
         field: noted["original"][field]
         for field, passing in kind.passing.items()
@@ -311,11 +316,11 @@ def _activated(kind: ScheduleKind, noted: Noted, there: Fields, means: Means, *,
 
 
 def _bring_back(kind: ScheduleKind, noted: Noted, there: Fields, todo: Fields, means: Means) -> Steps[str | None]:
-    """Put fields back; where the orchestration is gone, the others, and give its id."""
+    """Restore fields. If the orchestration was deleted, restore the other fields and return its ID."""
     try:
         yield from kind.bring_about(noted["id"], there, todo, means)
     except (NotFoundError, InvalidRequestError):
-        # Services differ in how they refuse an orchestration that is gone.
+        # Services return different errors for a deleted orchestration.
         if todo.get(ATTACHED) is None or (yield from _is_there(todo[ATTACHED])):
             raise
     else:
@@ -335,19 +340,19 @@ def _is_there(orchestration_id: str) -> Steps[bool]:
 
 
 def _is_off(noted: Noted, there: Fields) -> bool:
-    """Tell whether anything that was to change is other than it was."""
+    """Return True if any of the fields to change differs from its original value."""
     return any(field in there and there[field] != noted["original"].get(field) for field in noted["held"])
 
 
 def _derived(kind: ScheduleKind, noted: Noted, there: Fields) -> Fields:
-    """Give what follows from the other fields, if all of them are as they were."""
+    """Return the original values of derived fields if all other fields have their original values."""
     if any(there[field] != noted["original"].get(field) for field in there if field not in kind.derived):
         return {}
     return {field: noted["original"].get(field) for field in kind.derived}
 
 
 def _changed(kind: ScheduleKind, noted: Noted, there: Fields) -> list[str]:
-    """Give the fields that are neither as they were nor as they were to be."""
+    """Return the fields that have neither their original values nor those of the pause."""
     return [
         field
         for field, held in noted["held"].items()
@@ -387,7 +392,7 @@ def _leave_foreign(kind: ScheduleKind, noted: Noted, there: Fields) -> None:
 
 
 def _foreign(noted: Noted, there: Fields) -> set[str]:
-    """Give the marks of others where this owner's were to be."""
+    """Return the cron expressions of other owners in the fields of this owner."""
     return _marks({field: there.get(field) for field in noted["held"]}) - _marks(noted["held"])
 
 
@@ -410,7 +415,7 @@ def _story(kind: ScheduleKind, noted: Noted, there: Fields, changed: list[str]) 
 def _result(noted: Noted, action: str, *, changed: bool, there: Fields | None) -> Change:
     name = None if noted["name"] == noted["id"] else noted["name"]
     result = change(noted["resource"], noted["id"], action=action, changed=changed, name=name)
-    # What a sync has of streams without a schedule of their own may be long, and tells nothing.
+    # A sync can have many streams without their own schedules: omit them.
     result["details"] = (
         there
         if there is None

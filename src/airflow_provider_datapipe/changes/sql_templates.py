@@ -1,8 +1,8 @@
 """
-Jinja in SQL whose references of the service are written in the same braces.
+Jinja templates in SQL that contains references of the service, which use the same braces.
 
-``{{ ds }}`` is Airflow's, ``{{raw.stripe.payments}}`` the service's. What begins with a name that Jinja knows where it
-stands is rendered; what begins with any other name is left for the service, letter by letter.
+``{{ ds }}`` is a Jinja expression, ``{{raw.stripe.payments}}`` a reference of the service. An expression is rendered if
+its first name is defined in Jinja. Otherwise it is left unchanged for the service.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import NamedTuple
 from jinja2 import Environment, TemplateSyntaxError
 from jinja2.ext import Extension
 
-#: The service's braces, which no setting changes.
+#: The service's delimiters, which are fixed.
 _OPEN, _CLOSE = "{{", "}}"
-#: Words that begin expressions, and are no names.
+#: Words that can begin expressions, but are not names.
 _WORDS = frozenset({"not", "true", "false", "none", "True", "False", "None"})
 _NAME = re.compile(r"\s*([^\W\d]\w*)")
 _REFERENCE = re.compile(r"[^{}]*(?=\}\})")
-# What hides the end of an expression: quoted text and brackets, as Jinja reads them.
+# Quoted text and brackets, as Jinja parses them: they can contain the end mark of an expression.
 _WITHIN = re.compile(r"""'(?:[^'\\]|\\.)*+' | "(?:[^"\\]|\\.)*+" | [(\[{] | [)\]}]""", re.VERBOSE | re.DOTALL)
 
 
 class _Marks(NamedTuple):
-    """How an environment writes statements, expressions and comments."""
+    """Delimiters of statements, expressions and comments in an environment."""
 
     block_start: str
     block_end: str
@@ -48,24 +48,24 @@ class _Marks(NamedTuple):
 
 
 class KeepReferences(Extension):
-    """Leaves the service's references in all templates of an environment, also in those that others include."""
+    """Jinja extension that keeps the service's references in all templates of an environment, also in included ones."""
 
-    #: Names that are always Jinja's, so that one which is missing is an error, as ever.
+    #: Names that always belong to Jinja, so that an undefined one is an error as usual.
     known: frozenset[str] = frozenset()
     #: The same environment without this extension.
     plain: Environment
 
     def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        """Rewrite a template, before Jinja reads it."""
+        """Escape the references of a template before Jinja parses it."""
         return protected(source, self.plain, self.known)
 
 
 def keeping_references(environment: Environment, known: Iterable[str]) -> Environment:
     """
-    Give an environment like another one, in whose templates the service's references stay.
+    Return a copy of an environment that keeps the service's references.
 
-    :param environment: the other one.
-    :param known: names that templates can use beside the environment's own.
+    :param environment: the environment to copy.
+    :param known: names that templates can use in addition to the environment's globals.
     """
     overlay = environment.overlay(extensions=[KeepReferences])
     extension = overlay.extensions[KeepReferences.identifier]
@@ -76,23 +76,23 @@ def keeping_references(environment: Environment, known: Iterable[str]) -> Enviro
 
 
 def keeps_references(environment: Environment) -> bool:
-    """Tell whether an environment is one of :func:`keeping_references`."""
+    """Return True if an environment is a return value of :func:`keeping_references`."""
     return KeepReferences.identifier in environment.extensions
 
 
 def protected(source: str, environment: Environment, known: frozenset[str]) -> str:
     """
-    Rewrite a template so that Jinja gives the service's references as they are.
+    Return a template in which the service's references are escaped, so that Jinja renders them unchanged.
 
-    A name that is not known before may be defined where it stands, as in a loop: that is left to Jinja to decide.
+    A template can define further names, for example in a loop. Jinja decides about these when it renders the template.
 
     :param source: the template.
-    :param environment: what it is for.
-    :param known: names that are Jinja's.
+    :param environment: the environment that renders the template.
+    :param known: names that belong to Jinja.
     """
     marks = _Marks.of(environment)
     if (marks.variable_start, marks.variable_end) != (_OPEN, _CLOSE):
-        # A DAG with braces of its own for Jinja has no conflict.
+        # With other delimiters for Jinja, there is no conflict.
         return source
     pieces, position, done = [], 0, 0
     begin, raw, end_of_raw = _patterns(marks)
@@ -114,21 +114,21 @@ def protected(source: str, environment: Environment, known: frozenset[str]) -> s
             stop = _end_of_code(source, found.end(), mark)
             end = -1 if stop is None else stop + len(mark)
         if end <= found.start():
-            # It never ends: Jinja says so, and where.
+            # It has no end: Jinja raises an error with the line.
             break
         position = end
     return "".join([*pieces, source[done:]])
 
 
 class _Written(NamedTuple):
-    """What stands for an expression, and where that ended."""
+    """Replacement for an expression, and the position at which the expression ends."""
 
     text: str
     end: int
 
 
 def _expression(source: str, begin: int, environment: Environment, known: frozenset[str]) -> _Written | None:
-    """Write what may be a reference of the service; None for what is Jinja's."""
+    """Return the replacement for a possible reference of the service; None if the expression belongs to Jinja."""
     start = begin + len(_OPEN)
     sign = source[start] if source[start : start + 1] in ("-", "+") else ""
     start += len(sign)
@@ -140,7 +140,7 @@ def _expression(source: str, begin: int, environment: Environment, known: frozen
         is_reference = not {"{", "}"} & set(source[start:end])
         shape = "{open}{sign} ({inner}) if {name} is defined else {text} {last}{close}"
     else:
-        # No Jinja, and perhaps the service's.
+        # This is not valid Jinja, and may be a reference of the service.
         tag = _REFERENCE.match(source, start)
         end = tag and tag.end()
         is_reference = tag is not None
@@ -150,7 +150,7 @@ def _expression(source: str, begin: int, environment: Environment, known: frozen
     inner = source[start:end]
     last = "-" if inner.endswith("-") else ""
     inner = inner.removesuffix("-")
-    # The lines are counted as before, for Jinja's messages.
+    # Keep the line numbers for Jinja's messages.
     text = _quoted(_OPEN + inner + _CLOSE) + "\n" * (inner.count("\n") if "inner" not in shape else 0)
     return _Written(
         shape.format(open=_OPEN, close=_CLOSE, sign=sign, last=last, inner=inner, name=name[1], text=text),
@@ -167,13 +167,13 @@ def _is_expression(inner: str, environment: Environment) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """Write a text as Jinja does."""
+    """Return a text as a Jinja string literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return "'" + escaped.replace("\r", "\\r").replace("\n", "\\n") + "'"
 
 
 def _end_of_code(source: str, position: int, mark: str) -> int | None:
-    """Tell where the mark stands that ends a statement or an expression; None if nowhere."""
+    """Return the position of the mark that ends a statement or an expression; None if there is none."""
     depth = 0
     while position < len(source):
         if not depth and source.startswith(mark, position):
@@ -194,7 +194,7 @@ def _end_of_code(source: str, position: int, mark: str) -> int | None:
 
 @cache
 def _patterns(marks: _Marks) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    # The longest first, as one may begin like another.
+    # Longest first, because a delimiter can be a prefix of another.
     starts = sorted((marks.comment_start, marks.block_start, marks.variable_start), key=len, reverse=True)
     begin = "|".join(map(re.escape, starts))
     start, end = re.escape(marks.block_start), re.escape(marks.block_end)

@@ -1,4 +1,4 @@
-"""Deploying many transforms together, in the order in which they read one another."""
+"""Deployment of many transforms at once, in the order of their references."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from airflow_provider_datapipe.api.errors import (
     PermissionDeniedError,
     ServerError,
     TransportError,
+    in_one_line,
 )
 from airflow_provider_datapipe.api.models.transforms import ReferenceType, Transform
 from airflow_provider_datapipe.changes.comparable import not_compared
@@ -53,25 +54,24 @@ from airflow_provider_datapipe.runs.steps import Pause, Steps, ask, ask_together
 from airflow_provider_datapipe.runs.verdict import error_of
 from airflow_provider_datapipe.runs.wait import EndReason
 
-#: How many transforms one request creates at the most (interface).
+#: Maximum number of transforms that one request creates (interface).
 MOST_AT_ONCE = 50
-#: Seconds after which transforms are looked for once more whose creation was not answered.
+#: Seconds until the second search for transforms whose creation request got no response.
 _SECOND_LOOK = 3
-#: How many failures an error tells of.
+#: Maximum number of failures in an error message.
 _TOLD = 5
 _BAD = ("failed", "skipped")
-#: What the service refuses of one transform, and need not of another.
+#: Errors that concern a single transform.
 _ABOUT_ONE = (InvalidInputError, InvalidRequestError, NotFoundError, PermissionDeniedError, ConflictError)
 
 
 class ItemResult(TypedDict):
     """
-    What became of one transform.
+    Result of one transform.
 
-    ``result``: ``created``, ``updated``, ``unchanged``, ``failed``, or ``skipped``, because something that it reads was
-    not built; of orphans ``deleted``.
-    ``published``: whether it was published, and built.
-    ``error``: why it failed, or was skipped.
+    ``result``: ``created``, ``updated``, ``unchanged``, ``failed``, or ``skipped`` because a transform that it reads
+    was not built; ``deleted`` for orphans. ``published``: True if it was published and built. ``error``: reason why it
+    failed or was skipped.
     """
 
     id: str | None
@@ -82,11 +82,11 @@ class ItemResult(TypedDict):
 
 class BulkResult(TypedDict):
     """
-    What became of many transforms.
+    Result of a deployment of many transforms.
 
-    ``outcome``: ``succeeded``, ``partial`` (some were not deployed) or ``failed`` (all were not).
-    ``counts``: how many there are of each result.
-    ``transforms``: an :class:`ItemResult` for each, by folder and name.
+    ``outcome``: ``succeeded``, ``partial`` (some were not deployed) or ``failed`` (none was deployed). ``counts``:
+    number of transforms with each result. ``transforms``: an :class:`ItemResult` for each transform, by folder and
+    name.
     """
 
     outcome: str
@@ -109,19 +109,20 @@ def begin(
     resend: bool = False,
 ) -> Steps[Batch]:
     """
-    Have the service hold many definitions: create what is new, change what differs, leave the rest.
+    Create new transforms, update the fields that differ, and leave the others unchanged.
 
-    :param desired: what is to be there.
-    :param publish: whether those are to be built, too, that want to be.
-    :param records: what earlier tries of the task have left.
-    :param folder_path: the folder of the service that all of them are in or below; empty for all folders.
-    :param delete_orphans: whether what else is in that folder or below it is deleted, once all is as it is to be.
+    :param desired: the desired transforms.
+    :param publish: if True, the transforms whose own ``publish`` is True are also built.
+    :param records: the task state of earlier tries.
+    :param folder_path: folder of the service that contains all desired transforms; empty for all folders.
+    :param delete_orphans: if True, other transforms in that folder or below it are deleted after the deployment
+        succeeded.
     :param resend: send schedules also if the service does not show them and nothing else differs.
-    :param so_far: gets what became of each, as it goes; for whoever has to tell of it when an error ends this.
-    :returns: the publications of those that read none of the others, and notes for :func:`go_on`.
-    :raises CyclicTransformsError: they read one another in a circle; nothing was changed.
-    :raises NameLookupError: there is no such orchestration; nothing was changed.
-    :raises DatapipeError: the service could not be reached, or does not accept the key.
+    :param so_far: receives the result of each transform as soon as it is known, for reports after an error.
+    :returns: a batch with the publications of transforms that do not read others, and notes for :func:`go_on`.
+    :raises CyclicTransformsError: if transforms read one another in a cycle. Nothing was changed.
+    :raises NameLookupError: if an orchestration does not exist or is ambiguous. Nothing was changed.
+    :raises DatapipeError: if the service cannot be reached, or does not accept the key.
     """
     references = yield from ask(transforms.available_references())
     raw = {each.tag for each in references.data if each.type == ReferenceType.RAW_VIEW}
@@ -141,7 +142,7 @@ def begin(
             items[each.path], now = yield from _change(each, there[each.path], builds=publish and each.publish)
             due[each.path] = Due.NOTHING
             present += [] if now is None else [now]
-    # Of each its newest version has to be asked for: many at a time.
+    # This requires the newest version of each transform: send many requests at the same time.
     answers = yield from ask_together([_due_of(each) for each in present])
     for each_present, answer in zip(present, answers, strict=True):
         path = each_present.target.name
@@ -181,13 +182,13 @@ def begin(
 
 
 def go_on(batch: Batch) -> Steps[None]:
-    """Take the ends of what was published, and queue what reads it; when all is built, do what is left."""
+    """Record the outcomes of builds, and queue the next level. At the end, apply settings and delete orphans."""
     items: dict[str, ItemResult] = batch.note["items"]
     by_id = {item["id"]: item for item in items.values() if item["id"] is not None}
     for end in batch.ended:
         item, error = by_id[end.reference.resource_id], error_of(end)
         if error is not None:
-            item["result"], item["error"] = "failed", str(error)
+            item["result"], item["error"] = "failed", in_one_line(error)
         else:
             item["published"] = item["published"] or not end.reference.attached
             batch.note["due"][end.reference.name] = Due.NOTHING
@@ -203,7 +204,7 @@ def go_on(batch: Batch) -> Steps[None]:
 
 
 def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
-    """Give the results of all, and the error that they are together, if any."""
+    """Return the results of all transforms, and the common error, if any."""
     items: dict[str, ItemResult] = batch.note["items"]
     counts = dict.fromkeys(("created", "updated", "unchanged", "failed", "skipped"), 0)
     if batch.note.get("deletes"):
@@ -221,7 +222,7 @@ def result_of_bulk(batch: Batch) -> tuple[BulkResult, BulkDeployError | None]:
 
 
 def is_anything_changed(items: Mapping[str, ItemResult]) -> bool:
-    """Tell whether the service holds another definition than before."""
+    """Return True if any definition was created or updated."""
     return any(item["result"] in ("created", "updated") for item in items.values())
 
 
@@ -229,12 +230,12 @@ def cut_short(
     items: dict[str, ItemResult], desired: Sequence[DesiredTransform], batch: Batch | None, *, publish: bool
 ) -> None:
     """
-    Tell of each transform what became of it, where an error has ended the deployment.
+    Complete the results after an error has ended the deployment.
 
-    :param items: what is known of each; is changed in place.
-    :param desired: what was to be there.
-    :param batch: what :func:`begin` gave; None if the error ended that.
-    :param publish: whether those were to be built, too, that want to be.
+    :param items: known results; modified in place.
+    :param desired: the desired transforms.
+    :param batch: return value of :func:`begin`; None if the error ended that.
+    :param publish: if True, the transforms whose own ``publish`` is True were to be built.
     """
     note: dict[str, Any] = {} if batch is None else batch.note
     for each in desired:
@@ -250,7 +251,7 @@ def cut_short(
 
 
 def _create(missing: Sequence[DesiredTransform]) -> Steps[dict[str, ItemResult]]:
-    """Create drafts; each is created or refused by itself."""
+    """Create drafts. The service accepts or refuses each one separately."""
     try:
         answer = yield from ask(transforms.create_bulk(transforms=[definition_of(each) for each in missing]))
     except (TransportError, ServerError) as error:
@@ -264,7 +265,7 @@ def _create(missing: Sequence[DesiredTransform]) -> Steps[dict[str, ItemResult]]
 
 
 def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) -> Steps[dict[str, ItemResult]]:
-    """Find what was created although no answer came; whoever tries again goes on with what can be found then."""
+    """Return the transforms that were created although the response was lost. Raise the error if some are missing."""
     for pause in (0, _SECOND_LOOK):
         if pause:
             yield Pause(pause)
@@ -277,13 +278,13 @@ def _found_after_all(missing: Sequence[DesiredTransform], error: DatapipeError) 
 @dataclass(frozen=True, slots=True)
 class _Present:
     """
-    A transform that was there already.
+    A transform that existed before.
 
-    :param there: what the service holds now.
-    :param target: its id, and its folder and name.
-    :param is_changed: whether something of it was changed.
-    :param is_rebuilt: whether that makes another publication necessary.
-    :param builds: whether it is to be built.
+    :param there: its current state on the service.
+    :param target: its ID, and its folder and name.
+    :param is_changed: True if a field was updated.
+    :param is_rebuilt: True if that update requires a new publication.
+    :param builds: True if it is to be built.
     """
 
     there: Transform
@@ -296,7 +297,7 @@ class _Present:
 def _change(
     each: DesiredTransform, found: Sequence[Transform], *, builds: bool
 ) -> Steps[tuple[ItemResult, _Present | None]]:
-    """Change what differs, and tell what the transform is then; nothing of one that failed."""
+    """Update the fields that differ. Return the result and the transform, None if it failed."""
     if len(found) > 1:
         ids = ", ".join(sorted(one.id for one in found))
         return _item(None, "failed", f"there is more than one of it: {ids}. Delete all but one."), None
@@ -306,14 +307,14 @@ def _change(
         if differing:
             there = yield from ask(repeatable(transforms.update(there.id, **differing)))
     except _ABOUT_ONE as error:
-        return _item(there.id, "failed", str(error)), None
+        return _item(there.id, "failed", in_one_line(error)), None
     is_rebuilt = bool(BUILT_FROM & differing.keys())
     now = _Present(there, Target(there.id, each.path), bool(differing), is_rebuilt, builds)
     return _item(there.id, "updated" if differing else "unchanged"), now
 
 
 def _due_of(now: _Present) -> Steps[Due | DatapipeError]:
-    """Tell what a transform needs, or why that can't be told."""
+    """Return the next step for a transform, or the error that prevents its detection."""
     try:
         return (yield from due_of(now.there, is_changed=now.is_rebuilt)) if now.builds else Due.NOTHING
     except _ABOUT_ONE as error:
@@ -321,7 +322,7 @@ def _due_of(now: _Present) -> Steps[Due | DatapipeError]:
 
 
 def _queue_next(batch: Batch) -> Steps[None]:
-    """Queue what has to be published and reads nothing that is still to be; skip what reads something that failed."""
+    """Queue the transforms of the next level. Skip those that read a failed or skipped transform."""
     note = batch.note
     items: dict[str, ItemResult] = note["items"]
     while note["levels"] and batch.is_over:
@@ -337,7 +338,7 @@ def _queue_next(batch: Batch) -> Steps[None]:
                 batch.waiting.append(Reference.to(KIND, Target(str(item["id"]), path), attached=True))
             else:
                 ready.append(path)
-        # A trigger of an earlier version has none.
+        # Triggers of an earlier version of the provider have no checks.
         checks = {path: note.get("checks", {}).get(path, ()) for path in ready}
         about_what = {path: (str(items[path]["id"]), checks[path]) for path in ready}
         for path, why in (yield from failing(about_what)).items():
@@ -348,7 +349,7 @@ def _queue_next(batch: Batch) -> Steps[None]:
 
 
 def _set(batch: Batch) -> Steps[None]:
-    """Give what was built its schedule and its orchestration: only what is published has them."""
+    """Set the schedules and orchestrations of built transforms: only published ones can have them."""
     items: dict[str, ItemResult] = batch.note["items"]
     given = batch.note.get("settings", {})
     for path in list(given):
@@ -366,14 +367,14 @@ def _set(batch: Batch) -> Steps[None]:
                 cron = None if settings.schedule == NO_SCHEDULE else settings.schedule
                 yield from ask(repeatable(transforms.update(item["id"], cron_expression=cron)))
         except _ABOUT_ONE as error:
-            item["result"], item["error"] = "failed", f"its schedule or orchestration was not set: {error}"
+            item["result"], item["error"] = "failed", f"its schedule or orchestration was not set: {in_one_line(error)}"
         else:
             item["result"] = "updated" if item["result"] == "unchanged" else item["result"]
         del given[path]
 
 
 def _delete(batch: Batch) -> Steps[None]:
-    """Delete orphans, unless something is not as it is to be: then it may still read them."""
+    """Delete orphans, unless a transform was not deployed: it may still read them."""
     items: dict[str, ItemResult] = batch.note["items"]
     in_vain = any(item["result"] in _BAD for item in items.values())
     orphans = batch.note.get("orphans", [])
@@ -390,7 +391,7 @@ def _delete(batch: Batch) -> Steps[None]:
             except NotFoundError:
                 pass
             except _ABOUT_ONE as error:
-                item["result"], item["error"] = "failed", str(error)
+                item["result"], item["error"] = "failed", in_one_line(error)
         items[orphan["key"]] = item
         del orphans[0]
 

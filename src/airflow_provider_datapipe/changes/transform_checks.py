@@ -1,4 +1,4 @@
-"""Checking the new SQL of transforms before it is published."""
+"""Data checks of the new SQL of transforms before they are published."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_provider_datapipe.api.endpoints import transforms
-from airflow_provider_datapipe.api.errors import InvalidInputError, InvalidRequestError
+from airflow_provider_datapipe.api.errors import InvalidInputError, InvalidRequestError, in_one_line
 from airflow_provider_datapipe.changes import query_previews
 from airflow_provider_datapipe.changes.checks import CheckFailedError, check_truth, first_row
 from airflow_provider_datapipe.changes.transform_folder import DataCheck, about
@@ -15,23 +15,23 @@ from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.verdict import error_of, explain
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 
-#: How many checks run at a time.
+#: Number of checks that run at the same time.
 _AT_A_TIME = 8
-#: They are short queries, whose ends are waited for in a worker.
+#: Checks are short queries, so the worker waits for them.
 _POLICY = WaitPolicy(poll_interval=0.5)
 
 
 def failing(checks: Mapping[str, tuple[str, Iterable[Mapping[str, Any]]]]) -> Steps[dict[str, str]]:
     """
-    Check transforms, and tell what is wrong with which.
+    Run the checks of transforms, and return the error of each transform that fails, by path.
 
-    :param checks: by path of a transform, its id, and its checks: a :class:`DataCheck` each, as JSON.
+    :param checks: ID and checks of each transform, by its path. Each check is a :class:`DataCheck` as JSON.
     """
     todo: list[tuple[str, DataCheck]] = []
     for path, (transform_id, given) in checks.items():
         own = [DataCheck(**check) for check in given]
         if own:
-            # As the service has it.
+            # Check the SQL that the service holds.
             there = yield from ask(transforms.get(transform_id))
             todo += [(path, DataCheck(check.name, about(check.sql, there.sql_template))) for check in own]
     wrong: dict[str, str] = {}
@@ -45,7 +45,7 @@ def failing(checks: Mapping[str, tuple[str, Iterable[Mapping[str, Any]]]]) -> St
 
 
 def _errors(queries: list[str]) -> Steps[list[str | None]]:
-    """Run queries together, and tell of each what is wrong."""
+    """Run queries at the same time, and return the error of each query, None if it passes."""
     errors: dict[int, str] = {}
     together = Batch(query_previews.KIND, note={"queries": {}})
     for number, sql in enumerate(queries):
@@ -61,7 +61,7 @@ def _errors(queries: list[str]) -> Steps[list[str | None]]:
     for end in together.ended:
         error = error_of((yield from explain(end)))
         if error is not None:
-            errors[numbers[str(end.reference.run_id)]] = str(error)
+            errors[numbers[str(end.reference.run_id)]] = in_one_line(error)
     results = yield from query_previews.read_rows(together, 1)
     for number, sql in enumerate(queries):
         if number not in errors:

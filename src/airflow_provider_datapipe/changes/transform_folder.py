@@ -1,4 +1,4 @@
-"""A folder of SQL files as the transforms that it stands for, and in which order they are built."""
+"""Transforms in a folder of SQL files, their references, and the order in which they are built."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from airflow_provider_datapipe.api.errors import InvalidInputError
 
-#: How the name of a file with a transform ends.
+#: Suffix of the files.
 SUFFIX = ".sql"
-#: The tag that stands for the transform itself in what is checked of it.
+#: Tag in data checks that refers to the transform itself.
 THIS = "this"
-#: What references to raw views begin with (observed); no transform has such a tag.
+#: First segment of references to raw views (observed). No transform has such a tag.
 _RAW = "raw"
-# What begins here is no plain SQL: a comment or quoted text, which go on up to ends of their own, or a reference.
+# Start of a comment, of quoted text, or of a reference.
 _BEGIN = re.compile(
     r"""(?P<line>--[^\n]*)
     | (?P<comment>/\*)
@@ -25,22 +25,22 @@ _BEGIN = re.compile(
     | \{\{(?P<tag>[^{}]*)\}\}""",
     re.VERBOSE | re.DOTALL,
 )
-#: What may follow a statement.
+#: Characters that can follow a statement.
 _ENDS = "; \t\r\n"
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
 class CyclicTransformsError(InvalidInputError):
-    """Transforms read one another in a circle, so that none can be the first; nothing was sent."""
+    """Transforms read one another in a cycle, so that none can be built first. Nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """
-    An orchestration, by its name or its id, or none if neither is given.
+    An orchestration, by its name or its ID; no orchestration if both are None.
 
     :param name: its name.
-    :param id: its id.
+    :param id: its ID.
     """
 
     name: str | None = None
@@ -50,10 +50,10 @@ class Attachment:
 @dataclass(frozen=True, slots=True)
 class DataCheck:
     """
-    Something that has to hold before a transform is published.
+    Condition that must hold before a transform is published.
 
-    :param name: what it is called in messages.
-    :param sql: a query in whose first row every value has to be true. :data:`THIS` in it is the new SQL.
+    :param name: its name in messages.
+    :param sql: a query in whose first row every value must be true. :data:`THIS` in it refers to the new SQL.
     """
 
     name: str
@@ -63,17 +63,17 @@ class DataCheck:
 @dataclass(frozen=True, slots=True)
 class DesiredTransform:
     """
-    What a transform is to be.
+    Desired state of a transform.
 
     :param name: its name.
-    :param folder_path: the folder that it is in; empty for none.
-    :param sql_template: its SQL, with the service's references in it.
-    :param materialization: ``view`` or ``table``; None for what it is, or the service's default.
-    :param documentation: what it is, for people; None for what is there.
-    :param cron_expression: schedule of a published table; ``none`` for none; None for what is there.
-    :param orchestration: the orchestration that it is attached to; None for what is there.
-    :param publish: whether it is published, too; otherwise it stays a draft, or as it was published.
-    :param checks: what has to hold before it is published.
+    :param folder_path: its folder; empty for none.
+    :param sql_template: its SQL, with references of the service.
+    :param materialization: ``view`` or ``table``; None for the current one, or the service's default.
+    :param documentation: its description; None for the current one.
+    :param cron_expression: schedule of a published table; ``none`` for none; None for the current one.
+    :param orchestration: the orchestration that it is attached to; None for the current one.
+    :param publish: if True, it is published; otherwise it remains a draft, or its published version stays unchanged.
+    :param checks: conditions that must hold before it is published.
     """
 
     name: str
@@ -88,23 +88,23 @@ class DesiredTransform:
 
     @property
     def path(self) -> str:
-        """Folder and name, by which it is known."""
+        """Folder and name, which identify the transform."""
         return path_of(self.folder_path, self.name)
 
 
 def path_of(folder_path: str, name: str) -> str:
-    """Give folder and name of a transform as one text."""
+    """Return folder and name of a transform as one path."""
     return f"{folder_path}/{name}".lstrip("/")
 
 
 def read_folder(folder: Path) -> dict[str, str]:
     """
-    Read all SQL files in a folder and below it, by their paths in it.
+    Return the contents of all SQL files in a folder and below it, by relative path.
 
-    Files and folders whose names begin with a dot are left out.
+    Files and folders whose names begin with a dot are ignored.
 
-    :raises ValueError: it is no folder, or there is none in it, or a link leads out of it: what is read here is shown
-        and sent, so that whoever may write in this folder, and nowhere else, must not choose what that is.
+    :raises ValueError: if it is not a folder, contains no SQL file, or contains a link that leads out of it. The
+        contents are shown and sent, so write access to this folder must not give read access to other files.
     """
     if not folder.is_dir():
         raise ValueError(f"folder: {str(folder)!r} is no folder")
@@ -118,7 +118,7 @@ def read_folder(folder: Path) -> dict[str, str]:
 
 
 def _refuse_links(folder: Path) -> None:
-    """Refuse links to folders, which are not gone into, and those of files that lead elsewhere."""
+    """Raise if there is a link to a folder, which would not be followed, or to a file outside the folder."""
     root = folder.resolve()
     for path in sorted(folder.rglob("*")):
         if not path.is_symlink() or _is_hidden(path.relative_to(folder)):
@@ -130,7 +130,7 @@ def _refuse_links(folder: Path) -> None:
 
 
 def _text_of(file: Path) -> str:
-    """Read a file, with the ends of its lines as they are: they may stand in quoted text."""
+    """Return the text of a file with its original line endings, because quoted text can contain them."""
     try:
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -145,11 +145,11 @@ def desired_transforms(
     files: Mapping[str, str], *, folder_path: str = "", materialization: str | None = None
 ) -> list[DesiredTransform]:
     """
-    Tell which transforms files stand for: a file's name is a transform's, and its folder is that one's folder.
+    Return the transforms that files define. Name and folder of a file are name and folder of its transform.
 
     :param files: SQL by path, such as ``sales/orders.sql``.
-    :param folder_path: the folder of the service that all of them are in or below.
-    :param materialization: ``view`` or ``table`` for all; None for what they are.
+    :param folder_path: folder of the service that contains all of them.
+    :param materialization: ``view`` or ``table`` for all; None for the current ones.
     """
     desired = []
     for path, sql in files.items():
@@ -161,12 +161,12 @@ def desired_transforms(
 
 class _Part(NamedTuple):
     """
-    A part of SQL that is not plain.
+    A comment, quoted text or a reference in SQL.
 
-    :param start: where it begins.
-    :param end: where it has ended.
-    :param tag: the text in double braces, if that is what it is.
-    :param is_comment: whether it is a comment.
+    :param start: position of its first character.
+    :param end: position after its last character.
+    :param tag: text in double braces; None if it is not a reference.
+    :param is_comment: True if it is a comment.
     """
 
     start: int
@@ -191,7 +191,7 @@ def _parts(sql: str) -> Iterator[_Part]:
 
 def _end_of_comment(sql: str, position: int) -> int:
     depth = 1
-    # One can stand in another.
+    # Comments can be nested.
     for found in _COMMENT_MARK.finditer(sql, position):
         depth += 1 if found[0] == "/*" else -1
         if depth == 0:
@@ -200,12 +200,12 @@ def _end_of_comment(sql: str, position: int) -> int:
 
 
 def references(sql: str) -> list[str]:
-    """Give the tags that SQL names in double braces, each once, in order: not those in comments and quotes."""
+    """Return the tags of references in SQL, each once, in order. References in comments and quotes are ignored."""
     return list(dict.fromkeys(part.tag for part in _parts(sql) if part.tag is not None))
 
 
 def without_references(sql: str, instead: str) -> str:
-    """Put a name where references stand."""
+    """Return SQL in which all references are replaced by a name."""
     pieces, position = [], 0
     for part in _parts(sql):
         if part.tag is not None:
@@ -216,9 +216,9 @@ def without_references(sql: str, instead: str) -> str:
 
 def with_names(sql: str, names: Mapping[str, str]) -> str:
     """
-    Put names where references stand.
+    Return SQL in which references are replaced by names.
 
-    :param names: the names by the tags; a reference without one stays.
+    :param names: the names by tag. References without a name stay unchanged.
     """
     pieces, position = [], 0
     for part in _parts(sql):
@@ -229,7 +229,7 @@ def with_names(sql: str, names: Mapping[str, str]) -> str:
 
 
 def as_subquery(sql: str) -> str:
-    """Put SQL into brackets, to stand where a table does: without the comments and semicolons at its end."""
+    """Return SQL in parentheses, for use as a table, without trailing comments and semicolons."""
     comments = [part for part in _parts(sql) if part.is_comment]
     end = len(sql.rstrip(_ENDS))
     while comments and comments[-1].end >= end:
@@ -239,10 +239,10 @@ def as_subquery(sql: str) -> str:
 
 def about(sql: str, itself: str) -> str:
     """
-    Let a query be about a transform.
+    Return a query in which references to :data:`THIS` are replaced by the SQL of a transform.
 
-    :param sql: the query, with :data:`THIS` in double braces where the transform is read.
-    :param itself: the SQL of the transform.
+    :param sql: the query, with :data:`THIS` in double braces in place of the transform.
+    :param itself: SQL of the transform.
     """
     pieces, position = [], 0
     for part in _parts(sql):
@@ -254,15 +254,15 @@ def about(sql: str, itself: str) -> str:
 
 def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -> dict[str, list[str]]:
     """
-    Tell which of some transforms each of them reads.
+    Return the transforms that each transform reads.
 
-    The interface does not say how the tag of a transform is made. So a tag is taken for that of a transform here if it
-    is its folders and its name with dots between, after one more word or none: ``model.sales.orders`` is
+    The interface does not specify the tags of transforms. Here a tag belongs to a transform if it consists of the
+    folders and the name, separated by dots, optionally after one more segment: ``model.sales.orders`` is
     ``sales/orders``.
 
     :param desired: the transforms.
-    :param raw_tags: tags that are known to be those of something else.
-    :return: by path, the paths of those that it reads, in the order of its SQL.
+    :param raw_tags: tags that do not belong to transforms.
+    :return: paths of the transforms that each transform reads, by path, in the order of its SQL.
     """
     transform_of = leading_to(desired, raw_tags)
     found: dict[str, list[str]] = {}
@@ -274,10 +274,10 @@ def reads(desired: Sequence[DesiredTransform], raw_tags: Collection[str] = ()) -
 
 def leading_to(desired: Iterable[DesiredTransform], raw_tags: Collection[str] = ()) -> Callable[[str], str | None]:
     """
-    Give what tells which of some transforms a tag stands for, as :func:`reads` does.
+    Return a function that returns the path of the transform that a tag refers to, None if there is none.
 
     :param desired: the transforms.
-    :param raw_tags: tags that are known to be those of something else.
+    :param raw_tags: tags that do not belong to transforms.
     """
     by_segments = {tuple(each.path.split("/")): each.path for each in desired}
 
@@ -292,10 +292,10 @@ def leading_to(desired: Iterable[DesiredTransform], raw_tags: Collection[str] = 
 
 def levels(read: Mapping[str, Iterable[str]]) -> list[list[str]]:
     """
-    Order transforms so that each comes after those that it reads: what is in one level can be built at once.
+    Return transforms in levels: each comes after those that it reads, and those of a level are independent.
 
-    :param read: by path, the paths of those that it reads.
-    :raises CyclicTransformsError: some read one another; the message names them.
+    :param read: paths of the transforms that each transform reads, by path.
+    :raises CyclicTransformsError: if some read one another in a cycle. The message names them.
     """
     waiting = {path: set(others) for path, others in read.items()}
     ordered: list[list[str]] = []
@@ -313,7 +313,7 @@ def levels(read: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def _circle(waiting: Mapping[str, set[str]]) -> list[str]:
-    """Give one circle, from one of its transforms back to it; each waits for another one."""
+    """Return the paths of a cycle, which begins and ends with the same path."""
     way = [min(waiting)]
     while True:
         following = min(path for path in waiting[way[-1]] if path in waiting)

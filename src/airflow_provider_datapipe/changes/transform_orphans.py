@@ -1,4 +1,4 @@
-"""Deleting transforms that nobody wants any more: what reads others first, and nothing that is still read."""
+"""Deletion order of orphaned transforms: readers before the transforms that they read."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from airflow_provider_datapipe.runs.steps import Steps, ask_all
 
 class Orphan(TypedDict):
     """
-    A transform that is to be deleted; JSON.
+    A transform to delete, as JSON.
 
-    ``key``: by which it is known in results: its folder and name, with its id where these are not enough.
-    ``read_by``: what reads it, and stays.
+    ``key``: folder and name, followed by the ID if they are ambiguous; identifies the transform in results.
+    ``read_by``: transforms and reverse ETL syncs that read it and are not deleted.
     """
 
     id: str
@@ -32,12 +32,12 @@ def in_order_of_deletion(
     raw_tags: Collection[str],
 ) -> Steps[list[Orphan]]:
     """
-    Put transforms into an order in which what reads others goes before these, and find what still reads them.
+    Return transforms in an order in which each is deleted before those that it reads, with their remaining readers.
 
-    :param orphans: the transforms.
-    :param desired: what is to be there, as it is to be.
-    :param there: all that the service holds, by folder and name.
-    :param raw_tags: tags that are known to be those of something else.
+    :param orphans: the transforms to delete.
+    :param desired: the desired transforms.
+    :param there: all transforms of the service, by folder and name.
+    :param raw_tags: tags that do not belong to transforms.
     """
     by_path: dict[str, list[Transform]] = {}
     for each in orphans:
@@ -64,7 +64,7 @@ def in_order_of_deletion(
 
 
 def desired_like(transform: Transform) -> DesiredTransform:
-    """Give a transform as if a file said it."""
+    """Return a transform of the service as a desired transform."""
     return DesiredTransform(transform.name, folder_of(transform), transform.sql_template)
 
 
@@ -72,5 +72,5 @@ def _readers_first(read: Mapping[str, Sequence[str]]) -> list[str]:
     try:
         return [path for level in reversed(levels(read)) for path in level]
     except CyclicTransformsError:
-        # Drafts can read one another in a circle: then none is needed by the others.
+        # Drafts can have cyclic references. No draft depends on another one being built.
         return sorted(read)

@@ -1,4 +1,4 @@
-"""How what a service holds of transforms differs from what files say: told alike for plans and for deployments."""
+"""Differences between the transforms of the service and those in files, for plans and deployments."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from airflow_provider_datapipe.runs.steps import Steps, ask_all
 
 
 def folder_of(transform: Transform) -> str:
-    """Give the folder that a transform is in; empty for none."""
+    """Return the folder of a transform; empty for none."""
     return transform.folder_path.strip("/")
 
 
 def path_in_service(transform: Transform) -> str:
-    """Give folder and name of a transform, by which it is known."""
+    """Return folder and name of a transform, which identify it."""
     return path_of(folder_of(transform), transform.name)
 
 
 def all_by_path() -> Steps[dict[str, list[Transform]]]:
-    """Read all transforms, by folder and name."""
-    # A list that is read page by page may show something twice, if it changes meanwhile.
+    """Return all transforms, by folder and name."""
+    # Pages can contain duplicates if the list changes between the requests.
     listed = {each.id: each for each in (yield from ask_all(transforms.list_()))}
     there: dict[str, list[Transform]] = {}
     for each in listed.values():
@@ -36,7 +36,7 @@ def all_by_path() -> Steps[dict[str, list[Transform]]]:
 
 
 def is_within(transform: Transform, folder_path: str) -> bool:
-    """Tell whether a transform is in a folder or below it; in the empty one all are."""
+    """Return True if a transform is in a folder or below it. The empty folder contains all transforms."""
     around = folder_path.strip("/")
     return not around or f"{folder_of(transform)}/".startswith(f"{around}/")
 
@@ -44,18 +44,18 @@ def is_within(transform: Transform, folder_path: str) -> bool:
 def orphans_of(
     desired: Sequence[DesiredTransform], there: Mapping[str, Sequence[Transform]], folder_path: str
 ) -> list[Transform]:
-    """Give what a service holds in a folder or below it, and nobody wants."""
+    """Return the transforms in a folder or below it that are not desired."""
     named = {each.path for each in desired}
     return [each for key in sorted(there) if key not in named for each in there[key] if is_within(each, folder_path)]
 
 
 def build_order(desired: Sequence[DesiredTransform], read: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """
-    Order transforms so that each is built after those that it reads.
+    Return transforms in levels, so that each is built after those that it reads.
 
-    :param desired: the transforms; those that are not to be built wait for none, and none for them.
-    :param read: by path, the paths of those that it reads.
-    :raises CyclicTransformsError: some that are to be built read one another.
+    :param desired: the transforms. Those without ``publish`` depend on none, and none depends on them.
+    :param read: paths of the transforms that each transform reads, by path.
+    :raises CyclicTransformsError: if transforms to build read one another in a cycle.
     """
     built = {each.path for each in desired if each.publish}
     return levels(
@@ -65,9 +65,9 @@ def build_order(desired: Sequence[DesiredTransform], read: Mapping[str, Sequence
 
 class Orchestrations:
     """
-    The orchestrations of a service, by id and by name.
+    Orchestrations of the service, by ID and by name.
 
-    :param listed: all that there are; none if nobody asks for any.
+    :param listed: all orchestrations; empty if no transform names any.
     """
 
     def __init__(self, listed: Sequence[Orchestration]) -> None:
@@ -75,14 +75,14 @@ class Orchestrations:
 
     def id_of(self, wanted: Attachment | None) -> str | None:
         """
-        Give the id of an orchestration; empty for none; None if that is not said.
+        Return the ID of an orchestration; empty for detached, None if ``wanted`` is None.
 
-        :raises NameLookupError: there is none of that name, or several are.
+        :raises NameLookupError: if no orchestration or more than one has the name.
         """
         if wanted is None:
             return None
         if wanted.id is not None:
-            # The service refuses one that is not there.
+            # The service validates the ID.
             return wanted.id
         if wanted.name is None:
             return ""
@@ -95,11 +95,11 @@ class Orchestrations:
                 "Say orchestration_id."
             )
         near = near_matches(wanted.name, [each.name for each in self._by_id.values()])
-        hint = f" Near to it: {', '.join(near)}." if near else ""
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise UnknownNameError(f"There is no orchestration named {wanted.name!r}.{hint}")
 
     def name_of(self, orchestration_id: str) -> str | None:
-        """Give the name of an orchestration, if it tells it apart."""
+        """Return the name of an orchestration, None if it is unknown or not unique."""
         known = self._by_id.get(orchestration_id)
         if known is None or sum(each.name == known.name for each in self._by_id.values()) != 1:
             return None
@@ -107,7 +107,7 @@ class Orchestrations:
 
 
 def orchestrations_of(desired: Sequence[DesiredTransform]) -> Steps[Orchestrations]:
-    """Read the orchestrations, if any are named."""
+    """Return the orchestrations of the service. They are read only if a desired transform refers to one."""
     if not any(each.orchestration is not None for each in desired):
         return Orchestrations([])
     return Orchestrations((yield from ask_all(orchestrations.list_())))
@@ -116,12 +116,13 @@ def orchestrations_of(desired: Sequence[DesiredTransform]) -> Steps[Orchestratio
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
-    What is to be set once a transform is built, because it is another.
+    Settings that differ, to be applied after the transform is built.
 
-    :param schedule: the schedule, ``none`` for none; None if it is as it should be.
-    :param orchestration_id: the orchestration, empty for none; None if it is as it should be.
-    :param can_be_had: whether a transform that is in the present state can have them; else once it is published.
-    :param is_unknown: whether the service does not show the schedule, and it is not sent.
+    :param schedule: the schedule, ``none`` for none; None for no change.
+    :param orchestration_id: ID of the orchestration, empty to detach; None for no change.
+    :param can_be_had: True if the transform is or will be published, or if settings are only removed. Other transforms
+        get their settings once they are published.
+    :param is_unknown: True if the service does not show the schedule, and it is not sent.
     """
 
     schedule: str | None = None
@@ -131,7 +132,7 @@ class Settings:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be set."""
+        """True if nothing differs."""
         return self.schedule is None and self.orchestration_id is None
 
 
@@ -144,13 +145,13 @@ def settings_of(
     sends_unknown: bool,
 ) -> Settings:
     """
-    Tell what is to be set.
+    Return the settings to apply.
 
-    :param wanted: what the transform is to be.
-    :param there: what it is; None if it is not there.
-    :param orchestration_id: that of the orchestration that it is to be attached to; empty for none, None if not said.
-    :param builds: whether it is going to be published.
-    :param sends_unknown: whether a schedule that the service does not show is sent: with another change it is.
+    :param wanted: the desired transform.
+    :param there: the current transform; None if it does not exist.
+    :param orchestration_id: ID of the orchestration to attach the transform to; empty for none, None if not given.
+    :param builds: True if the transform is published.
+    :param sends_unknown: if True, a schedule that the service does not show is sent, because there is another change.
     """
     schedule: Schedule
     if there is None:

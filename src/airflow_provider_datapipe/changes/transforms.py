@@ -33,21 +33,21 @@ from airflow_provider_datapipe.runs.targets import folder_of, orchestration_targ
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
 
 KIND = "transform"
-#: The text that stands for no schedule, where None leaves the schedule as it is.
+#: Value of a schedule that means no schedule, because None keeps the current schedule.
 NO_SCHEDULE = "none"
 CRON_EXPRESSION = "cron_expression of transforms"
 SET_CRON = "To send it all the same, clear the task, run `datapipe deploy --resend`, or use endpoint transforms.update."
-#: What a change of makes another publication necessary.
+#: Fields whose change requires a new publication.
 BUILT_FROM = frozenset({"sql_template", "materialization"})
 
 
 class DeployResult(RunResult):
     """
-    What became of a deployment: what is known of the build, and what this task did.
+    Result of a deployment: the result of the build, and the actions of the task.
 
-    ``action``: ``created``, ``updated`` or ``none``; ``changed``: whether the service holds another definition.
-    ``published``: whether the task had it published; then, or where a build was going, ``outcome`` tells its end.
-    Without ``publish``, ``outcome`` is ``skipped``.
+    ``action``: ``created``, ``updated`` or ``none``; ``changed``: True if the service holds another definition than
+    before. ``published``: True if the task published the transform. ``outcome`` is the outcome of that publication, or
+    of a build that was active already. Without ``publish``, ``outcome`` is ``skipped``.
     """
 
     action: str
@@ -56,10 +56,10 @@ class DeployResult(RunResult):
 
 
 class Due(StrEnum):
-    """What a transform needs so that its present definition is built."""
+    """Next step that is necessary to build the current definition of a transform."""
 
     PUBLICATION = "publication"
-    #: A build is going.
+    #: A build is active.
     PATIENCE = "patience"
     NOTHING = "nothing"
 
@@ -74,9 +74,9 @@ def desired(
     cron_expression: str | None,
 ) -> DesiredTransform:
     """
-    Read what a transform is to be, once its templates were rendered.
+    Return the definition of a transform from rendered arguments.
 
-    :raises ValueError: the name, the SQL, or what must not be empty where it is given, is empty.
+    :raises ValueError: if the name or the SQL is empty, or another given argument that must not be empty.
     """
     if materialization is not None:
         choice("materialization", materialization, ("view", "table"))
@@ -92,16 +92,16 @@ def desired(
 
 def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend: bool = False) -> Steps[Batch]:
     """
-    Have the service hold a definition: create it, change what differs, or leave it as it is.
+    Create a transform, update the fields that differ, or leave it unchanged.
 
-    The transform is known by its folder and its name. Whether it has to be published is told by what the service shows,
-    so that it does not matter which try before did what.
+    The transform is identified by its folder and its name. The state that the service shows decides whether it has to
+    be published, so the actions of earlier tries do not matter.
 
-    :param publish: whether it is to be built, too.
-    :param records: what earlier tries of the task have left.
+    :param publish: if True, the transform is also built.
+    :param records: the task state of earlier tries.
     :param resend: send the schedule also if the service does not show it and nothing else differs.
-    :returns: the publication to be started, the build to be waited for, or neither; and notes for :func:`conclude`.
-    :raises AmbiguousNameError: several have the name.
+    :returns: a batch with the publication to start, the build to wait for, or neither; and notes for :func:`conclude`.
+    :raises AmbiguousNameError: if several transforms have the name.
     """
     there, is_new = yield from created_once(
         lambda: _named(wanted.name, wanted.folder_path), transforms.create(**definition_of(wanted))
@@ -137,7 +137,7 @@ def deploy(wanted: DesiredTransform, *, publish: bool, records: Records, resend:
 
 
 def conclude(batch: Batch) -> Steps[None]:
-    """Give a transform its schedule, if it needs another one and its build did not fail: only what is built has one."""
+    """Set the schedule if it differs and the build has not failed. Only published transforms have a schedule."""
     schedule = batch.note["schedule"]
     if schedule is None or any(error_of(end) for end in batch.ended):
         return
@@ -149,7 +149,7 @@ def conclude(batch: Batch) -> Steps[None]:
 
 
 def result_of_deployment(batch: Batch) -> tuple[DeployResult, RunError | None]:
-    """Give the result of a deployment, and the error that it is, if any."""
+    """Return the result of a deployment, and its error, if any."""
     note = batch.note
     end = batch.ended[0] if batch.ended else None
     run = note["result"] if end is None else result_of(end)
@@ -160,21 +160,21 @@ def result_of_deployment(batch: Batch) -> tuple[DeployResult, RunError | None]:
 
 
 def definition_of(wanted: DesiredTransform) -> dict[str, Any]:
-    """Give what creates a transform as a draft; only what is published can have a schedule."""
+    """Return the fields that create a transform as a draft. Drafts cannot have a schedule."""
     names = ("name", "folder_path", "sql_template", "materialization", "documentation")
     fields = {name: getattr(wanted, name) for name in names}
-    # No folder is the service's default.
+    # The service's default is no folder.
     return {field: value for field, value in fields.items() if value not in (None, "")}
 
 
 def differences(wanted: DesiredTransform, there: Transform) -> dict[str, Any]:
-    """Give the fields of a definition that are to be others than they are, apart from the schedule."""
+    """Return the fields of a definition that differ, except the schedule."""
     asked = {
         "sql_template": (wanted.sql_template, there.sql_template),
         "materialization": (wanted.materialization, there.materialization),
         "documentation": (wanted.documentation, there.documentation or ""),
     }
-    # White space around SQL means nothing, and a service may not keep it.
+    # Whitespace around SQL has no meaning, and a service may strip it.
     return {field: new for field, (new, old) in asked.items() if new is not None and new.strip() != str(old).strip()}
 
 
@@ -182,7 +182,7 @@ def schedule_change(wanted: DesiredTransform, there: Transform, *, sends_unknown
     """
     Return the schedule to send: None for no change, unknown if it can't be compared and is not sent.
 
-    :param sends_unknown: whether a schedule that the service does not show is sent.
+    :param sends_unknown: if True, a schedule that the service does not show is sent.
     """
     shown = schedule_of_transform(there)
     if wanted.cron_expression is None or wanted.cron_expression == (shown or NO_SCHEDULE):
@@ -192,9 +192,9 @@ def schedule_change(wanted: DesiredTransform, there: Transform, *, sends_unknown
 
 def due_of(there: Transform, *, is_changed: bool) -> Steps[Due]:
     """
-    Tell what a transform needs so that its present definition is built.
+    Return the next step that is necessary to build the current definition of a transform.
 
-    :param is_changed: whether that was just changed.
+    :param is_changed: True if the definition has just changed.
     """
     if is_changed or there.status != TransformStatus.PUBLISHED:
         return Due.PUBLICATION
@@ -212,11 +212,11 @@ def due_of(there: Transform, *, is_changed: bool) -> Steps[Due]:
 
 def forget(records: Records, target: Target, *, is_settled: bool) -> None:
     """
-    Forget what an earlier try noted of a publication, unless nobody knows whether it was asked for.
+    Delete the stored record of an earlier publication, unless it is unknown whether its request was received.
 
-    What the service shows tells more than the note: that try may have published another definition.
+    The state that the service shows is more reliable: the earlier try may have published another definition.
 
-    :param is_settled: whether such a note is of no use either.
+    :param is_settled: if True, such an uncertain record is deleted as well.
     """
     key = key_of(KIND, target)
     kept = records.get(key)
@@ -225,7 +225,7 @@ def forget(records: Records, target: Target, *, is_settled: bool) -> None:
 
 
 def repeatable(request: Request[Transform]) -> Request[Transform]:
-    """Mark a change that does not publish: carried out twice, it leaves what it leaves when carried out once."""
+    """Return the request marked as idempotent. Updates that do not publish are."""
     return replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT))
 
 
@@ -245,7 +245,7 @@ def attach(
     orchestration_id: str | None,
     orchestration_name: str | None,
 ) -> Steps[Change]:
-    """Let a published transform be built as a part of an orchestration."""
+    """Attach a published transform to an orchestration."""
     orchestration = yield from orchestration_target(orchestration_id, orchestration_name)
     before = yield from _transform(transform_id, transform_name, folder_path)
     after = yield from ask(
@@ -258,7 +258,7 @@ def attach(
 def detach(
     transform_id: str | None, transform_name: str | None, folder_path: str | None, cron_expression: str | None
 ) -> Steps[Change]:
-    """Take a transform out of its orchestration."""
+    """Detach a transform from its orchestration."""
     cron = cron_expression if cron_expression is None else required("cron_expression", cron_expression)
     before = yield from _transform(transform_id, transform_name, folder_path)
     after = yield from ask(transforms.detach_orchestration(before.id, cron_expression=cron))
@@ -269,7 +269,7 @@ def detach(
 
 
 def _named(name: str, folder_path: str) -> Steps[Transform | None]:
-    """Find a transform by all of its name and folder."""
+    """Return the transform with exactly this name and folder; None if there is none."""
     listed = yield from ask_all(transforms.list_(name=name, folder_path=folder_path or None))
     found = [each for each in listed if (each.name, each.folder_path.strip("/")) == (name, folder_path)]
     if len(found) > 1:
@@ -289,6 +289,6 @@ def _changed(transform: Transform, *, action: str, changed: bool, warnings: Sequ
     result = change(
         KIND, transform.id, action=action, changed=changed, name=transform.name, after=transform, warnings=warnings
     )
-    # May be long, and is no secret that the service would keep.
+    # Omitted because it can be long; the service returns it on request.
     del result["details"]["sql_template"], result["details"]["parameters"]
     return result

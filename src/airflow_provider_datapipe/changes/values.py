@@ -1,4 +1,4 @@
-"""What templates render to is text; here it becomes what was meant, or an error that names the field."""
+"""Parsers of rendered template strings. They return typed values, or raise errors that name the field."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from airflow_provider_datapipe.runs.rendered import text as _text
 
 def flag(field: str, value: Any) -> bool:
     """
-    Read a truth value: True, False, or the text of either.
+    Parse a boolean: True, False, or the text of either.
 
-    :raises ValueError: it is something else.
+    :raises ValueError: if the value is something else.
     """
     read = _read(value.strip().lower() if isinstance(value, str) else value)
     if isinstance(read, bool):
@@ -22,9 +22,9 @@ def flag(field: str, value: Any) -> bool:
 
 def number(field: str, value: Any, *, least: int) -> int:
     """
-    Read a whole number, or the text of one.
+    Parse an integer, or the text of an integer.
 
-    :raises ValueError: it is something else, or too small.
+    :raises ValueError: if the value is something else, or too small.
     """
     read = _read(value)
     if isinstance(read, bool) or not isinstance(read, int) or read < least:
@@ -34,9 +34,9 @@ def number(field: str, value: Any, *, least: int) -> int:
 
 def mapping(field: str, value: Any) -> dict[str, Any]:
     """
-    Read a mapping, or the text of one (JSON, or as Python prints it).
+    Parse a mapping, or the text of a mapping (JSON or Python's ``repr``).
 
-    :raises ValueError: it is something else. The value is not shown: it may hold secrets.
+    :raises ValueError: if the value is something else. The message omits the value, because it may contain secrets.
     """
     read = _read(value)
     if isinstance(read, dict) and all(isinstance(key, str) for key in read):
@@ -46,9 +46,9 @@ def mapping(field: str, value: Any) -> dict[str, Any]:
 
 def texts(field: str, value: Any) -> list[str]:
     """
-    Read a list of texts, or the text of one (JSON, or as Python prints it).
+    Parse a list of strings, or the text of such a list (JSON or Python's ``repr``).
 
-    :raises ValueError: it is something else.
+    :raises ValueError: if the value is something else.
     """
     read = _read(value)
     if isinstance(read, list | tuple) and all(isinstance(each, str) for each in read):
@@ -58,21 +58,21 @@ def texts(field: str, value: Any) -> list[str]:
 
 def mappings(field: str, value: Any) -> list[dict[str, Any]]:
     """
-    Read a list of mappings, or the text of one (JSON, or as Python prints it).
+    Parse a list of mappings, or the text of such a list (JSON or Python's ``repr``).
 
-    :raises ValueError: it is something else. The value is not shown: it may hold secrets.
+    :raises ValueError: if the value is something else. The message omits the value, because it may contain secrets.
     """
     read = _read(value)
     if not isinstance(read, list | tuple):
-        raise ValueError(f"{field} must be a list of mappings, or the JSON of one, not {type(read).__name__}")  # noqa: TRY004 - a rule, as all
+        raise ValueError(f"{field} must be a list of mappings, or the JSON of one, not {type(read).__name__}")  # noqa: TRY004 - ValueError, as for every invalid value
     return [mapping(f"{field}[{place}]", each) for place, each in enumerate(read)]
 
 
 def choice(field: str, value: Any, allowed: tuple[str, ...]) -> str:
     """
-    Read one of several words.
+    Return the value if it is one of the allowed strings.
 
-    :raises ValueError: it is none of them.
+    :raises ValueError: if it is not.
     """
     if value in allowed:
         return str(value)
@@ -82,16 +82,16 @@ def choice(field: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 def named(field: str, value: Any) -> list[dict[str, Any]]:
     """
-    Read a list of things that each have a name, as a mapping or as the name alone, or the text of such a list.
+    Parse a list whose items have a name: mappings, or names alone. The text of such a list is accepted as well.
 
-    :raises ValueError: it is something else, or a name is missing.
+    :raises ValueError: if the value is something else, or a name is missing.
     """
     read = _read(value)
     if isinstance(value, str | int) and not isinstance(read, list | tuple | dict | None):
-        # One name, which may look like something else.
+        # A single name, which may look like another type, for example a number.
         read = [read if isinstance(read, str) else value]
     if not isinstance(read, list | tuple):
-        raise ValueError(f"{field} must be a list of names or mappings, not {type(read).__name__}")  # noqa: TRY004 - a rule, as all
+        raise ValueError(f"{field} must be a list of names or mappings, not {type(read).__name__}")  # noqa: TRY004 - ValueError, as for every invalid value
     things = [_named(f"{field}[{place}]", each) for place, each in enumerate(read)]
     for place, each in enumerate(things):
         if not isinstance(each.get("name"), str) or each["name"] in ("", "None"):

@@ -37,6 +37,7 @@ class ConnectionExtra(BaseModel):
 
     poll_interval: float | None = Field(default=None, gt=0)
     max_poll_interval: float = Field(default=60, ge=2)
+    defer_after: float | None = Field(default=None, ge=0)
     timeout: float = Field(default=60, gt=0)
     retry_budget: float = Field(default=60, ge=0)
     max_connections: int = Field(default=16, ge=1)
@@ -62,6 +63,11 @@ class ConnectionExtra(BaseModel):
         return cls.model_fields[info.field_name].default if value in (None, "") else value
 
 
+def named(conn_id: str) -> str:
+    """Return the name of an Airflow connection for messages."""
+    return f"the Airflow connection `{conn_id}`"
+
+
 def read_extra(connection: AirflowConnection) -> ConnectionExtra:
     """
     Read the further fields of a connection.
@@ -78,7 +84,8 @@ def read_extra(connection: AirflowConnection) -> ConnectionExtra:
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in problem["loc"])
-        raise ConfigurationError(f"Connection {connection.conn_id}: extra field {field}: {problem['msg']}.") from None
+        message = problem["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"Extra field {field}: {message}.\nCheck {named(connection.conn_id)}.") from None
 
 
 def base_url(connection: AirflowConnection) -> str:
@@ -90,11 +97,13 @@ def base_url(connection: AirflowConnection) -> str:
     host = (connection.host or "").strip()
     if not host:
         raise ConfigurationError("There is no base address: set it as the connection's host.")
+    # Airflow's connection form sends an empty port as 0.
+    port = connection.port or None
     if "://" in host:
-        return host if connection.port is None else _with_port(host, connection.port)
+        return host if port is None else _with_port(host, port)
     name, slash, path = host.partition("/")
-    port = f":{connection.port}" if connection.port else ""
-    return f"{connection.schema or 'https'}://{name}{port}{slash}{path}"
+    suffix = "" if port is None else f":{port}"
+    return f"{connection.schema or 'https'}://{name}{suffix}{slash}{path}"
 
 
 def _with_port(url: str, port: int) -> str:
@@ -123,6 +132,7 @@ def settings_of(connection: AirflowConnection, extra: ConnectionExtra) -> Settin
             ca_bundle=extra.ca_bundle,
             max_connections=extra.max_connections,
             allow_plain_http=extra.allow_plain_http,
+            connection=named(connection.conn_id),
         )
     except ConfigurationError as error:
-        raise ConfigurationError(f"Connection {connection.conn_id}: {error}") from None
+        raise ConfigurationError(f"{error}\nCheck {named(connection.conn_id)}.") from None

@@ -15,11 +15,14 @@ from airflow_provider_datapipe.api.endpoints import connections
 from airflow_provider_datapipe.api.errors import (
     ApiError,
     AuthenticationError,
+    ConfigurationError,
     DatapipeError,
+    NotFoundError,
     PermissionDeniedError,
     ProtocolError,
     RateLimitError,
     ServerError,
+    first_line,
 )
 from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.elt_streams import EltStream
@@ -32,6 +35,7 @@ from airflow_provider_datapipe.hooks.connection import ConnectionExtra, read_ext
 from airflow_provider_datapipe.hooks.lineage import TOLD, tell
 from airflow_provider_datapipe.runs import names
 from airflow_provider_datapipe.runs.steps import Steps, drive
+from airflow_provider_datapipe.runs.suggestions import suggest_ids
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.async_client import AsyncClient
@@ -74,6 +78,23 @@ class DatapipeHook(BaseHook):
     def _client(self) -> Client:
         return Client(settings_of(self._connection, self.extra))
 
+    @property
+    def page_template(self) -> str | None:
+        """
+        Template of addresses of the service's pages, None if it is not known.
+
+        It is the connection's ``link``, or what the service named in a response so far.
+
+        :raises ConfigurationError: if the connection cannot be used.
+        """
+        return self.extra.link or self.named_pages
+
+    @property
+    def named_pages(self) -> str | None:
+        """Template of addresses of pages that the service named in a response so far, None if it has not."""
+        client: Client | None = self.__dict__.get("_client")
+        return client.page_template if client else None
+
     def get_conn(self) -> Client:
         """
         Give the client, which is made once.
@@ -110,8 +131,12 @@ class DatapipeHook(BaseHook):
         return self.get_conn().pages(request, limit=limit)
 
     def run(self, steps: Steps[T]) -> T:
-        """Carry out steps of :mod:`airflow_provider_datapipe.runs`, blocking."""
-        return drive(steps, self.send, time.sleep, self.run_together)
+        """Carry out steps of :mod:`airflow_provider_datapipe.runs`, blocking. A wrong ID gets suggestions."""
+        try:
+            return drive(steps, self.send, time.sleep, self.run_together)
+        except NotFoundError as error:
+            drive(suggest_ids(error), self.send, time.sleep)
+            raise
 
     def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
         """
@@ -170,7 +195,7 @@ class DatapipeHook(BaseHook):
         # Tasks that block have no use for its HTTP library.
         from airflow_provider_datapipe.api.async_client import AsyncClient
 
-        return AsyncClient(await self.aget_settings())
+        return await AsyncClient.create(await self.aget_settings())
 
     async def aget_settings(self) -> Settings:
         """
@@ -185,15 +210,24 @@ class DatapipeHook(BaseHook):
         """Tell a wrong address, a wrong key and a healthy service apart (Airflow's Test Connection)."""
         try:
             settings = settings_of(self._connection, self.extra)
-            # Somebody waits at the form: say at once what is wrong.
-            with Client(replace(settings, timeout=min(settings.timeout, 15), retry=RetryPolicy(budget=0))) as client:
+            # The user waits at the form. Airflow gives the connection of the form a random ID.
+            settings = replace(
+                settings,
+                timeout=min(settings.timeout, 15),
+                retry=RetryPolicy(budget=0),
+                connection="this connection",
+            )
+            with Client(settings) as client:
                 client.send(connections.list_(limit=1))
         except (AuthenticationError, PermissionDeniedError) as error:
-            return False, f"The service is there, but does not accept the API key. {error}"
+            reason = str(error).removeprefix(f"{error.cause}: ")
+            return False, f"The service is there, but does not accept the API key. {reason}"
         except (RateLimitError, ServerError) as error:
             return False, f"The service is there, but has a problem. {error}"
         except (ApiError, ProtocolError) as error:
             return False, f"Something else than the service's management interface answered. {error}"
+        except ConfigurationError as error:
+            return False, first_line(error)
         except DatapipeError as error:
             return False, str(error)
         return True, f"The service at {settings.base_url} is healthy and accepts the API key."

@@ -33,6 +33,7 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
     class_of_status,
+    first_line,
     one_line,
 )
 from airflow_provider_datapipe.api.http_logs import mask_http_logs
@@ -40,6 +41,7 @@ from airflow_provider_datapipe.api.masking import Mask, user_info
 from airflow_provider_datapipe.api.retry import RetryPolicy, parse_retry_after
 from airflow_provider_datapipe.api.settings import environment_proxy
 from airflow_provider_datapipe.api.webhook import Authentication
+from airflow_provider_datapipe.hooks.connection import named
 from airflow_provider_datapipe.hooks.webhook_connection import WebhookSettings, address, webhook_settings
 from airflow_provider_datapipe.hooks.webhook_transport import PunctualAdapter
 from airflow_provider_datapipe.webhook.delivery import Sending, Sent, UnconfirmedError, send
@@ -52,11 +54,12 @@ _MOST_ROWS = 1 << 53
 _CONNECT_LIMIT = 10.0
 _TEST_LIMIT = 15.0
 _HINTS = {
-    401: "Check the connection's authentication: the method, the header and the secret.",
-    403: "Check the connection's authentication: the method, the header and the secret.",
-    404: "Check the address: each table has its own.",
+    401: "Check the authentication of {connection}: the method, the header and the secret.",
+    403: "Check the authentication of {connection}: the method, the header and the secret.",
+    404: "Check the host of {connection}, and the endpoint: each table has an address of its own.",
     413: "Send less at a time: lower max_batch_bytes.",
     429: "Send less often.",
+    507: "The service has no room on its disk: make room there, then try again.",
 }
 _HINT_5XX = "The service has a problem; try again later."
 _BAD_REQUESTS = (400, 422)
@@ -109,6 +112,8 @@ class WebhookIngestHook(HttpHook):
     def __init__(self, webhook_conn_id: str = default_conn_name) -> None:
         super().__init__(method="POST", http_conn_id=webhook_conn_id)
         self.webhook_conn_id = webhook_conn_id
+        #: Name of the connection in messages.
+        self._connection_name = named(webhook_conn_id)
 
     @cached_property
     def settings(self) -> WebhookSettings:
@@ -257,33 +262,34 @@ class WebhookIngestHook(HttpHook):
 
     def _lost(self, error: Exception, timeout: float) -> DatapipeError:
         where, causes = self.settings.origin, list(_causes(error))
-        advice = "Check the address and that the service is up."
+        advice = f"\nCheck the host of {self._connection_name}, and that the service is up."
         if untrusted := next((each for each in causes if isinstance(each, SSLCertVerificationError)), None):
             return ConfigurationError(
-                f"{where} shows a certificate that is not trusted ({untrusted.verify_message}). If it is the right "
-                "server, set the connection's ca_bundle to the certificate of its authority."
+                f"{where} shows a certificate that is not trusted ({untrusted.verify_message}).\nIf it is the right "
+                f"server, set ca_bundle of {self._connection_name} to the certificate of its authority."
             )
         sent = not any(isinstance(each, NewConnectionError | ConnectTimeout | ProxyError) for each in causes)
         if isinstance(error, Timeout):
             how = f"within {timeout:g} s" if sent else "in time: there is no connection"
-            return RequestTimeoutError(f"The webhook at {where} gave no answer {how}. {advice}", sent=sent)
+            return RequestTimeoutError(f"The webhook at {where} gave no answer {how}.{advice}", sent=sent)
         # The innermost says what has happened, in words of the operating system.
         reasons = [each.strerror for each in causes if isinstance(each, OSError) and each.strerror]
         told = self._shown(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
-        return TransportError(f"The webhook at {where} gave no answer ({told}). {advice}", sent=sent)
+        return TransportError(f"The webhook at {where} gave no answer ({told}).{advice}", sent=sent)
 
     def _refusal(self, response: requests.Response, text: bytes) -> DatapipeError:
         where, status = self.settings.origin, response.status_code
         if not httpx.codes.is_error(status):
             return ProtocolError(
-                f"The webhook at {where} answered {status}, and data was not accepted: redirects are not followed. Set "
-                "the address that takes the data itself."
+                f"The webhook at {where} answered {status}, and data was not accepted: redirects are not "
+                f"followed.\nSet the host of {self._connection_name} to the address that takes the data itself."
             )
         hint = _HINTS.get(status, _HINT_5XX if httpx.codes.is_server_error(status) else "")
+        hint = hint.format(connection=self._connection_name)
         told = _json(text)
         reason = self._shown(told.get("message") or response.reason or "no reason").rstrip(".")
         return class_of_status(status)(
-            f"The webhook at {where} answered {status}: {reason}. {hint}".rstrip(),
+            f"The webhook at {where} answered {status}: {reason}.\n{hint}".rstrip(),
             status=status,
             error_code=self._shown(told["error_code"]) if told.get("error_code") else None,
             retry_after=parse_retry_after(response.headers.get("retry-after"), now=time.time()),
@@ -300,8 +306,12 @@ class WebhookIngestHook(HttpHook):
 
         Sends a body that is no JSON, which a webhook refuses, but not before it has looked at the credentials.
         """
+        # Airflow gives the connection of the form a random ID.
+        self._connection_name = "this connection"
         try:
             self._post(self.settings.url, b"{", limit=_TEST_LIMIT)
+        except ConfigurationError as error:
+            return False, first_line(error)
         except DatapipeError as error:
             if isinstance(error, ApiError) and error.status in _BAD_REQUESTS:
                 return True, f"The webhook at {self.settings.origin} is there and accepts the credentials."

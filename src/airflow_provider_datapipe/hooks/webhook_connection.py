@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from airflow_provider_datapipe.api.errors import ConfigurationError
 from airflow_provider_datapipe.api.settings import LOOPBACK, is_proxy, origin_of, trust
 from airflow_provider_datapipe.api.webhook import Authentication, authentication_of
-from airflow_provider_datapipe.hooks.connection import AirflowConnection, base_url
+from airflow_provider_datapipe.hooks.connection import AirflowConnection, base_url, named
 
 log = logging.getLogger(__name__)
 _HIGHEST_PORT = 65_535
@@ -113,7 +113,7 @@ def webhook_settings(connection: WebhookConnection) -> WebhookSettings:
             header=extra.header,
         )
     except ConfigurationError as error:
-        raise ConfigurationError(f"Connection {connection.conn_id}: {error}") from None
+        raise ConfigurationError(f"{error}\nCheck {named(connection.conn_id)}.") from None
     return WebhookSettings(url, authentication, extra.timeout, extra.retry_budget, extra.proxy, extra.ca_bundle)
 
 
@@ -145,7 +145,8 @@ def _read_extra(connection: WebhookConnection) -> WebhookExtra:
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
-        raise ConfigurationError(f"Connection {connection.conn_id}: extra field {where}: {problem['msg']}.") from None
+        message = problem["msg"].removeprefix("Value error, ")
+        raise ConfigurationError(f"Extra field {where}: {message}.\nCheck {named(connection.conn_id)}.") from None
 
 
 def _check_way(extra: WebhookExtra) -> None:

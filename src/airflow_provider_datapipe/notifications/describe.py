@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from airflow_provider_datapipe.arguments import checked
 from airflow_provider_datapipe.links import ADDRESS, DatapipeLink
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Failure:
         return self.text
 
 
+@checked
 def failure_of(context: Any, *, show_records: int = 3) -> Failure:
     """
     Find out what is known of a failure, from what is at hand: the service is not asked for anything.
@@ -108,6 +110,7 @@ def failure_of(context: Any, *, show_records: int = 3) -> Failure:
 
 
 @jinja2.pass_context
+@checked
 def describe_failure(context: Any, *, show_records: int = 3) -> str:
     """
     Tell of a failure: in Python ``describe_failure(context)``, in a template of any notifier ``describe_failure()``.

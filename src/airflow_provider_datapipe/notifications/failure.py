@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import BaseNotifier
 
+from airflow_provider_datapipe.arguments import Duration, check_range, checked, seconds
 from airflow_provider_datapipe.notifications.describe import Failure, tell_of
 
 if TYPE_CHECKING:
@@ -33,13 +34,14 @@ class DatapipeFailureNotifier(BaseNotifier):
     :param notifier: another notifier, or any callback, to be handed the same context: its templates find ``failure``
         there. How long it may take is up to it.
     :param show_records: how many of the records that a destination refused are told; 0 for none.
-    :param timeout: seconds that posting may take.
+    :param timeout: time limit of the request, as a duration.
     :param context: Airflow's context, where the notifier is awaited.
     """
 
     # Airflow renders these once and for all, and one notifier may be that of many tasks: it renders by itself.
     template_fields = ()
 
+    @checked
     def __init__(
         self,
         *,
@@ -48,14 +50,13 @@ class DatapipeFailureNotifier(BaseNotifier):
         body: Any = None,
         notifier: Callable[[Any], Any] | None = None,
         show_records: int = 3,
-        timeout: float = 10.0,
+        timeout: Duration = 10.0,
         context: Context | None = None,
     ) -> None:
         super().__init__(context=context)
         if http_conn_id is None and notifier is None:
             raise ValueError("give http_conn_id, notifier or both: else nobody would be told")
-        if timeout <= 0:
-            raise ValueError(f"timeout must be more than 0 seconds, not {timeout}")
+        check_range("timeout", timeout)
         if show_records < 0:
             raise ValueError(f"show_records must be 0 or more, not {show_records}")
         self.http_conn_id = http_conn_id
@@ -63,7 +64,7 @@ class DatapipeFailureNotifier(BaseNotifier):
         self.body = _SLACK if body is None else body
         self.notifier = notifier
         self.show_records = show_records
-        self.timeout = timeout
+        self.timeout = seconds(timeout)
 
     def __call__(self, *args: Any) -> None:
         """

@@ -1,19 +1,21 @@
-"""What all operators that start runs share. Nothing heavy is imported here: DAG files import this."""
+"""Base classes of operators that start runs. DAG files import this module, so it imports nothing heavy."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import timedelta
-from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_datapipe.links import DatapipeLink, address_of, show_link
+from airflow_provider_datapipe.arguments import CheckedArguments, Duration, check_range, seconds
+from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, address_of, show_link
+from airflow_provider_datapipe.operators.map_label import MapLabel
 
-# All that differs between versions here: common.compat would be three more modules for each DAG file.
+# The only difference between versions here. common.compat would cost each DAG file three more modules.
 try:
     from airflow.sdk.configuration import conf
 except ModuleNotFoundError:  # before Airflow 3.2
@@ -28,28 +30,23 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.records import Records, Store
-    from airflow_provider_datapipe.runs.reference import Reference, RunResult, Target
+    from airflow_provider_datapipe.runs.reference import RunResult, Target
     from airflow_provider_datapipe.runs.start import StartPolicy
     from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.wait import End, WaitPolicy
 
 
-#: Whether tasks give up their place while they wait, where they do not say.
+#: Default of ``deferrable`` for operators and sensors.
 DEFERRABLE: bool = conf.getboolean("operators", "default_deferrable", fallback=False)
-
-
-def seconds(value: timedelta | float) -> float:
-    """Give a duration in seconds."""
-    return value.total_seconds() if isinstance(value, timedelta) else float(value)
 
 
 def keep_result(task: Any, context: Context, result: Any) -> None:
     """
-    Keep the result of a task that is about to fail: what is known, and what did not fail, is of use downstream.
+    Store the result of a task that fails, for downstream tasks.
 
     :param task: the operator.
     :param context: Airflow's context.
-    :param result: what it would have returned.
+    :param result: return value of the task if it had succeeded.
     """
     if task.do_xcom_push and "ti" in context:
         context["ti"].xcom_push(key="return_value", value=result)
@@ -57,11 +54,11 @@ def keep_result(task: Any, context: Context, result: Any) -> None:
 
 def place_of(task: Any, path: str, *, is_folder: bool) -> Path:
     """
-    Find a file or folder that a task was given: where the DAG's file is, then in the DAG's ``template_searchpath``.
+    Return the path of a file or folder, relative to the folder of the DAG file or the DAG's ``template_searchpath``.
 
     :param task: the operator.
-    :param path: its path; one that is absolute, or found nowhere, stays as it is.
-    :param is_folder: whether it is a folder, and no file.
+    :param path: the path in the DAG file. Absolute paths and paths that are not found are returned unchanged.
+    :param is_folder: True for a folder, False for a file.
     """
     from pathlib import Path
 
@@ -74,66 +71,72 @@ def place_of(task: Any, path: str, *, is_folder: bool) -> Path:
 
 def deadline_of(task: Any, context: Context, timeout: float) -> float:
     """
-    Give the time at which waiting ends, as seconds since the epoch.
+    Return the time at which waiting ends, in seconds since the epoch.
 
     :param task: the operator or sensor.
     :param context: Airflow's context.
-    :param timeout: how long the task itself waits, in seconds.
+    :param timeout: the longest wait of the task, in seconds.
     """
     deadline = time.time() + timeout
     started = getattr(context.get("ti"), "start_date", None)
-    # Airflow does not enforce it while a task is deferred, so the wait does.
+    # Airflow does not enforce execution_timeout while a task is deferred, so the wait does.
     if task.deferrable and task.execution_timeout is not None and started is not None:
         deadline = min(deadline, (started + task.execution_timeout).timestamp())
     return deadline
 
 
-class DatapipeRunOperator(BaseOperator):
+class DatapipeRunOperator(CheckedArguments, MapLabel, BaseOperator):
     """
-    Starts runs on the service and waits for their end: in a worker slot, or deferred to the triggerer.
+    Start runs on the service and wait until they end, in a worker slot or deferred to the triggerer.
 
-    A run is started once: a task that was killed, or lost the answer, finds the run that it started when it is tried
-    again (with Airflow 3.3 or later by what it noted before; see "Exactly once" in the documentation).
-    The service has no way to cancel a run: it goes on when the task is stopped.
+    A run is started once. If the worker was killed or a response was lost, the next try of the task finds the run that
+    was started. With Airflow 3.3 or later it uses the stored task state; see :ref:`exactly-once`.
+    The service cannot cancel runs: a run continues when its task is stopped.
 
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
-    :param poll_interval: seconds between two looks at a run; None for the connection's, or, where that has none, for
-        what the history of the runs says (see "How often it looks" in the documentation).
-    :param timeout: how long to wait for the end, from the start of the task; ``execution_timeout`` counts as well, also
-        while the task is deferred.
-    :param if_running: what happens when a run is going already that this task did not start: ``attach`` to it, ``wait``
-        for its end and then start one, ``fail``, or ``skip`` the task.
-    :param on_kill: what happens when the task is stopped or times out: ``leave`` the run and say where to look, or also
-        ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule. A task that is cleared,
-        or whose worker is shut down, is not stopped: it goes on with its run.
-    :param emit_assets: whether what the task makes new is an outlet of it, on which DAGs can be scheduled
-        (:mod:`~airflow_provider_datapipe.assets`). A query or a plan makes nothing new.
+    :param poll_interval: time between two polls of a run. None for the setting of the connection; without it, the
+        interval depends on the duration of earlier runs, see :ref:`polling`.
+    :param timeout: the longest wait, from the start of the task. ``execution_timeout`` applies as well, also while the
+        task is deferred.
+    :param if_running: policy if a run that this task did not start is active: ``attach`` to it, ``wait`` until it ends
+        and then start a run, ``fail``, or ``skip`` the task.
+    :param on_kill: policy if the task is stopped or times out: ``leave`` the run and log where to find it, or also
+        ``disable`` the ELT sync or reverse ETL sync, so that it does not run on its schedule. If the task is cleared or
+        its worker is shut down, the next try continues with the run.
+    :param emit_assets: if True, the refreshed resource becomes an outlet of the task, so that DAGs can be scheduled on
+        it (:mod:`~airflow_provider_datapipe.assets`). Queries and plans refresh no resource.
     :param deferrable: wait in the triggerer, without a worker slot. The default is Airflow's
         ``[operators] default_deferrable``.
+    :param defer_after: time that a deferrable task waits in the worker before it defers; 0 defers at once. None for the
+        ``defer_after`` of the connection, then ``[datapipe] defer_after``. Without these, the task waits in the worker
+        for a run that should finish within about 10 s, and for 6 s if there are no earlier runs.
     """
 
     template_fields: Sequence[str] = ("datapipe_conn_id",)
-    operator_extra_links = (DatapipeLink(),)
+    operator_extra_links: Collection[DatapipeLink] = (DatapipeLink(),)
     ui_color = "#d7efe9"
 
     #: Name of the kind of run.
     kind: ClassVar[str]
-    #: What is made new; None where nothing is. And the argument that has its id, where there is one.
+    #: Kind of the asset that a run refreshes, None if there is none, and the argument with its ID, if there is one.
     asset_kind: ClassVar[str | None] = None
     asset_argument: ClassVar[str | None] = None
-    #: Names of the endpoints that it may start and prepare runs with; ``on_kill`` may disable what runs, besides.
+    #: Names of the endpoints that change something. ``on_kill`` can call the endpoints that disable a sync as well.
     endpoints: ClassVar[tuple[str, ...]] = ()
+    #: Verb of the log line for a success without a row count; None for that of the kind of run.
+    result_verb: ClassVar[str | None] = None
 
     def __init__(
         self,
         *,
         datapipe_conn_id: str = "datapipe_default",
-        poll_interval: timedelta | float | None = None,
-        timeout: timedelta | float = timedelta(days=1),
+        poll_interval: Duration | None = None,
+        timeout: Duration = timedelta(days=1),
         if_running: Literal["attach", "wait", "fail", "skip"] = "attach",
         on_kill: Literal["leave", "disable"] = "leave",
         emit_assets: bool = False,
         deferrable: bool = DEFERRABLE,
+        defer_after: Duration | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -144,25 +147,25 @@ class DatapipeRunOperator(BaseOperator):
         # ``on_kill`` is the name of Airflow's method.
         self.kill_policy = on_kill
         self.deferrable = deferrable
+        self.defer_after = defer_after
         self.emit_assets = emit_assets
         self._under_way: Batch | None = None
         self._failure: Exception | None = None
         self._instance: Any = None
         self._timed_out = False
-        if if_running not in ("attach", "wait", "fail", "skip"):
-            raise ValueError(f"if_running must be 'attach', 'wait', 'fail' or 'skip', not {if_running!r}")
-        if on_kill not in ("leave", "disable"):
-            raise ValueError(f"on_kill must be 'leave' or 'disable', not {on_kill!r}")
-        if poll_interval is not None and not 0 < seconds(poll_interval) < inf:
-            raise ValueError(f"poll_interval must be a finite number of more than 0 seconds, not {poll_interval}")
-        if not 0 < seconds(timeout) < inf:
-            raise ValueError(f"timeout must be a finite number of more than 0 seconds, not {timeout}")
+        check_range("poll_interval", poll_interval)
+        check_range("timeout", timeout)
+        check_range("defer_after", defer_after, can_be_zero=True)
 
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:
-        """Map it: what the tasks will make new is not known yet, so that they tell of it through an alias."""
+        """
+        Map the task. Its outlet is an asset alias, because the resources are not known when the DAG is parsed.
+
+        :raises ValueError: if an argument has a wrong form.
+        """
         mapped: OperatorPartial = super().partial(**kwargs)
-        # Airflow looks at the defaults of a DAG or a group for its own arguments only.
+        # Airflow applies the defaults of a DAG or a group to its own arguments only.
         above = [place.default_args for name in ("dag", "task_group") if (place := mapped.kwargs.get(name))]
         all_given = (*above, kwargs.get("default_args") or {}, kwargs)
         said = [given["emit_assets"] for given in all_given if "emit_assets" in given]
@@ -174,33 +177,38 @@ class DatapipeRunOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Start the runs, wait and give the result.
+        Start the runs, wait until they end, and return the result.
 
-        :raises DatapipeError: the service refused, could not be reached, or a run did not succeed.
+        :raises DatapipeError: if the service refuses a request or cannot be reached, or a run does not succeed.
         """
         from airflow_provider_datapipe.runs.kinds import KINDS
         from airflow_provider_datapipe.runs.start import going_first
 
         hook = self._hook()
         try:
-            if self.asset_kind is not None and self.asset_argument is not None:
-                # A service that is down has a page, and so has what is not there.
-                given = getattr(self, self.asset_argument)
-                known = given if isinstance(given, str) else None
-                show_link(self, context, address_of(hook.extra.link, self.asset_kind, known))
+            if self.deferrable:
+                # A wrong setting fails the task before it starts a run.
+                self._defer_after_setting(hook)
+            # Before the first request, so that a task has its link also if the service is down.
+            show_link(self, context, address_of(hook.page_template, *self._given_page()))
+            began = time.monotonic()
             batch = hook.run(self._begin())
             if batch.at_a_time is not None:
                 batch.queued = hook.run(going_first(KINDS[batch.kind], batch.queued, records_of(context)))
-            return self._proceed(context, hook, batch, self._policy(context, hook))
+            return self._proceed(context, hook, batch, self._policy(context, hook), began)
+        except Exception:
+            if not hasattr(self, ADDRESS):
+                show_link(self, context, address_of(hook.named_pages, *self._given_page()))
+            raise
         finally:
             hook.close()
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """
-        Go on with what the trigger saw.
+        Continue after the deferral: start further runs, or return the result.
 
         :param event: the event of :class:`~airflow_provider_datapipe.triggers.run.DatapipeRunTrigger`.
-        :raises DatapipeError: a run did not succeed, or could not be waited for.
+        :raises DatapipeError: if a run did not succeed, or the trigger failed.
         """
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.wait import WaitPolicy
@@ -209,16 +217,16 @@ class DatapipeRunOperator(BaseOperator):
         check_event(event)
         hook = self._hook()
         try:
-            return self._proceed(context, hook, Batch.from_dict(event["batch"]), WaitPolicy(**event["policy"]))
+            return self._proceed(context, hook, Batch.from_dict(event["batch"]), WaitPolicy.from_dict(event["policy"]))
         finally:
             hook.close()
 
     def _begin(self) -> Steps[Batch]:
-        """Say what is to be run."""
+        """Return the runs to start."""
         raise NotImplementedError
 
     def _declare_assets(self) -> None:
-        """Add what is made new to the outlets, if it is to be there; each class calls this when its id is set."""
+        """Add the refreshed resource to the outlets. Each class calls this when the argument with its ID is set."""
         if self.asset_kind is not None and self.emit_assets:
             from airflow_provider_datapipe.assets import declared
 
@@ -226,35 +234,36 @@ class DatapipeRunOperator(BaseOperator):
             self.outlets = declared(self.asset_kind, resource_id, self.datapipe_conn_id, self.outlets)
 
     def _tell_of_assets(self, context: Context, result: Any) -> None:
-        """Say in the events of the outlets what the runs came to."""
+        """Add the results of the runs to the events of the outlets."""
         if self.asset_kind is not None and self.outlets and "outlet_events" in context:
             from airflow_provider_datapipe.assets import tell
 
             tell(self.outlets, context["outlet_events"], self.datapipe_conn_id, result)
 
-    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
-        """Say what the task's link leads to: kind and id."""
-        known: list[Reference | Target] = [*batch.waiting, *(end.reference for end in batch.ended), *batch.queued]
-        known += [hindered.target for hindered in batch.hindered]
-        return self.kind, known[0].resource_id if known else None
+    def _given_page(self) -> tuple[str, str | None]:
+        """Return kind and ID of the page that the arguments name; the ID is None if they name none."""
+        return self.asset_kind or self.kind, self.asset_argument and getattr(self, self.asset_argument)
 
-    def _address(self, hook: DatapipeHook, batch: Batch) -> str:
-        """Give the address of the page of what the task works on; of its run, once that is known."""
-        runs = [*batch.waiting, *(end.reference for end in batch.ended)]
-        run_id = runs[0].run_id if runs and self._alone else None
-        return address_of(hook.extra.link, *self._works_on(batch), run_id)
+    def _works_on(self, batch: Batch) -> tuple[str, str | None]:
+        """Return kind and ID of the resource that the task links to."""
+        return self.kind, next((each.resource_id for each in batch.resources), None)
+
+    def _show_links(self, context: Context, hook: DatapipeHook, batch: Batch) -> None:
+        """Show the link to the resource of the task, with the run as soon as it is known."""
+        run_id = next((each.run_id for each in batch.references), None) if self._alone else None
+        show_link(self, context, address_of(hook.page_template, *self._works_on(batch), run_id))
 
     def _go_on(self, batch: Batch) -> Steps[None]:
-        """Do what is left once all runs so far have ended; what it puts into the queue is run as well."""
+        """Do further work when all runs have ended. It can queue further runs."""
         yield from ()
 
     def _finish(self, batch: Batch) -> tuple[Any, Exception | None]:
-        """Give the result, and the error that the task ends with, if any."""
+        """Return the result, and the error that fails the task, if there is one."""
         raise NotImplementedError
 
     @property
     def _alone(self) -> bool:
-        """Whether the batch stands for one run, whose errors are the task's."""
+        """True if the task has one run, whose errors are those of the task."""
         return True
 
     def _hook(self) -> DatapipeHook:
@@ -275,7 +284,7 @@ class DatapipeRunOperator(BaseOperator):
         )
 
     def on_kill(self) -> None:
-        """Say that the run goes on, and where to look; by policy take it off its schedule, too."""
+        """Log where to find the run, which continues. Disable its sync if ``on_kill`` is ``disable``."""
         from airflow_provider_datapipe.runs.stop import stop
 
         if self._under_way is None:
@@ -289,53 +298,59 @@ class DatapipeRunOperator(BaseOperator):
             hook.close()
 
     def _is_stopped_for_good(self) -> bool:
-        """Tell whether the task is out of time or was ended by a person, and will not be run again at once."""
+        """Return True if the task timed out or a user ended it, so that it does not continue soon."""
         from airflow_provider_datapipe.triggers.stopped import is_ended
 
         try:
             return self._timed_out or is_ended(self._instance)
         except Exception:
-            # Whatever Airflow raises: a sync that is stopped by mistake is seen, one that runs on by mistake is not.
-            self.log.exception("Airflow can't be asked whether this task was ended by a person. It is taken to be.")
+            # Users notice a sync that was disabled by mistake, but not one that runs on by mistake.
+            self.log.exception("Airflow did not answer whether a user ended this task. It is treated as ended.")
             return True
 
     @property
     def _failed_rows_allowed(self) -> int:
-        """How many rows may fail in a run that otherwise completed."""
+        """Number of rows that can fail in a run that otherwise succeeds."""
         return 0
 
+    def _error_of(self, end: End) -> Exception | None:
+        """Return the error of a run, None if it counts as a success."""
+        from airflow_provider_datapipe.runs.verdict import error_of
+
+        return error_of(end, max_failed_rows=self._failed_rows_allowed)
+
     def get_openlineage_facets_on_start(self) -> Any:
-        """Tell OpenLineage what is going to be read and written."""
+        """Return the inputs and outputs of the task for OpenLineage."""
         from airflow_provider_datapipe.lineage.tasks import TaskOfRuns, lineage_of_task
 
-        # Once the task has got to its runs, in this process, they are told as well.
+        # Includes the runs as soon as the task has started them in this process.
         finding = self._lineage_targets, self._lineage_queries, self._lineage_version()
         return lineage_of_task(TaskOfRuns(self.datapipe_conn_id, self.kind, *finding, self._under_way))
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Tell OpenLineage what was read and written."""
+        """Return the inputs and outputs of the task for OpenLineage."""
         return self.get_openlineage_facets_on_start()
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:
-        """Tell OpenLineage what was to be read and written, and why it was not."""
+        """Return the inputs and outputs of the task for OpenLineage, and the error."""
         return self.get_openlineage_facets_on_start()
 
     def _lineage_targets(self) -> Steps[list[Target]]:
-        """Find what is going to be run, for lineage: nothing is run."""
+        """Return the resources whose runs the task starts, for lineage. Starts no run."""
         yield from ()
         return []
 
     def _lineage_queries(self) -> dict[str, str]:
-        """Give the SQL that is going to be run as it is, by what each is for, for lineage."""
+        """Return the queries of the task by argument, for lineage."""
         return {}
 
     def _lineage_version(self) -> str | None:
-        """Say which SQL of transforms is run, for lineage: ``published``, a version's id, or None for the newest."""
+        """Return the version of a transform that runs, for lineage: ``published``, an ID, or None for the newest."""
         return None
 
     @property
     def _records_shown(self) -> int:
-        """How many of the records that failed are asked for, and shown."""
+        """Number of failed records to request and show."""
         return 0
 
     def _start_policy(self) -> StartPolicy:
@@ -344,12 +359,14 @@ class DatapipeRunOperator(BaseOperator):
 
         return StartPolicy(if_running=IfRunning(self.if_running), max_failed_rows=self._failed_rows_allowed)
 
-    def _proceed(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> Any:
+    def _proceed(
+        self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy, began: float | None = None
+    ) -> Any:
         from airflow.providers.common.compat.sdk import AirflowSkipException, AirflowTaskTimeout
 
         from airflow_provider_datapipe.runs.batch import settle_records
         from airflow_provider_datapipe.runs.conflicts import RunSkipped
-        from airflow_provider_datapipe.runs.verdict import error_of, explain
+        from airflow_provider_datapipe.runs.verdict import explain
 
         self._under_way, self._instance = batch, context.get("ti")
         records = records_of(context)
@@ -365,11 +382,13 @@ class DatapipeRunOperator(BaseOperator):
         except AirflowTaskTimeout:
             self._timed_out = True
             raise
-        show_link(self, context, self._address(hook, batch))
+        self._show_links(context, hook, batch)
+        # The time of the request is not known after a deferral.
+        elapsed = None if began is None or len(batch.ended) > 1 else time.monotonic() - began
         for end in batch.ended:
-            self._log_end(end)
+            self._log_end(end, elapsed)
         result, error = self._finish(batch)
-        failed = [end for end in batch.ended if error_of(end, max_failed_rows=self._failed_rows_allowed)]
+        failed = [end for end in batch.ended if self._error_of(end)]
         settle_records(batch, records, failed, succeeded=error is None)
         if self.kill_policy == "disable":
             self._disable_late(hook, batch)
@@ -381,26 +400,56 @@ class DatapipeRunOperator(BaseOperator):
         return result
 
     def _carry_out(self, context: Context, hook: DatapipeHook, batch: Batch, policy: WaitPolicy) -> None:
-        """Start what is queued, and wait until all has ended, here or in the triggerer."""
+        """Start queued runs and wait until all runs end, in the worker or in the triggerer."""
         from airflow_provider_datapipe.runs.batch import run_batch, start_queued
+        from airflow_provider_datapipe.runs.worker_wait import FIRST_INTERVAL
 
         records, start_policy = records_of(context), self._start_policy()
         known = len(batch.waiting)
-        # First: a run that can't be started has a page to look at, too.
-        show_link(self, context, self._address(hook, batch))
+        # Before the start, so that a resource whose run fails to start is linked as well.
+        self._show_links(context, hook, batch)
         hook.run(start_queued(batch, records, start_policy, alone=self._alone))
+        self._show_links(context, hook, batch)
         self._log_started(batch, known)
-        if self.deferrable and not batch.is_over:
+        limit = self._worker_limit(hook, policy.poll_interval) if self.deferrable else None
+        dense = replace(policy, first_interval=FIRST_INTERVAL)
+        hook.run(run_batch(batch, records, start_policy, dense, alone=self._alone, tell=self.log.log, limit=limit))
+        if not batch.is_over:
+            from airflow_provider_datapipe.operators.deferral import DEFERRED, hold_arguments
             from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 
+            self.log.info(DEFERRED)
             self.defer(
-                trigger=DatapipeRunTrigger(self.datapipe_conn_id, batch.as_dict(), policy.as_dict(), self.kill_policy),
+                trigger=DatapipeRunTrigger(
+                    self.datapipe_conn_id, batch.as_dict(), policy.as_dict(), self.kill_policy, **hold_arguments(self)
+                ),
                 method_name="execute_complete",
             )
-        hook.run(run_batch(batch, records, start_policy, policy, alone=self._alone, tell=self.log.info))
+
+    def _worker_limit(self, hook: DatapipeHook, poll_interval: float | None) -> Callable[[Batch], float]:
+        """Return a function that returns the seconds to wait in the worker for the active runs."""
+        from airflow_provider_datapipe.runs.worker_wait import seconds_in_worker
+
+        setting = self._defer_after_setting(hook)
+
+        def limit(batch: Batch) -> float:
+            active = [*batch.waiting, *(blocked.by for blocked in batch.hindered)]
+            histories = [reference.durations for reference in active]
+            found = seconds_in_worker(histories, defer_after=setting, any_of_them=bool(batch.queued))
+            # The second poll would come after the wait.
+            return 0.0 if poll_interval is not None and poll_interval >= found else found
+
+        return limit
+
+    def _defer_after_setting(self, hook: DatapipeHook) -> float | None:
+        from airflow_provider_datapipe.operators.deferral import defer_after_setting, minimum_deferral_time
+
+        minimum_deferral_time(self)
+        argument = None if self.defer_after is None else seconds(self.defer_after)
+        return defer_after_setting(argument, hook.extra.defer_after)
 
     def _disable_late(self, hook: DatapipeHook, batch: Batch) -> None:
-        """Do for runs that were waited for in vain what is done when a person stops the task."""
+        """Disable the syncs of runs that timed out, as if a user had stopped the task."""
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.stop import stop
         from airflow_provider_datapipe.runs.wait import EndReason
@@ -410,43 +459,23 @@ class DatapipeRunOperator(BaseOperator):
             self.log.warning(line)
 
     def _log_started(self, batch: Batch, known: int) -> None:
-        from airflow_provider_datapipe.runs.progress import usual_duration
+        from airflow_provider_datapipe.runs.result_lines import started_line
 
         for reference in batch.waiting[known:]:
-            how = " that was going already" if reference.attached else ""
-            usual = usual_duration(reference.durations)
-            known_of_it = f"; {usual}" if usual else ""
-            self.log.info("Waiting for the run of %s %s%s%s.", reference.kind, reference.name, how, known_of_it)
+            self.log.info("%s", started_line(reference))
 
-    def _log_end(self, end: End) -> None:
+    def _log_end(self, end: End, elapsed: float | None) -> None:
         from airflow_provider_datapipe.runs.outcome import Outcome
-        from airflow_provider_datapipe.runs.verdict import result_of
+        from airflow_provider_datapipe.runs.result_lines import records_lines, result_line
 
-        result = result_of(end)
-        rows = "unknown" if result["rows_synced"] is None else f"{result['rows_synced']:,}"
-        is_well = end.outcome is Outcome.SUCCEEDED
-        self.log.log(
-            logging.INFO if is_well else logging.WARNING,
-            "Run %s of %s %s: %s (%s), rows: %s.%s",
-            result["run_id"],
-            end.reference.kind,
-            end.reference.name,
-            end.outcome,
-            end.reason,
-            rows,
-            "" if is_well or not result["error"] else f" The service says: {result['error']}",
-        )
-        if end.records:
-            self.log.warning(
-                "Records of %s that failed, the first %d:%s",
-                end.reference.name,
-                len(end.records),
-                "".join(f"\n  {record['record_id']}: {record['error']}" for record in end.records),
-            )
+        level = logging.INFO if end.outcome is Outcome.SUCCEEDED else logging.WARNING
+        self.log.log(level, "%s", result_line(end, verb=self.result_verb, elapsed=elapsed))
+        if records := records_lines(end):
+            self.log.warning("%s", records)
 
 
 def records_of(context: Context) -> Records:
-    """Give the place where this task remembers its runs: Airflow's task state, which is there since 3.3."""
+    """Return the store of the task's runs: Airflow's task state, available since Airflow 3.3."""
     from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
 
     store: Store | None = context.get("task_state_store")
@@ -454,10 +483,10 @@ def records_of(context: Context) -> Records:
 
 
 class DatapipeSingleRunOperator(DatapipeRunOperator):
-    """An operator that stands for one run, and returns its :class:`~.runs.reference.RunResult`."""
+    """Base class of operators with one run. They return its :class:`~.runs.reference.RunResult`."""
 
     def _target(self) -> Steps[Target]:
-        """Say what is to be run."""
+        """Return the resource whose run the task starts."""
         raise NotImplementedError
 
     def _begin(self) -> Steps[Batch]:
@@ -470,27 +499,7 @@ class DatapipeSingleRunOperator(DatapipeRunOperator):
         return [(yield from self._target())]
 
     def _finish(self, batch: Batch) -> tuple[RunResult, Exception | None]:
-        from airflow_provider_datapipe.runs.verdict import error_of, result_of
+        from airflow_provider_datapipe.runs.verdict import result_of
 
         (end,) = batch.ended
-        return result_of(end), error_of(end, max_failed_rows=self._failed_rows_allowed)
-
-
-def together(**given: object) -> None:
-    """
-    Check, when a DAG is read, that what belongs together is given together.
-
-    :raises ValueError: only a part is.
-    """
-    if len({value is None for value in given.values()}) != 1:
-        raise ValueError(f"give {' and '.join(given)} together")
-
-
-def exactly_one(**given: object) -> None:
-    """
-    Check, when a DAG is read, that one of several ways to say the same was chosen.
-
-    :raises ValueError: none was, or several were.
-    """
-    if sum(value is not None for value in given.values()) != 1:
-        raise ValueError(f"give exactly one of {' and '.join(given)}")
+        return result_of(end), self._error_of(end)

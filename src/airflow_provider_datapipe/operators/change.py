@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_datapipe.arguments import CheckedArguments
 from airflow_provider_datapipe.links import DatapipeLink, address_of, show_link
 from airflow_provider_datapipe.operators.base import keep_result
+from airflow_provider_datapipe.operators.map_label import MapLabel
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.steps import Steps
 
 
-class DatapipeChangeOperator(BaseOperator):
+class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
     """
     Brings something about on the service, at once, and returns what became of it.
 
@@ -50,7 +52,7 @@ class DatapipeChangeOperator(BaseOperator):
         try:
             result = hook.run(self._change())
             if isinstance(result, dict) and "resource" in result:
-                show_link(self, context, address_of(hook.extra.link, result["resource"], result["id"]))
+                show_link(self, context, address_of(hook.page_template, result["resource"], result["id"]))
         finally:
             hook.close()
         self._log_result(result)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_datapipe.operators.base import (
-    DatapipeRunOperator,
-    DatapipeSingleRunOperator,
-    exactly_one,
-    together,
-)
+from airflow_provider_datapipe.arguments import identify_stream
+from airflow_provider_datapipe.links import StreamLink, address_of, show_link, stream_links
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
 
 if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.reference import Target
     from airflow_provider_datapipe.runs.steps import Steps
@@ -54,13 +54,16 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        exactly_one(stream_id=stream_id, stream_name=stream_name)
-        together(sync_id=sync_id, stream_name=stream_name)
+        identify_stream(stream_id, stream_name, sync_id=sync_id)
         self.stream_id = stream_id
         self.sync_id = sync_id
         self.stream_name = stream_name
         self.full_refresh = full_refresh
         self._declare_assets()
+
+    def _given_page(self) -> tuple[str, str | None]:
+        # The sync of a name is known before its stream.
+        return ("elt_sync", self.sync_id) if self.stream_id is None else ("elt_stream", self.stream_id)
 
     def _target(self) -> Steps[Target]:
         from airflow_provider_datapipe.runs.targets import stream_target
@@ -90,6 +93,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
     asset_kind = "elt_sync"
     asset_argument = "sync_id"
     endpoints = ("elt_streams.request_run", "elt_streams.request_full_refresh")
+    non_empty_lists: ClassVar[Mapping[str, str]] = {"streams": "all streams of the sync"}
 
     def __init__(
         self,
@@ -104,13 +108,12 @@ class EltSyncRunOperator(DatapipeRunOperator):
         super().__init__(**kwargs)
         if max_active_streams is not None and max_active_streams < 1:
             raise ValueError(f"max_active_streams must be 1 or more, not {max_active_streams}")
-        if on_partial_failure not in ("fail", "succeed"):
-            raise ValueError(f"on_partial_failure must be 'fail' or 'succeed', not {on_partial_failure!r}")
         self.sync_id = sync_id
         self.streams = streams
         self.full_refresh = full_refresh
         self.max_active_streams = max_active_streams
         self.on_partial_failure = on_partial_failure
+        self.operator_extra_links = (*type(self).operator_extra_links, *stream_links(streams))
         self._declare_assets()
 
     @property
@@ -119,6 +122,15 @@ class EltSyncRunOperator(DatapipeRunOperator):
 
     def _works_on(self, batch: Batch) -> tuple[str, str | None]:
         return "elt_sync", self.sync_id
+
+    def _show_links(self, context: Context, hook: DatapipeHook, batch: Batch) -> None:
+        super()._show_links(context, hook, batch)
+        links = {link.stream: link for link in self.operator_extra_links if isinstance(link, StreamLink)}
+        for each in batch.resources if links else ():
+            run_id = getattr(each, "run_id", None)
+            address = address_of(hook.page_template, "elt_stream", each.resource_id, run_id)
+            for key in {each.resource_id, each.name} & links.keys():
+                show_link(self, context, address, links[key])
 
     def _begin(self) -> Steps[Batch]:
         from airflow_provider_datapipe.runs.batch import Batch
@@ -150,6 +162,6 @@ class EltSyncRunOperator(DatapipeRunOperator):
             )
         error = error_of_sync(self.sync_id, batch.ended)
         if error and result["outcome"] == "partial" and self.on_partial_failure == "succeed":
-            self.log.warning("%s The task succeeds, as on_partial_failure says.", error)
+            self.log.warning("%s\nThe task succeeds because of on_partial_failure='succeed'.", error)
             error = None
         return result, error

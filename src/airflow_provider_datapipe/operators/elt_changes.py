@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_datapipe.operators.base import (
-    exactly_one,
-)
+from airflow_provider_datapipe.arguments import exactly_one, identify_stream
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 
 if TYPE_CHECKING:
@@ -65,11 +63,7 @@ class DatapipeEltStreamOperator(DatapipeChangeOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        exactly_one(stream_id=stream_id, stream_name=stream_name)
-        if stream_name is not None:
-            exactly_one(sync_id=sync_id, destination_schema_name=destination_schema_name)
-        elif sync_id is not None or destination_schema_name is not None:
-            raise ValueError("sync_id and destination_schema_name say where stream_name is; stream_id needs neither")
+        identify_stream(stream_id, stream_name, sync_id=sync_id, destination_schema_name=destination_schema_name)
         self.stream_id = stream_id
         self.stream_name = stream_name
         self.sync_id = sync_id

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_datapipe.operators.base import (
-    DatapipeRunOperator,
-    DatapipeSingleRunOperator,
-    exactly_one,
-)
+from airflow_provider_datapipe.arguments import exactly_one
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.reference import Target

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_datapipe.links import address_of, show_link
 from airflow_provider_datapipe.operators.base import DatapipeRunOperator
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
     from airflow_provider_datapipe.changes.query_previews import QueryResult
+    from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
     from airflow_provider_datapipe.runs.batch import Batch
     from airflow_provider_datapipe.runs.steps import Steps
 
@@ -98,6 +100,12 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
         from airflow_provider_datapipe.changes import query_previews
 
         return query_previews.begin(self._queries())
+
+    def _show_links(self, context: Context, hook: DatapipeHook, batch: Batch) -> None:
+        query_id = next((each.run_id for each in batch.references), None)
+        # Services that do not name their pages may have no page of queries, whatever the setting ``link`` is.
+        template = hook.page_template if hook.named_pages else None
+        show_link(self, context, address_of(template, self.kind, query_id))
 
     def _go_on(self, batch: Batch) -> Steps[None]:
         from airflow_provider_datapipe.changes.query_previews import read_rows

@@ -14,6 +14,7 @@ from airflow_provider_datapipe.operators.base import (
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.reference import Target
     from airflow_provider_datapipe.runs.steps import Steps
+    from airflow_provider_datapipe.runs.wait import End
 
 #: What the interface lists at the most.
 _MOST_RECORDS = 100
@@ -54,7 +55,7 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
         *,
         reverse_etl_sync_id: str,
         max_failed_rows: int = 0,
-        retry_failed_records: bool | list[str] = False,
+        retry_failed_records: bool | list[str] | str = False,
         show_failed_records: int = 10,
         **kwargs: Any,
     ) -> None:
@@ -72,6 +73,12 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     @property
     def _failed_rows_allowed(self) -> int:
         return self.max_failed_rows
+
+    def _error_of(self, end: End) -> Exception | None:
+        from airflow_provider_datapipe.runs.verdict import error_of
+
+        retries = bool(_records(self.retry_failed_records))
+        return error_of(end, max_failed_rows=self.max_failed_rows, retries_failed_records=retries)
 
     @property
     def _records_shown(self) -> int:

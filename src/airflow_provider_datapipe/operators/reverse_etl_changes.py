@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_datapipe.operators.base import exactly_one
+from airflow_provider_datapipe.arguments import Duration, exactly_one, whole_seconds
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 from airflow_provider_datapipe.operators.reactivating import ReactivatingOperator
 
@@ -33,7 +33,7 @@ class _ReverseEtlDefinitionOperator(ReactivatingOperator):
         orchestration_id: str | None = None,
         orchestration_name: str | None = None,
         settings: dict[str, Any] | str | None = None,
-        wait_for_run: int | str = 600,
+        wait_for_run: Duration = 600,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -89,7 +89,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
         here is shown among the rendered templates of the task. (templated)
     :param if_exists: what happens when there is one already: ``update`` it, as :class:`ReverseEtlSyncUpdateOperator`
         does, ``keep`` it as it is, or ``fail``. Either way it stays active or not, as it was. (templated)
-    :param wait_for_run: seconds to wait for the end of a run for which the service refuses an update. (templated)
+    :param wait_for_run: duration of the wait for the end of a run for which the service refuses an update. (templated)
 
     .. seealso:: interface.md, "POST /reverse_etl_syncs".
     """
@@ -134,7 +134,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
         orchestration_name: str | None = None,
         settings: dict[str, Any] | str | None = None,
         if_exists: Literal["update", "keep", "fail"] = "update",
-        wait_for_run: int | str = 600,
+        wait_for_run: Duration = 600,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -177,7 +177,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
             wanted=self._definition(),
             if_exists=self.if_exists,
             earlier=self._earlier,
-            wait_for_run=self.wait_for_run,
+            wait_for_run=whole_seconds("wait_for_run", self.wait_for_run),
         )
 
 
@@ -204,7 +204,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
     :param settings: settings of the destination, all of them, or the JSON of it. They are never shown in results; what
         is given here is shown among the rendered templates of the task. (templated)
     :param enabled: whether it is to be active afterwards; None for as before. (templated)
-    :param wait_for_run: seconds to wait for the end of a run for which the service refuses the update. (templated)
+    :param wait_for_run: duration of the wait for the end of a run for which the service refuses the update. (templated)
 
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}".
     """
@@ -236,7 +236,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
         orchestration_name: str | None = None,
         settings: dict[str, Any] | str | None = None,
         enabled: bool | str | None = None,
-        wait_for_run: int | str = 600,
+        wait_for_run: Duration = 600,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -265,7 +265,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
             self._definition(),
             enabled=self.enabled,
             earlier=self._earlier,
-            wait_for_run=self.wait_for_run,
+            wait_for_run=whole_seconds("wait_for_run", self.wait_for_run),
         )
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 
-from airflow_provider_datapipe.operators.base import exactly_one, records_of
+from airflow_provider_datapipe.arguments import Duration, checked, exactly_one, whole_seconds
+from airflow_provider_datapipe.operators.base import records_of
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator
 from airflow_provider_datapipe.operators.reactivating import ReactivatingOperator
 
@@ -163,7 +164,7 @@ class _NotedOperator(ReactivatingOperator):
     template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "noted", "wait_for_run")
     template_fields_renderers: ClassVar[dict[str, str]] = {"noted": "json"}
 
-    def __init__(self, *, noted: Any, wait_for_run: int | str = 600, **kwargs: Any) -> None:
+    def __init__(self, *, noted: Any, wait_for_run: Duration = 600, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.noted = noted
         self.wait_for_run = wait_for_run
@@ -172,7 +173,7 @@ class _NotedOperator(ReactivatingOperator):
     def _means(self) -> Any:
         from airflow_provider_datapipe.changes.schedule_kinds import Means
 
-        return Means(self._earlier, self.wait_for_run)
+        return Means(self._earlier, whole_seconds("wait_for_run", self.wait_for_run))
 
 
 class ScheduleTakeOffOperator(_NotedOperator):
@@ -182,7 +183,7 @@ class ScheduleTakeOffOperator(_NotedOperator):
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     :param noted: the output of :class:`ScheduleNoteOperator`, or the JSON of it. (templated)
-    :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
+    :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync. (templated)
     """
 
@@ -232,7 +233,7 @@ class SchedulePutBackOperator(_NotedOperator):
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     :param noted: the output of :class:`ScheduleNoteOperator`, or the JSON of it. (templated)
-    :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
+    :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync. (templated)
     :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, with nothing put
         back; ``keep`` what was changed, and put back the rest; or ``restore`` what was there before. (templated)
@@ -318,12 +319,13 @@ class OwnedSchedule:
     put_back: SchedulePutBackOperator
 
 
+@checked
 @contextmanager
 def owned_schedule(
     name: str,
     *,
     if_changed: Literal["fail", "keep", "restore"] = "fail",
-    wait_for_run: int | str = 600,
+    wait_for_run: Duration = 600,
     fail_dag_run: bool = True,
     datapipe_conn_id: str | None = None,
     task_arguments: dict[str, Any] | None = None,
@@ -338,7 +340,7 @@ def owned_schedule(
     :param name: what the names of the three tasks begin with.
     :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, with nothing put
         back; ``keep`` what was changed, and put back the rest; or ``restore`` what was there before.
-    :param wait_for_run: seconds to wait for the end of a run for which the service refuses to change a reverse ETL
+    :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync.
     :param fail_dag_run: whether the DAG run fails when what was there could not be put back. A teardown alone does not
         bring that about, or hides what failed before it: an empty task behind it does, ``<name>_is_back``.

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from airflow_provider_datapipe.operators.base import (
-    DatapipeRunOperator,
-    DatapipeSingleRunOperator,
-    exactly_one,
-)
+from airflow_provider_datapipe.arguments import exactly_one
+from airflow_provider_datapipe.operators.base import DatapipeRunOperator, DatapipeSingleRunOperator
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.reference import Target
@@ -116,6 +113,7 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
     asset_kind = "transform"
     asset_argument = "transform_id"
     endpoints = ("transforms.rematerialize",)
+    result_verb = "was rebuilt"
 
     def __init__(
         self,

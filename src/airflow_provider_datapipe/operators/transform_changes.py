@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from airflow_provider_datapipe.operators.base import (
-    exactly_one,
-    keep_result,
-    place_of,
-    records_of,
-)
+from airflow_provider_datapipe.arguments import exactly_one
+from airflow_provider_datapipe.operators.base import keep_result, place_of, records_of
 from airflow_provider_datapipe.operators.change import DatapipeChangeOperator, is_retry
 from airflow_provider_datapipe.operators.query import DatapipeSqlOperator
 
@@ -326,7 +322,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         for warning in batch.note.get("warnings", ()):
             self.log.warning("%s", warning)
         if error is not None and result["outcome"] == "partial" and self.on_partial_failure == "succeed":
-            self.log.warning("%s The task succeeds, as on_partial_failure says.", error)
+            self.log.warning("%s\nThe task succeeds because of on_partial_failure='succeed'.", error)
             return result, None
         return result, error
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.sdk import BaseOperator
 
-from airflow_provider_datapipe.operators.base import exactly_one, keep_result, records_of
+from airflow_provider_datapipe.arguments import CheckedArguments, exactly_one
+from airflow_provider_datapipe.operators.base import keep_result, records_of
+from airflow_provider_datapipe.operators.map_label import MapLabel
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LINES = 10.0
 
 
-class WebhookIngestOperator(BaseOperator):
+class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
     """
     Push records to a table of a webhook connection, in batches.
 
@@ -77,10 +79,8 @@ class WebhookIngestOperator(BaseOperator):
         if source is None and not (source_format is None and source_conn_id is None):
             raise ValueError("source_format and source_conn_id go with source")
         for name, limit in (("batch_size", batch_size), ("max_batch_bytes", max_batch_bytes)):
-            if type(limit) is not int or limit < 1:
-                raise ValueError(f"{name} must be a whole number of 1 or more, not {limit!r}")
-        if if_changed not in ("fail", "restart"):
-            raise ValueError(f"if_changed must be 'fail' or 'restart', not {if_changed!r}")
+            if limit < 1:
+                raise ValueError(f"{name} must be 1 or more, not {limit}")
         self.webhook_conn_id = webhook_conn_id
         self.records = records
         self.source = source

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
+from airflow_provider_datapipe.arguments import CheckedArguments
 from airflow_provider_datapipe.operators.base import keep_result, place_of, records_of
 from airflow_provider_datapipe.operators.change import is_retry
+from airflow_provider_datapipe.operators.map_label import MapLabel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _LISTED = 3
 
 
-class _WorkspaceOperator(BaseOperator):
+class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
     """
     Reads a workspace file.
 

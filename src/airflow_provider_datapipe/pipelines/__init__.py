@@ -1,1 +1,1 @@
-"""What a service holds as a file, and the graph in it. Reading one needs the standard library only: DAG files do."""
+"""Snapshots of the service's resources, and their graph. DAG files read snapshots with the standard library only."""

@@ -1,4 +1,4 @@
-"""Reading a snapshot from the service: requests only, so that whoever carries them out can tell how far it is."""
+"""Flow that reads a snapshot from the service. A runner sends the requests and can show the progress."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ _PUBLISHED = "published"
 
 
 class Runner(Protocol):
-    """Whoever asks the service."""
+    """Runner of flows, which sends their requests to the service."""
 
     def run(self, steps: Steps[T]) -> T:
-        """Carry out steps."""
+        """Run a flow and return its result."""
 
     def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
-        """Carry out several, some at a time, and give what became of each."""
+        """Run flows, several at a time, and return their results in order."""
 
 
 def collect(service: Runner, *, with_sql: bool = False) -> Snapshot:
     """
-    Read what the service holds.
+    Read a snapshot of the service.
 
-    What is created or deleted meanwhile may be there or not; what leads to something that is not there is left out.
+    Resources that are created or deleted meanwhile may be included or not. References to missing resources are omitted.
 
-    :param service: asks it.
-    :param with_sql: whether the SQL of transforms is wanted.
-    :raises DatapipeError: the service refused, or could not be reached.
+    :param service: runner of the requests.
+    :param with_sql: if True, the nodes contain the SQL of transforms.
+    :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     held = service.run(_lists())
     published = [transform.id for transform in held.transforms if transform.status == _PUBLISHED]
-    # The one thing that has to be asked of each.
+    # This requires one request for each transform.
     found = service.run_together([_published_version(transform_id) for transform_id in published])
     versions = {key: version for key, version in zip(published, found, strict=True) if version is not None}
     service.run(_parts(held, versions.values()))
@@ -79,7 +79,7 @@ def _lists() -> Steps[_Held]:
 
 
 def _parts(held: _Held, versions: Iterable[TransformVersion]) -> Steps[None]:
-    """Find out what else stands in the schemas of syncs, if a transform names something there that is no stream."""
+    """Read the substreams of syncs whose schemas contain a referenced table that is not a stream."""
     used = [version.parameters for version in versions] + [each.parameters for each in held.transforms]
     unknown = {
         reference.dw_item_id.partition(".")[0]
@@ -89,7 +89,7 @@ def _parts(held: _Held, versions: Iterable[TransformVersion]) -> Steps[None]:
     }
     for sync in held.syncs.values():
         if sync.destination_schema_name in unknown:
-            # Only now: a service may have to ask the source, which may be away.
+            # Only if necessary: the service may have to query the source, which may be unavailable.
             try:
                 offered = yield from ask_all(elt_syncs.available_source_streams(sync.id))
             except (InvalidRequestError, NotFoundError, ServerError):
@@ -98,7 +98,7 @@ def _parts(held: _Held, versions: Iterable[TransformVersion]) -> Steps[None]:
 
 
 def _published_version(transform_id: str) -> Steps[TransformVersion | None]:
-    """Find the SQL that was published: the newest in most cases, so one version is asked for first."""
+    """Return the published version, which is the newest one in most cases: request one version first."""
     request = transforms.versions(transform_id, limit=1)
     try:
         page = yield from ask(request)
@@ -107,13 +107,13 @@ def _published_version(transform_id: str) -> Steps[TransformVersion | None]:
             older = yield from ask_all(transforms.versions(transform_id))
             found = next((version for version in older if version.is_published), None)
     except NotFoundError:
-        # Deleted meanwhile: what was read of it before is as good.
+        # It was deleted meanwhile: the SQL that was read before is used.
         return None
     return found
 
 
 class _Held:
-    """What was read, and what it becomes."""
+    """Resources that were read, and their conversion to nodes."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class _Held:
         models: Sequence[Transform],
         sendings: Sequence[ReverseEtlSync],
     ) -> None:
-        # A list that is read page by page may show something twice, if it changes meanwhile.
+        # Pages can contain duplicates if the list changes between the requests.
         self.workflows = {each.id: each for each in workflows}
         self.syncs = {each.id: each for each in syncs}
         self.streams = {each.id: each for each in streams if each.elt_sync_id in self.syncs}

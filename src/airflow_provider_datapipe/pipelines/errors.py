@@ -1,19 +1,19 @@
-"""What can be wrong with a snapshot, or with what is asked of it."""
+"""Errors in snapshots, and in operations on them."""
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """Base of these errors."""
+    """Base class of these errors."""
 
 
 class SnapshotError(PipelineError):
-    """A snapshot can't be read, or is not what it has to be."""
+    """A snapshot cannot be read, or is invalid."""
 
 
 class SelectionError(PipelineError):
-    """A selection means nothing that is there, or nothing at all."""
+    """A selection is invalid, or matches nothing."""
 
 
 class CycleError(PipelineError):
-    """The references lead back to where they began."""
+    """The references form a cycle."""

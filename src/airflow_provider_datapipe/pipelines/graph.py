@@ -1,4 +1,4 @@
-"""Who reads whom among what can be run."""
+"""Dependency graph of runnable nodes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Which = Literal["published", "newest"]
 
 class Graph:
     """
-    The nodes of a snapshot that can be run, and who reads whom.
+    Runnable nodes of a snapshot, and their dependencies.
 
     :param snapshot: the snapshot.
-    :param sql: whose references count where a transform was changed after it was published: those of the
-        ``published`` SQL, or those of the ``newest``.
+    :param sql: the SQL whose references count if a transform was changed after its publication: ``published`` or
+        ``newest``.
     """
 
     def __init__(self, snapshot: Snapshot, *, sql: Which = "published") -> None:
@@ -35,28 +35,28 @@ class Graph:
 
     def ancestors(self, begin: Collection[str], steps: int | None = None) -> set[str]:
         """
-        Give what nodes read, directly or not, and themselves.
+        Return nodes and their direct and indirect dependencies.
 
         :param begin: the nodes.
-        :param steps: the most steps away; None for all.
+        :param steps: maximum distance; None for all.
         """
         return _reached(begin, self.parents, steps)
 
     def descendants(self, begin: Collection[str], steps: int | None = None) -> set[str]:
         """
-        Give what reads nodes, directly or not, and themselves.
+        Return nodes and those that depend on them, directly or indirectly.
 
         :param begin: the nodes.
-        :param steps: the most steps away; None for all.
+        :param steps: maximum distance; None for all.
         """
         return _reached(begin, self.children, steps)
 
     def among(self, chosen: Collection[str]) -> dict[str, list[str]]:
         """
-        Give what each of some nodes has to wait for among them: also what it reads only through others.
+        Return the dependencies of nodes among each other, including those through other nodes.
 
         :param chosen: the nodes.
-        :raises CycleError: they would wait for one another.
+        :raises CycleError: if the dependencies form a cycle.
         """
         these = frozenset(chosen)
         within = {key: sorted(self._nearest(key, these)) for key in sorted(these)}
@@ -70,7 +70,7 @@ class Graph:
         return within
 
     def _nearest(self, key: str, chosen: frozenset[str]) -> set[str]:
-        """Give the chosen nodes that a node reads, directly or through nodes that are not chosen."""
+        """Return the chosen nodes that a node reads, directly or through nodes that are not chosen."""
         found: set[str] = set()
         seen: set[str] = set()
         ahead = list(self.parents[key])
@@ -95,7 +95,7 @@ def _reached(begin: Collection[str], following: Mapping[str, Collection[str]], s
 
 
 def _circle(parents: Mapping[str, Collection[str]]) -> list[str]:
-    """Give the nodes of a circle, in the order in which data would pass, the first of them at both ends."""
+    """Return a cycle in the direction of the data, with the same first and last node; empty if there is none."""
     done: set[str] = set()
     for begin in parents:
         if begin in done:

@@ -1,4 +1,4 @@
-"""A picture of a graph, for Markdown: Mermaid."""
+"""Mermaid diagrams of graphs, for Markdown."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _STYLES = (
     "classDef transform fill:#dfe8f7,stroke:#3b5f9e,color:#111",
     "classDef reverse_etl fill:#f7e6d7,stroke:#a5682a,color:#111",
 )
-#: What has a meaning within a label; Mermaid knows characters by their numbers.
+#: Special characters in labels. Mermaid accepts their character codes instead.
 _SPECIAL = re.compile(r"[^\w .,:/()-]", re.ASCII)
 
 
 def picture(nodes: Sequence[Node], parents: Mapping[str, Sequence[str]]) -> str:
     """
-    Draw nodes from left to right, each within its schema or folder.
+    Return a diagram with nodes from left to right, each within its schema or folder.
 
     :param nodes: the nodes, in the order in which they are drawn.
-    :param parents: what each reads, among them.
+    :param parents: IDs of the nodes that each node reads, by ID.
     """
     names = {node.id: f"n{place}" for place, node in enumerate(nodes)}
     boxes: dict[tuple[str, str], list[Node]] = {}

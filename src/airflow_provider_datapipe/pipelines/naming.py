@@ -1,4 +1,4 @@
-"""What the tasks and task groups of nodes are called: readable, valid, unique, and the same whatever is selected."""
+"""Task and group names of nodes: readable, valid, unique, and independent of the selection."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import NamedTuple
 
 from airflow_provider_datapipe.pipelines.snapshot import REVERSE_ETL, STREAM, TRANSFORM, Node
 
-#: The group of each kind.
+#: Top-level group of each kind.
 _TOP = {STREAM: "elt", TRANSFORM: "transforms", REVERSE_ETL: "reverse_etl"}
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_-]+")
-#: Airflow gives every group two nodes of these names.
+#: Airflow reserves these names in each group.
 _TAKEN = frozenset({"upstream_join_id", "downstream_join_id"})
-#: Of a folder or name. Airflow's ids have 250 characters at the most, and the groups around ours need some.
+#: Maximum length of a folder or name. Airflow's IDs have at most 250 characters, and enclosing groups need some.
 _LONGEST_PART = 48
 _LONGEST = 180
 
 
 class Place(NamedTuple):
     """
-    Where the task of a node is.
+    Position of a node's task in the groups of the DAG.
 
-    :param groups: its groups, from the outermost one.
-    :param label: its name in the innermost.
+    :param groups: names of its groups, outermost first.
+    :param label: name of the task in the innermost group.
     """
 
     groups: tuple[str, ...]
@@ -34,18 +34,18 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its id, below what is around it."""
+        """ID of the task, relative to the enclosing groups."""
         return ".".join([*self.groups, self.label])
 
 
 def places(nodes: Iterable[Node]) -> Mapping[str, Place]:
     """
-    Give the place of each node.
+    Return the place of each node.
 
-    Where several would be at the same, or one where a group is, each has a part of a hash of its id behind its name:
-    neither the order nor what else is there matters.
+    If places collide with each other or with a group, a part of the node ID's hash is appended to the names. The names
+    do not depend on the order of the nodes.
 
-    :param nodes: all nodes of a snapshot that can be run, also those that are not selected.
+    :param nodes: all runnable nodes of a snapshot, including those that are not selected.
     """
     wanted = {node.id: _wanted(node) for node in nodes}
     groups = {".".join(place.groups[:count]) for place in wanted.values() for count in range(1, len(place.groups) + 1)}
@@ -74,7 +74,7 @@ def _wanted(node: Node) -> Place:
 
 
 def slug(text: str) -> str:
-    """Write a text with the characters that ids may have."""
+    """Return a text with only those characters that are valid in IDs."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     plain = _NOT_PLAIN.sub("_", plain)
     if not re.search(r"[A-Za-z0-9]", plain):

@@ -1,7 +1,7 @@
 """
-What would have to be done, and what was done, so that a service holds what files say: as text and as JSON.
+Plans of changes and reports about applied changes, as text and as JSON.
 
-Nothing here knows what kinds of things there are.
+This module does not depend on the kinds of resources.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 
-#: What the JSON says that it is.
+#: Values of the field ``format``.
 PLAN_FORMAT, REPORT_FORMAT = "datapipe-plan", "datapipe-report"
 VERSION = 1
 
 
 class PlanNotEmptyError(DatapipeError):
-    """There is something to do, and nothing was to be."""
+    """The plan contains changes, but none were expected."""
 
 
 class Action(StrEnum):
-    """What has to be done to one thing."""
+    """Planned action for a resource."""
 
     CREATE = "create"
     UPDATE = "update"
-    #: Its definition is as it should be; what stands in the warehouse is not.
+    #: The definition is current, but the object in the warehouse is not.
     PUBLISH = "publish"
     DELETE = "delete"
     NONE = "none"
 
 
 class Result(StrEnum):
-    """What became of it."""
+    """Result of an action."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -45,7 +45,7 @@ class Result(StrEnum):
     DELETED = "deleted"
     UNCHANGED = "unchanged"
     FAILED = "failed"
-    #: Not done, because something that it needs failed.
+    #: Not done, because a dependency failed.
     SKIPPED = "skipped"
 
 
@@ -55,11 +55,11 @@ _BAD = frozenset({Result.FAILED, Result.SKIPPED})
 @dataclass(frozen=True, slots=True)
 class FieldChange:
     """
-    A field that is to be another.
+    Planned change of a field.
 
     :param field: its name.
-    :param old: what the service holds; anything that JSON can say, and never a secret.
-    :param new: what the files say.
+    :param old: current value on the service; any JSON value, but never a secret.
+    :param new: value in the files.
     """
 
     field: str
@@ -70,15 +70,15 @@ class FieldChange:
 @dataclass(frozen=True, slots=True)
 class Item:
     """
-    One thing, and what has to be done to it.
+    A resource, and the planned action for it.
 
-    :param kind: what it is, such as ``transform``.
-    :param name: by which it is known, such as ``sales/orders``.
-    :param action: what has to be done.
-    :param changes: the fields that are to be others.
-    :param diff: a unified diff of a long text, such as SQL, line by line.
-    :param reason: why, in a line, where the fields don't say it.
-    :param orphan: whether the service holds it, and the files don't name it.
+    :param kind: kind of the resource, such as ``transform``.
+    :param name: name that identifies it, such as ``sales/orders``.
+    :param action: the planned action.
+    :param changes: the fields that differ.
+    :param diff: unified diff of a long text, such as SQL, as lines.
+    :param reason: short reason of the action, if the fields do not show it.
+    :param orphan: True if the service has the resource, but the files do not.
     """
 
     kind: str
@@ -90,7 +90,7 @@ class Item:
     orphan: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Give it as JSON; what is empty is left out."""
+        """Return the item as JSON, without empty fields."""
         given: dict[str, Any] = {"kind": self.kind, "name": self.name, "action": str(self.action)}
         if self.changes:
             given["changes"] = [{"field": each.field, "old": each.old, "new": each.new} for each in self.changes]
@@ -106,10 +106,10 @@ class Item:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """
-    What would be done, in the order in which it would be.
+    Planned actions, in the order in which they are applied.
 
-    :param items: all things, also those that nothing has to be done to.
-    :param warnings: what else people should know.
+    :param items: all resources, including those without changes.
+    :param warnings: warnings for the user.
     """
 
     items: tuple[Item, ...] = ()
@@ -117,16 +117,16 @@ class Plan:
 
     @property
     def changes(self) -> tuple[Item, ...]:
-        """The things to which something has to be done."""
+        """Items whose action is not ``none``."""
         return tuple(item for item in self.items if item.action is not Action.NONE)
 
     @property
     def orphans(self) -> tuple[Item, ...]:
-        """The things that the service holds, and the files don't name, and that stay."""
+        """Orphans that are not deleted."""
         return tuple(item for item in self.items if item.orphan and item.action is Action.NONE)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return the plan as JSON."""
         return {
             "format": PLAN_FORMAT,
             "version": VERSION,
@@ -140,12 +140,12 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class Done:
     """
-    What became of one thing.
+    Result of one resource.
 
-    :param kind: what it is.
-    :param name: by which it is known.
-    :param result: what became of it.
-    :param error: why it failed, or was skipped.
+    :param kind: kind of the resource.
+    :param name: name that identifies it.
+    :param result: the result.
+    :param error: reason why it failed or was skipped.
     """
 
     kind: str
@@ -157,10 +157,10 @@ class Done:
 @dataclass(frozen=True, slots=True)
 class Report:
     """
-    What was done.
+    Results of applied changes.
 
-    :param items: one for each thing, in the order in which they were done.
-    :param warnings: what else people should know.
+    :param items: a result for each resource, in the order in which the changes were applied.
+    :param warnings: warnings for the user.
     """
 
     items: tuple[Done, ...] = ()
@@ -168,11 +168,11 @@ class Report:
 
     @property
     def failed(self) -> bool:
-        """Whether anything failed, or was skipped because of that."""
+        """True if any resource failed or was skipped."""
         return any(item.result in _BAD for item in self.items)
 
     def as_json(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return the report as JSON."""
         return {
             "format": REPORT_FORMAT,
             "version": VERSION,
@@ -187,14 +187,14 @@ class Report:
 
 
 def differing_lines(old: str, new: str) -> tuple[str, ...]:
-    """Give a unified diff of two texts, from what the service holds to what the files say."""
-    # Only line feeds: other characters that Python takes for ends of lines are parts of names and literals.
+    """Return a unified diff of two texts, from the service to the files."""
+    # Split at line feeds only: names and literals can contain other characters that Python treats as line ends.
     before, after = (text.split("\n") if text else [] for text in (old, new))
     return tuple(difflib.unified_diff(before, after, "service", "files", lineterm=""))
 
 
 def as_json_text(given: Plan | Report) -> str:
-    """Give a plan or a report as the text of a JSON document."""
+    """Return a plan or a report as the text of a JSON document."""
     return json.dumps(given.as_json(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -217,11 +217,11 @@ _PLAIN, _RED, _GREEN, _YELLOW, _FAINT = "", "31", "32", "33", "2"
 
 def plan_text(plan: Plan, *, coloured: bool = False, orphans_stay: str = "They stay.") -> str:
     """
-    Give a plan as people read it.
+    Return a plan as text for users.
 
     :param plan: the plan.
-    :param coloured: whether it goes to a terminal that shows colours.
-    :param orphans_stay: what is said of orphans that are not to be deleted.
+    :param coloured: if True, the text contains ANSI colors.
+    :param orphans_stay: sentence about orphans that are not deleted.
     """
     lines: list[str] = []
     for item in plan.changes:
@@ -245,10 +245,10 @@ def plan_text(plan: Plan, *, coloured: bool = False, orphans_stay: str = "They s
 
 def report_text(report: Report, *, coloured: bool = False) -> str:
     """
-    Give a report as people read it: a line for each thing to which something was done, or was to be.
+    Return a report as text for users, with a line for each resource that is not unchanged.
 
     :param report: the report.
-    :param coloured: whether it goes to a terminal that shows colours.
+    :param coloured: if True, the text contains ANSI colors.
     """
     lines = []
     for item in report.items:
@@ -265,7 +265,7 @@ def report_text(report: Report, *, coloured: bool = False) -> str:
 
 
 def shown(value: Any) -> str:
-    """Give a value of a field as one line: JSON, so that a text is told from what is none."""
+    """Return the value of a field as one line of JSON, which distinguishes text from other types."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -281,7 +281,7 @@ def _paint(line: str, colour: str, *, coloured: bool) -> str:
 
 
 def printable(text: str) -> str:
-    """Give a text so that it can't steer a terminal, whatever a service or a file has put into it; lines stay lines."""
+    """Return text with escaped control characters, except tabs and line feeds: others could control a terminal."""
     return "".join(map(_printable, text))
 
 
@@ -292,14 +292,14 @@ def _printable(character: str) -> str:
 
 
 def combined(plans: Sequence[Plan]) -> Plan:
-    """Put plans one after another."""
+    """Return the concatenation of plans."""
     return Plan(
         tuple(item for plan in plans for item in plan.items), tuple(each for plan in plans for each in plan.warnings)
     )
 
 
 def combined_reports(reports: Sequence[Report]) -> Report:
-    """Put reports one after another."""
+    """Return the concatenation of reports."""
     return Report(
         tuple(item for each in reports for item in each.items),
         tuple(warning for each in reports for warning in each.warnings),

@@ -1,9 +1,9 @@
 """
-What the references of SQL templates lead to.
+Resolution of references in SQL templates.
 
-The service lists the references of each template itself, with their tags and where they lead to in the warehouse, so
-no SQL is read here. What it does not say is whose they are: that is told by the schema and name of a stream, and by the
-folder and name of a transform, exactly.
+The service lists the references of each template, with their tags and their names in the warehouse, so no SQL is parsed
+here. The list does not contain the IDs of the resources. These are found by the exact schema and name of a stream, or
+the exact folder and name of a transform.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _RAW_VIEW = "raw_view"
 
 class Resolved(NamedTuple):
     """
-    What references lead to.
+    Resolved references.
 
-    :param nodes: the ids of the nodes, sorted.
-    :param unresolved: the tags that lead to none, sorted.
+    :param nodes: IDs of the referenced nodes, sorted.
+    :param unresolved: tags without a node, sorted.
     """
 
     nodes: tuple[str, ...]
@@ -38,10 +38,10 @@ class Resolved(NamedTuple):
 
 @dataclass(slots=True)
 class Catalogue:
-    """What references can lead to: node ids, by what the references are called."""
+    """Possible targets of references: node IDs by the names that references use."""
 
     _raw: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    #: What stands beside the tables of streams; a stream that is called so is meant before it.
+    #: Tables beside those of streams. A stream with the same name takes precedence.
     _beside: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _models: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _published: set[str] = field(default_factory=set)
@@ -52,11 +52,11 @@ class Catalogue:
 
     def add_parts(self, schema: str | None, offered: Iterable[AvailableStream], stream_ids: Mapping[str, str]) -> None:
         """
-        Add what stands beside the tables of streams: lists of records within their rows.
+        Add the tables of substreams, which contain the nested records of a stream's rows.
 
-        :param schema: the schema of the sync.
-        :param offered: what its source offers.
-        :param stream_ids: the ids of its streams, by their names.
+        :param schema: schema of the sync.
+        :param offered: streams that its source offers.
+        :param stream_ids: IDs of its streams, by name.
         """
         for stream in offered:
             for part in stream.sub_streams or ():
@@ -73,23 +73,23 @@ class Catalogue:
             self._published.add(key)
 
     def leads_to(self, reference: Reference) -> list[str]:
-        """Give the nodes that a reference leads to: several, if the service's names don't tell them apart."""
+        """Return the IDs of the nodes that a reference matches: several if the service's names are ambiguous."""
         if reference.type == _RAW_VIEW or reference.tag.startswith(_RAW):
             names = (reference.tag.removeprefix(_RAW), reference.dw_item_id)
             found = (known.get(name) for known in (self._raw, self._beside) for name in names)
             return sorted(set(next(filter(None, found), ())))
         named = set(self._models.get(reference.tag.removeprefix(_MODEL), ()))
-        # Only what is published can be named; of drafts it is what they are going to be called.
+        # Only published transforms can be referenced. Drafts match by the name that they will have.
         return sorted(named & self._published or named)
 
     def resolve(self, references: Sequence[Reference]) -> Resolved:
-        """Give what references lead to."""
+        """Return the nodes that references match, and the tags without a node."""
         found = {reference.tag: self.leads_to(reference) for reference in references}
         nodes = {node for each in found.values() for node in each}
         return Resolved(tuple(sorted(nodes)), tuple(sorted(tag for tag, each in found.items() if not each)))
 
     def source(self, source_type: str, source_id: str) -> Resolved:
-        """Give what a reverse ETL sync reads: a transform by its id, a raw view by its schema and name."""
+        """Return the node that a reverse ETL sync reads: a transform by its ID, a raw view by its schema and name."""
         if source_type != "RawView":
             return Resolved((node_id(TRANSFORM, source_id),), ())
         found = sorted(set(self._raw.get(source_id.removeprefix(_RAW), ())))

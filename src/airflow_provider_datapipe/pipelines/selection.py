@@ -1,16 +1,16 @@
 """
-Which nodes are meant: a small language.
+Node selection language.
 
 .. code-block:: text
 
-    selection     terms, separated by spaces or in a list: what any of them means
-    term          parts, separated by commas: what all of them mean
-    part          WHAT, +WHAT (and what it reads), WHAT+ (and what reads it), 1+WHAT, WHAT+2 (so many steps)
+    selection     terms, separated by spaces or in a list: the union of their nodes
+    term          parts, separated by commas: the intersection of their nodes
+    part          WHAT, +WHAT (with ancestors), WHAT+ (with descendants), 1+WHAT, WHAT+2 (limited distance)
     WHAT          a name, folder/name or schema.name
                   folder:marts  kind:stream  sync:shop  orchestration:nightly  status:draft  materialization:table
                   id:transform:abc
 
-``*`` and ``?`` stand for any text and any character.
+``*`` matches any text, ``?`` any single character.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _LISTED = 5
 
 def select(graph: Graph, chosen: Selection | None = None, excluded: Selection | None = None) -> list[str]:
     """
-    Give the ids of the nodes that are meant, sorted.
+    Return the IDs of the selected nodes, sorted.
 
     :param graph: all nodes.
-    :param chosen: a selection; None for all.
-    :param excluded: a selection of what is left out of that; None for nothing.
-    :raises SelectionError: a name is not there, a word is not known, or nothing is chosen at all.
+    :param chosen: a selection; None for all nodes.
+    :param excluded: a selection of nodes to exclude; None for none.
+    :raises SelectionError: if a name or a method is unknown, or no node is selected.
     """
     meant = set(graph.nodes) if chosen is None else meant_by(graph, chosen, "select")
     left_out = set() if excluded is None else meant_by(graph, excluded, "exclude")
@@ -51,12 +51,12 @@ def select(graph: Graph, chosen: Selection | None = None, excluded: Selection | 
 
 def meant_by(graph: Graph, selection: Selection, field: str) -> set[str]:
     """
-    Give the ids of the nodes that a selection means; it may be none.
+    Return the IDs of the nodes that a selection matches, which can be none.
 
     :param graph: all nodes.
     :param selection: the selection.
-    :param field: what messages call it.
-    :raises SelectionError: a name is not there, or a word is not known.
+    :param field: its name in messages.
+    :raises SelectionError: if a name or a method is unknown.
     """
     terms = selection.split() if isinstance(selection, str) else selection
     meant: set[str] = set()
@@ -107,7 +107,7 @@ def _meant(graph: Graph, what: str, where: str) -> set[str]:
 
 
 def _is_pattern(text: str) -> bool:
-    # In a name that is written out, nothing but these has a meaning of its own.
+    # Only these characters have a special meaning.
     return any(mark in text for mark in "*?[")
 
 
@@ -118,7 +118,7 @@ def _refuse_unknown(graph: Graph, word: str, wanted: str, where: str) -> None:
     by_folded = {name.casefold(): name for name in sorted(known)}
     near = [by_folded[each] for each in difflib.get_close_matches(wanted.casefold(), by_folded, n=_LISTED, cutoff=0.5)]
     if near:
-        hint = f"Near to it: {', '.join(near)}."
+        hint = f"Did you mean {' or '.join(near)}?"
     else:
         hint = f"There is {', '.join(sorted(known)[:_LISTED])}." if known else "There are none at all."
     what = "nothing is called" if word == "name" else f"there is no {word}"
@@ -136,7 +136,7 @@ def _names(_: Snapshot, node: Node) -> Iterable[str]:
 
 
 def _folders(_: Snapshot, node: Node) -> Iterable[str]:
-    """Give the folder of a transform, those above it, and its whole path, so that ``marts`` and ``marts/*`` mean it."""
+    """Return the path of a transform and of its folders, so that ``marts`` and ``marts/*`` match it."""
     if node.kind != TRANSFORM:
         return ()
     parts = [part for part in node.folder.split("/") if part]
@@ -147,14 +147,14 @@ def _led_to(field: str, kind: str) -> Callable[[Snapshot, Node], Iterable[str]]:
     def names(snapshot: Snapshot, node: Node) -> Iterable[str]:
         holder = snapshot.nodes.get(getattr(node, field))
         if holder is None and node.sync:
-            # What a sync is attached to, its streams are.
+            # Streams inherit the orchestration of their sync.
             holder = snapshot.nodes.get(getattr(snapshot.nodes[node.sync], field))
         return () if holder is None or holder.kind != kind else (holder.name, holder.resource_id)
 
     return names
 
 
-#: The words of a selection: what a node is called in the sense of each.
+#: Selection methods: a function for each that returns the values of a node to match.
 _WORDS: dict[str, Callable[[Snapshot, Node], Iterable[str]]] = {
     "name": _names,
     "folder": _folders,
@@ -165,7 +165,7 @@ _WORDS: dict[str, Callable[[Snapshot, Node], Iterable[str]]] = {
     "materialization": lambda _, node: (node.materialization,),
     "id": lambda _, node: (node.id,),
 }
-#: What is known although no node may have it now.
+#: Values that are valid even if no node has them.
 _ALLOWED = {
     "kind": RUNNABLE,
     "status": ("draft", "published", "enabled", "disabled"),

@@ -1,7 +1,8 @@
 """
-What a service holds, as one JSON file: sorted, without times and secrets, so that it can be under version control.
+Snapshots of the service's resources as JSON files: sorted, without times and secrets, for version control.
 
-``snapshot.schema.json`` beside this module describes the file. It is read without any library: DAG files read it.
+``snapshot.schema.json`` beside this module describes the format. DAG files read snapshots, so this module needs only
+the standard library.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ VERSION = 1
 
 STREAM, TRANSFORM, REVERSE_ETL = "stream", "transform", "reverse_etl"
 SYNC, ORCHESTRATION = "sync", "orchestration"
-#: What can be run, and so becomes tasks; in the order in which data passes through.
+#: Runnable kinds, which become tasks, in the order of the data flow.
 RUNNABLE = (STREAM, TRANSFORM, REVERSE_ETL)
 KINDS = (*RUNNABLE, SYNC, ORCHESTRATION)
 
@@ -31,24 +32,24 @@ _AGAIN = "take it again with `datapipe snapshot`"
 @dataclass(frozen=True, slots=True)
 class Node:
     """
-    Something that the service holds. What does not apply to its kind is empty.
+    A resource of the service. Fields that do not apply to its kind are empty.
 
-    :param id: ``kind:`` and the service's id: unique in the snapshot.
+    :param id: ``kind:`` and the service's ID; unique in the snapshot.
     :param kind: ``stream``, ``transform``, ``reverse_etl``, ``sync`` (ELT) or ``orchestration``.
-    :param resource_id: the service's id.
-    :param name: its name. A sync is called by its schema, and a reverse ETL sync by what it reads and where that goes:
-        they have no names.
-    :param folder: of a transform, its folder; of a stream, the schema that its sync loads into.
-    :param status: ``draft`` or ``published``; of what is synced ``enabled`` or ``disabled``.
-    :param materialization: of a transform, ``view`` or ``table``.
-    :param integration: of a sync, that of its source; of a reverse ETL sync, that of its destination.
-    :param sync: of a stream, the node of its sync.
-    :param orchestration: the node of the orchestration that it is attached to.
-    :param depends_on: the nodes that it reads; of a published transform, as it was published.
-    :param draft_depends_on: the nodes that the newest SQL of a published transform reads, if it was not published.
-    :param unresolved: references that lead to no node.
-    :param documentation: what it is, for people.
-    :param sql: the SQL, if it was asked for: of a published transform, as it was published.
+    :param resource_id: the service's ID.
+    :param name: its name. Syncs have no names: an ELT sync gets the name of its schema, and a reverse ETL sync a name
+        made of its source and destination.
+    :param folder: folder of a transform, or schema of a stream.
+    :param status: ``draft`` or ``published`` for transforms, ``enabled`` or ``disabled`` for syncs and streams.
+    :param materialization: ``view`` or ``table`` for transforms.
+    :param integration: source integration of an ELT sync, or destination integration of a reverse ETL sync.
+    :param sync: node ID of the sync of a stream.
+    :param orchestration: node ID of the orchestration that the resource is attached to.
+    :param depends_on: IDs of the nodes that it reads; of a published transform, those of the published SQL.
+    :param draft_depends_on: IDs of the nodes that the unpublished SQL of a published transform reads, if they differ.
+    :param unresolved: references without a node.
+    :param documentation: its description.
+    :param sql: the SQL, if it was requested; of a published transform, the published SQL.
     """
 
     id: str
@@ -69,13 +70,13 @@ class Node:
 
     @property
     def title(self) -> str:
-        """The name with the folder or schema before it, as selections and messages have it."""
+        """Name with its folder or schema, as used in selections and messages."""
         if not self.folder:
             return self.name
         return f"{self.folder}.{self.name}" if self.kind == STREAM else f"{self.folder}/{self.name}"
 
     def as_json(self) -> dict[str, Any]:
-        """Give it as JSON: what is empty is left out."""
+        """Return the node as JSON, without empty fields."""
         given = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -87,17 +88,17 @@ class Node:
 _TEXTS = tuple(field.name for field in fields(Node) if field.type == "str")
 _LISTS = tuple(field.name for field in fields(Node) if field.name not in _TEXTS)
 _REQUIRED = ("id", "kind", "resource_id", "name")
-#: Where a node may lead to, by the field.
+#: Kinds of nodes that a field can refer to.
 _LEADS_TO = {"sync": (SYNC,), "orchestration": (ORCHESTRATION,)}
 
 
 class Snapshot:
     """
-    What a service holds.
+    Resources of the service.
 
     :param nodes: all nodes, in any order.
-    :param origin: what messages call it.
-    :raises SnapshotError: nodes have the same id, or lead to what is not there.
+    :param origin: name of the snapshot in messages.
+    :raises SnapshotError: if nodes have the same ID, or refer to missing nodes.
     """
 
     def __init__(self, nodes: Iterable[Node], *, origin: str = "The snapshot") -> None:
@@ -120,18 +121,18 @@ class Snapshot:
                     raise SnapshotError(f"{self.origin}: {field} of {node.id!r} names {end!r}, which {what}: {_AGAIN}.")
 
     def as_text(self) -> str:
-        """Give it as the text of a file: the same for the same nodes."""
+        """Return the snapshot as the text of a file, which is the same for the same nodes."""
         document = {"format": FORMAT, "version": VERSION, "nodes": [node.as_json() for node in self.nodes.values()]}
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def parse(text: str, *, origin: str = "The snapshot") -> Snapshot:
     """
-    Read a snapshot.
+    Parse a snapshot.
 
     :param text: the text of the file.
-    :param origin: what messages call it.
-    :raises SnapshotError: it is no JSON, of another version, or not what it has to be.
+    :param origin: name of the snapshot in messages.
+    :raises SnapshotError: if the text is not JSON, has another version, or is not a valid snapshot.
     """
     try:
         document = json.loads(text)
@@ -156,7 +157,7 @@ def parse(text: str, *, origin: str = "The snapshot") -> Snapshot:
 
 
 def _node(given: Any, where: str) -> Node:
-    """Read a node. Fields that are not known are passed over: a later release may have more."""
+    """Parse a node. Unknown fields are ignored, because a later release may have more."""
     if not isinstance(given, dict):
         raise SnapshotError(f"{where} is no object: {_AGAIN}.")
     for name in _TEXTS:
@@ -178,21 +179,21 @@ def _node(given: Any, where: str) -> Node:
 
 
 def node_id(kind: str, resource_id: str) -> str:
-    """Give the id of a node."""
+    """Return the ID of a node."""
     return f"{kind}:{resource_id}"
 
 
 _Mark = tuple[int, int, int]
-#: What was read in this process, by path, with what the file looked like then.
+#: Cache of this process by path, with the state of the file when it was read.
 _read_before: dict[Path, tuple[_Mark, Snapshot]] = {}
 
 
 def read(path: Path) -> Snapshot:
     """
-    Read the file of a snapshot; once in a process, as long as the file stays as it is.
+    Read the file of a snapshot. The result is cached in the process until the file changes.
 
     :param path: the file.
-    :raises SnapshotError: there is none, or it can't be used.
+    :raises SnapshotError: if the file does not exist, cannot be read, or is invalid.
     """
     origin = str(path)
     try:

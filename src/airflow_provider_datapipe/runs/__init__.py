@@ -1,1 +1,1 @@
-"""What a run is, apart from Airflow and from I/O: shared by operators, sensors and triggers."""
+"""Logic of runs without Airflow, shared by operators, sensors and triggers. Most of it does no I/O."""

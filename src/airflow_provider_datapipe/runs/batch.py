@@ -1,14 +1,17 @@
-"""Several runs of one kind, started and waited for together. One run is a batch of one."""
+"""Batches of runs of one kind that a task starts and waits for together. A single run is a batch of one."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError
 from airflow_provider_datapipe.runs.conflicts import Blocked, RunSkipped
+from airflow_provider_datapipe.runs.contact_lines import ContactLog, LogLine
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.looks import Looks
@@ -20,19 +23,21 @@ from airflow_provider_datapipe.runs.start import StartPolicy, start
 from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
 
-#: Seconds that a wait pauses at the least, so that no rounding makes it spin.
+#: The shortest pause of a wait in seconds, so that rounding does not cause a busy loop.
 _SHORTEST_PAUSE = 0.001
-#: Seconds until the first poll of a run that is in the way.
+#: The most seconds until the first poll of a run that is in the way.
 _BLOCKED_PAUSE = 5.0
+#: The most seconds for which the first polls in a triggerer wait, if the clocks of worker and triggerer differ.
+_LONGEST_DELAY = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Hindered:
     """
-    A run that can't be started before another one has ended.
+    A run that cannot start before another run has ended.
 
-    :param by: that other run.
-    :param target: what is to be run then.
+    :param by: the other run.
+    :param target: the resource to run afterwards.
     """
 
     by: Reference
@@ -42,15 +47,18 @@ class Hindered:
 @dataclass(slots=True)
 class Batch:
     """
-    Where a batch stands; fits into JSON, so that it can go through a trigger and back.
+    State of a batch. It can be serialized to JSON, to pass it to a trigger and back.
 
     :param kind: name of the kind of run.
-    :param queued: what is not started yet, in order.
-    :param waiting: the runs that are waited for.
-    :param hindered: what is started when another run has ended.
-    :param ended: the runs that have ended, in the order in which they did.
-    :param at_a_time: the most runs that are waited for at a time; None for all.
-    :param note: what else the task has to know when it goes on; JSON.
+    :param queued: resources whose runs are not started yet, in order.
+    :param waiting: active runs.
+    :param hindered: resources whose runs start when another run has ended.
+    :param ended: outcomes of the runs that have ended, in the order in which they ended.
+    :param at_a_time: the most runs that are active at a time; None for no limit.
+    :param note: further state of the task, as JSON.
+    :param lost_since: time of a loss of contact that was logged, as seconds since the epoch; None if there is contact.
+    :param poll_after: time before which the service does not want to be polled, in seconds since the epoch; None for no
+        limit.
     """
 
     kind: str
@@ -60,19 +68,31 @@ class Batch:
     ended: list[End] = field(default_factory=list)
     at_a_time: int | None = None
     note: dict[str, Any] = field(default_factory=dict)
+    lost_since: float | None = None
+    poll_after: float | None = None
+
+    @property
+    def references(self) -> list[Reference]:
+        """The started runs: the active ones, then those that have ended."""
+        return [*self.waiting, *(end.reference for end in self.ended)]
+
+    @property
+    def resources(self) -> list[Reference | Target]:
+        """The resources whose runs have started, then the other ones."""
+        return [*self.references, *self.queued, *(hindered.target for hindered in self.hindered)]
 
     @property
     def has_room(self) -> bool:
-        """Whether something is queued and may be started."""
+        """True if a queued run may be started now."""
         return self.has_room_beside(self._under_way)
 
     def has_room_beside(self, under_way: int) -> bool:
-        """Tell whether something is queued and may be started while so many runs are waited for."""
+        """Return True if a queued run may be started beside a number of active runs."""
         return bool(self.queued) and (self.at_a_time is None or under_way < self.at_a_time)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to start or to wait for."""
+        """True if no run is left to start or to wait for."""
         return not self.queued and not self._under_way
 
     @property
@@ -80,7 +100,7 @@ class Batch:
         return len(self.waiting) + len(self.hindered)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return {
             "kind": self.kind,
             "queued": [target.as_dict() for target in self.queued],
@@ -89,20 +109,24 @@ class Batch:
             "ended": [end.as_dict() for end in self.ended],
             "at_a_time": self.at_a_time,
             "note": self.note,
+            "lost_since": self.lost_since,
+            "poll_after": self.poll_after,
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Batch:
-        """Read what :meth:`as_dict` gave."""
+        """Return the batch that :meth:`as_dict` serialized."""
         return cls(
             data["kind"],
-            [Target(**target) for target in data["queued"]],
-            [Reference(**reference) for reference in data["waiting"]],
-            [Hindered(Reference(**each["by"]), Target(**each["target"])) for each in data["hindered"]],
+            [Target.from_dict(target) for target in data["queued"]],
+            [Reference.from_dict(reference) for reference in data["waiting"]],
+            [Hindered(Reference.from_dict(each["by"]), Target.from_dict(each["target"])) for each in data["hindered"]],
             [End.from_dict(end) for end in data["ended"]],
             data["at_a_time"],
-            # A trigger of an earlier version has none.
+            # A trigger of an earlier version does not store these.
             data.get("note", {}),
+            data.get("lost_since"),
+            data.get("poll_after"),
         )
 
 
@@ -115,16 +139,16 @@ def start_queued(
     clock: Callable[[], float] = time.time,
 ) -> Steps[None]:
     """
-    Start what is queued, as far as there is room.
+    Start queued runs, up to the limit of the batch.
 
-    :param batch: is changed in place.
-    :param records: what earlier tries of this task have left.
-    :param policy: how runs are started.
-    :param alone: whether the batch stands for one run: what prevents it is raised then. Otherwise a run that the
-        service refuses is an end among others.
-    :param clock: gives seconds since the epoch.
-    :raises RunSkipped: another run is going, and the task is to be skipped.
-    :raises DatapipeError: the service could not be reached, or does not accept the key.
+    :param batch: the batch, which is changed in place.
+    :param records: stored state of earlier tries of the task.
+    :param policy: policy for starting runs.
+    :param alone: True if the batch is a single run: errors and skips are raised. False to store the refusal of a run
+        as the outcome of this run.
+    :param clock: function that returns the current time in seconds since the epoch.
+    :raises RunSkipped: if another run is active, and ``if_running`` is ``skip``.
+    :raises DatapipeError: if the service cannot be reached, or does not accept the key.
     """
     kind = KINDS[batch.kind]
     while batch.has_room:
@@ -140,7 +164,7 @@ def start_queued(
                 raise
             batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.FAILED, detail=str(error)))
             if about_others:
-                # A service that is down, or refuses the key, does so for the rest. What was started is waited for.
+                # The other requests would fail as well. Wait for the runs that were started.
                 _give_up_queue(batch, batch.queued[1:], "the one before it could not be started")
         except RunSkipped as skipped:
             if alone:
@@ -148,12 +172,12 @@ def start_queued(
             batch.ended.append(End(EndReason.SKIPPED, reference, Outcome.SKIPPED, detail=str(skipped)))
         else:
             _sort_in(batch, seen)
-        # Only now: a failure above leaves the target where a retry finds it.
+        # Remove the target last: if the code above raises, a retry finds it in the queue.
         batch.queued.pop(0)
 
 
 def _give_up_queue(batch: Batch, targets: list[Target], reason: str) -> None:
-    """End what was not started: nothing was asked of the service for it."""
+    """Record the outcome "not started" for targets that were not requested, and remove them from the queue."""
     for target in targets:
         reference = Reference.to(batch.kind, target)
         batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.SCHEDULED, detail=f"not asked for: {reason}"))
@@ -169,54 +193,61 @@ def _sort_in(batch: Batch, seen: Observation) -> None:
 
 class BatchWait:
     """
-    The wait for some of the runs of a batch: until more can be started, or, with nothing queued, for all.
+    The wait for runs of a batch: until a queued run can be started, or, with an empty queue, until all have ended.
 
-    :param batch: is changed in place.
-    :param policy: how patient to be.
-    :param now: seconds since the epoch.
+    :param batch: the batch, which is changed in place.
+    :param policy: poll interval and time limits.
+    :param now: current time in seconds since the epoch.
     """
 
-    __slots__ = ("_batch", "_targets", "size")
+    __slots__ = ("_batch", "_contact_log", "_targets", "_was_answered", "size")
 
     def __init__(self, batch: Batch, policy: WaitPolicy, now: float) -> None:
         self._batch = batch
-        #: How many runs there are in all.
+        self._contact_log = ContactLog(batch.lost_since)
+        #: True if the wait for the last run ended with an answer of the service.
+        self._was_answered = False
+        #: Number of all runs of the batch.
         self.size = len(batch.queued) + len(batch.waiting) + len(batch.hindered) + len(batch.ended)
-        #: What is started when a run has ended that is in its way; None for the batch's own runs.
+        #: Target to start when the run has ended; None for the batch's own runs.
         self._targets: dict[Watch, Target | None] = {Watch(reference, policy, now): None for reference in batch.waiting}
         for each in batch.hindered:
             watch = Watch(each.by, policy, now)
-            # The start has just read it. Replicas that disagree must not cause a loop without a pause.
-            watch.due = now + (_BLOCKED_PAUSE if policy.poll_interval is None else policy.poll_interval)
+            # This run was polled when the start was refused. Replicas that disagree must not cause a busy loop.
+            watch.was_just_read(now, _BLOCKED_PAUSE)
             self._targets[watch] = each.target
+        if batch.poll_after is not None:
+            for watch in self._targets:
+                watch.due = max(watch.due, min(batch.poll_after, now + _LONGEST_DELAY))
 
     @property
     def watches(self) -> list[Watch]:
-        """The runs that are waited for."""
+        """The waits for the single runs."""
         return list(self._targets)
 
     @property
     def ended(self) -> int:
-        """How many runs have ended."""
+        """Number of runs that have ended."""
         return len(self._batch.ended)
 
     @property
     def queued(self) -> int:
-        """How many runs are started later."""
+        """Number of queued runs."""
         return len(self._batch.queued)
 
     @property
     def is_over(self) -> bool:
-        """Whether there is something else to do than to wait."""
-        # The batch itself knows of those that have ended only when it is settled.
+        """True if a queued run can be started, or no run is left to wait for."""
+        # The batch lists ended runs as active until settle() is called.
         return not self._targets or self._batch.has_room_beside(len(self._targets))
 
     def take(self, watch: Watch, end: End) -> list[Watch]:
-        """Take the end of the wait for one run, and give those that are then waited for no longer."""
+        """Process the outcome of the wait for one run. Return the other waits that end because of it."""
         if watch not in self._targets:
             return []
         batch, hindered = self._batch, self._targets.pop(watch)
         in_vain = end.reason in (EndReason.TIMEOUT, EndReason.LOST_CONTACT)
+        self._was_answered = not in_vain
         if hindered is None:
             batch.ended.append(end)
         elif in_vain:
@@ -224,11 +255,11 @@ class BatchWait:
             detail = f"the run before it, {end.reference.run_id}, was waited for in vain ({end.reason})"
             batch.ended.append(End(EndReason.NOT_STARTED, reference, Outcome.FAILED, detail=detail))
         else:
-            # However that run has ended: the way is free.
+            # The run in the way has ended, with any outcome.
             batch.queued.insert(0, hindered)
         if not in_vain:
             return []
-        # Whatever is started now would not be waited for.
+        # The service cannot be reached or the deadline has passed: do not start further runs.
         others = {watch: target for watch, target in self._targets.items() if target}
         reason = f"another run was waited for in vain ({end.reason})"
         _give_up_queue(batch, [*batch.queued, *others.values()], reason)
@@ -236,30 +267,62 @@ class BatchWait:
             del self._targets[other]
         return list(others)
 
-    def settle(self) -> None:
-        """Write into the batch what is known of the runs that have not ended."""
+    @property
+    def is_lost(self) -> bool:
+        """True if a loss of contact was logged, but not its end."""
+        return self._contact_log.lost_since is not None
+
+    def contact_line(self, lost: DatapipeError | None, now: float) -> LogLine | None:
+        """
+        Return the log line for a loss of contact or for its end, None if there is nothing new.
+
+        :param lost: the failure while contact with the service is lost, None while there is contact.
+        :param now: current time in seconds since the epoch.
+        """
+        error = lost or next((watch.lost for watch in self._targets if watch.lost), None)
+        if error is not None:
+            return self._contact_log.failed(error, now)
+        if not self.is_lost:
+            return None
+        # Another process may have logged the loss. Then this process has to poll before it can log the end.
+        is_answered = all(watch.was_seen for watch in self._targets) if self._targets else self._was_answered
+        return self._contact_log.answered(now) if is_answered else None
+
+    def settle(self, asked_until: float = 0.0) -> None:
+        """
+        Write the state of the unfinished runs into the batch.
+
+        :param asked_until: time before which the service does not want to be polled, in seconds since the epoch.
+        """
         batch = self._batch
+        batch.lost_since = self._contact_log.lost_since
         batch.waiting = [watch.reference for watch, target in self._targets.items() if target is None]
         batch.hindered = [Hindered(watch.reference, target) for watch, target in self._targets.items() if target]
+        batch.poll_after = max([asked_until, *(watch.poll_after or 0.0 for watch in self._targets)]) or None
 
 
 def wait_for_some(
-    batch: Batch, policy: WaitPolicy, clock: Callable[[], float] = time.time, tell: Tell | None = None
+    batch: Batch,
+    policy: WaitPolicy,
+    clock: Callable[[], float] = time.time,
+    tell: Tell | None = None,
+    until: float = inf,
 ) -> Steps[None]:
     """
-    Wait until something more can be started, or, with nothing queued, until every run has ended.
+    Wait until a queued run can be started, or, with an empty queue, until every run has ended.
 
-    :param batch: is changed in place.
-    :param policy: how patient to be.
-    :param clock: gives seconds since the epoch.
-    :param tell: is told now and then how far it is.
+    :param batch: the batch, which is changed in place.
+    :param policy: poll interval and time limits.
+    :param clock: function that returns the current time in seconds since the epoch.
+    :param tell: function that logs progress; None for no log lines.
+    :param until: time at which the wait is interrupted; the runs remain in ``batch.waiting``.
     """
     wait = BatchWait(batch, policy, clock())
     progress = Progress(wait, clock(), 0.0)
     looks = Looks()
     for watch in wait.watches:
         looks.add(watch)
-    while not wait.is_over:
+    while not wait.is_over and clock() < until:
         ends = looks.overdue(clock())
         look = None if ends else looks.next(clock())
         if look is not None:
@@ -270,13 +333,15 @@ def wait_for_some(
             else:
                 ends = looks.answered(look, answer, clock())
         elif not ends:
-            yield Pause(max(looks.wake_at(clock()) - clock(), _SHORTEST_PAUSE))
+            yield Pause(max(min(looks.wake_at(clock()), until) - clock(), _SHORTEST_PAUSE))
         for watch, end in ends:
             for gone in wait.take(watch, end):
                 looks.discard(gone)
-        wait.settle()
+        if tell is not None and (line := wait.contact_line(looks.contact.lost, clock())):
+            tell(*line)
+        wait.settle(looks.contact.asked_until)
         if tell is not None and clock() >= progress.due and not wait.is_over:
-            tell(progress.line(clock()))
+            tell(logging.INFO, progress.line(clock(), is_lost=looks.contact.lost is not None))
 
 
 def run_batch(
@@ -288,35 +353,41 @@ def run_batch(
     alone: bool,
     clock: Callable[[], float] = time.time,
     tell: Tell | None = None,
+    limit: Callable[[Batch], float] | None = None,
 ) -> Steps[None]:
     """
-    Start and wait until everything has ended.
+    Start the runs of a batch and wait until all have ended, or until a wait exceeds a limit.
 
-    :param batch: is changed in place.
-    :param records: what earlier tries of this task have left.
-    :param start_policy: how runs are started.
-    :param wait_policy: how patient to be.
+    :param batch: the batch, which is changed in place.
+    :param records: stored state of earlier tries of the task.
+    :param start_policy: policy for starting runs.
+    :param wait_policy: poll interval and time limits.
     :param alone: see :func:`start_queued`.
-    :param clock: gives seconds since the epoch.
-    :param tell: is told now and then how far it is.
+    :param clock: function that returns the current time in seconds since the epoch.
+    :param tell: function that logs progress; None for no log lines.
+    :param limit: function that returns the longest wait, in seconds, until a queued run can be started or every run has
+        ended; None for no limit.
     """
     while not batch.is_over:
         yield from start_queued(batch, records, start_policy, alone=alone, clock=clock)
-        yield from wait_for_some(batch, wait_policy, clock, tell)
+        until = inf if limit is None else clock() + limit(batch)
+        yield from wait_for_some(batch, wait_policy, clock, tell, until)
+        if clock() >= until and not batch.has_room:
+            return
 
 
 def settle_records(batch: Batch, records: Records, failed: list[End], *, succeeded: bool) -> None:
     """
-    Leave what a later try of the task has to go on with, and nothing else.
+    Update the stored state of the task for later tries.
 
-    A task that succeeds closes its records: clearing it runs it again, a retry after a kill at this moment does not.
-    One that fails keeps the runs that may still be going, those that have succeeded, and the intents whose requests may
-    have been carried out, so that a retry starts only what did not. A run that the service no longer knows is kept as
-    well: the retry verifies it.
+    A task that succeeds closes its records. If it is cleared, it runs again; if it is killed before Airflow stores its
+    success, the retry continues with the finished runs. A task that fails keeps the records of runs that may be active,
+    of runs that have succeeded, and of requests whose result is not known, so that a retry starts only the failed runs.
+    It also keeps the record of a run that the service no longer knows: the retry verifies it.
 
-    :param batch: is over.
-    :param failed: the ends that the task counts as failures.
-    :param succeeded: whether the task succeeds.
+    :param batch: the batch, in which all runs have ended.
+    :param failed: outcomes that the task counts as failures.
+    :param succeeded: True if the task succeeds.
     """
     for end in batch.ended:
         key = key_of(batch.kind, Target(end.reference.resource_id, end.reference.name))
@@ -325,5 +396,5 @@ def settle_records(batch: Batch, records: Records, failed: list[End], *, succeed
         elif end in failed and end.reason is EndReason.RUN_OVER:
             records.delete(key)
         elif end.reason is EndReason.NOT_SCHEDULED and (kept := records.get(key)):
-            # The retry looks once whether it has been scheduled since, then requests a run.
+            # The retry checks once if the run was scheduled since. If not, it requests a run.
             records.set(key, replace(Record.from_dict(kept), reference=None).as_dict())

@@ -1,4 +1,4 @@
-"""Connection bridges, and how it shows that somebody has authorized with one."""
+"""Connection bridges, and the check that a user has authorized with one."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ from airflow_provider_datapipe.runs.moments import parse_moment
 from airflow_provider_datapipe.runs.rendered import read
 from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
-#: How much the clocks of the service and of Airflow may differ.
+#: Tolerance for the clocks of the service and of Airflow.
 _CLOCKS = timedelta(minutes=1)
 _LISTED = 5
 
 
 class BridgeError(DatapipeError):
-    """What became of a bridge can't be told."""
+    """The state of a bridge cannot be determined."""
 
 
 class BridgeExpiredError(BridgeError):
-    """The time of a bridge is over, and nobody has authorized."""
+    """The bridge expired before a user authorized with it."""
 
 
 def fingerprint(authorize_url: str) -> str:
-    """Give what tells an address from others, without letting in."""
+    """Return a hash of the authorization URL. It identifies the URL, but cannot be used to authorize."""
     return hashlib.sha256(authorize_url.encode()).hexdigest()[:32]
 
 
 def may_be(connection: Connection, integration_id: str, label: str) -> bool:
-    """Tell whether a connection may be the one that a bridge makes. Not all services show both fields."""
+    """Return True if a connection may be the one that a bridge creates. Not all services show both fields."""
     return connection.integration_id in (None, integration_id) and connection.label in (None, label)
 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
     """
-    A bridge, as JSON, without the address that lets in.
+    A bridge without its authorization URL. It can be serialized to JSON.
 
-    :param integration_id: what is connected to.
-    :param label: the connection's name for people.
-    :param expires_at: when it ends, ISO 8601.
-    :param connection_id: the connection that is authorized again; None for a new one.
-    :param known_connection_ids: the connections that there were, and that could be taken for the new one.
-    :param fingerprint: by what the service's list of bridges tells it from others; None where that does not.
+    :param integration_id: ID of the integration.
+    :param label: label of the connection.
+    :param expires_at: time at which the bridge expires, ISO 8601.
+    :param connection_id: ID of the connection to authorize again; None for a new one.
+    :param known_connection_ids: IDs of the existing connections that could be mistaken for the new one.
+    :param fingerprint: hash of the authorization URL, which identifies the bridge in the service's list; None if the
+        list does not show the bridge.
     """
 
     integration_id: str
@@ -60,19 +61,20 @@ class Bridge:
 
     @property
     def end(self) -> datetime:
-        """When it ends."""
+        """Time at which the bridge expires."""
         return parse_moment("expires_at of the bridge", self.expires_at)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return asdict(self) | {"known_connection_ids": list(self.known_connection_ids)}
 
     @classmethod
     def of(cls, value: Any) -> Bridge:
         """
-        Read the result of the task that made a bridge, or the text of it.
+        Return the bridge from the result of the task that created it, or from the text of this result.
 
-        :raises ValueError: it is something else. The value is not shown: it may hold the address.
+        :raises ValueError: if the value is no such result. The message does not show the value, because it may contain
+            the authorization URL.
         """
         given = read(value)
         needed = ("integration_id", "label", "expires_at")
@@ -84,12 +86,12 @@ class Bridge:
 
 def authorized(bridge: Bridge, now: datetime) -> Steps[str | None]:
     """
-    Look whether somebody has authorized, and give the connection; None for not yet.
+    Return the ID of the authorized connection, None if no user has authorized yet.
 
     :param bridge: the bridge.
-    :param now: the time.
-    :raises BridgeExpiredError: it is too late.
-    :raises BridgeError: it can't be told.
+    :param now: the current time.
+    :raises BridgeExpiredError: if the bridge expired without an authorization.
+    :raises BridgeError: if the state of the bridge cannot be determined.
     """
     found = yield from (_new(bridge) if bridge.connection_id is None else _again(bridge, bridge.connection_id, now))
     if found is None and now >= bridge.end:
@@ -116,7 +118,7 @@ def _new(bridge: Bridge) -> Steps[str | None]:
 
 
 def _again(bridge: Bridge, connection_id: str, now: datetime) -> Steps[str | None]:
-    """Look whether the bridge is gone before its time: then it was used."""
+    """Return the ID of the connection if the bridge disappeared before it expired, because then it was used."""
     if bridge.fingerprint is None:
         raise BridgeError(
             f"The service's list of bridges does not show the one for connection {connection_id}, so nobody can tell "

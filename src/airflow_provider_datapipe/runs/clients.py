@@ -1,4 +1,4 @@
-"""The client of a connection for as long as triggers share it: made anew when the Airflow connection has changed."""
+"""HTTP client that triggers share, replaced when the Airflow connection changes."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from airflow_provider_datapipe.api.errors import DatapipeError, ProtocolError, T
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
+from airflow_provider_datapipe.runs.labels import sentence_start
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which the Airflow connection is read again, also while all is well.
+#: Seconds after which the Airflow connection is read again, even without failures.
 _REREAD = 600.0
-#: Seconds that reading the Airflow connection may take.
+#: Time limit for reading the Airflow connection, in seconds.
 _READ_LIMIT = 30.0
-#: Seconds before it is read again after that, doubled each time up to the limit above.
+#: Pause before it is read again after a timeout, in seconds. It doubles each time, up to the limit above.
 _FIRST_PAUSE = 1.0
-#: Seconds that an attempt may take although its wait is over: the first poll may still find the end of the run.
+#: Time limit of an attempt in seconds if the wait is over: a poll may still find the end of the run.
 _LAST_ATTEMPT = 5.0
 
 
-#: Reads the Airflow connection.
+#: Function that reads the Airflow connection.
 Reader = Callable[[], Awaitable[Settings]]
 
 
 class Clients:
     """
-    The client of a connection, made anew when the connection has changed.
+    HTTP client of an Airflow connection, replaced when the connection changes.
 
-    :param read: reads the connection.
+    :param read: function that reads the Airflow connection.
+    :param name: name of the connection in messages.
     """
 
-    def __init__(self, read: Reader) -> None:
+    def __init__(self, read: Reader, name: str = "the Airflow connection") -> None:
         self._read = read
+        self._name = name
         self._current: AsyncClient | None = None
-        #: How many requests of each client are under way.
+        #: Number of active requests of each client.
         self._users: dict[AsyncClient, int] = {}
         self._read_at = 0.0
         self._opening = asyncio.Lock()
@@ -52,31 +55,31 @@ class Clients:
 
     async def open(self, *, within: float | None = None) -> None:
         """
-        Make a client, if there is none.
+        Create a client if there is none.
 
-        :param within: seconds that this may take; None for the usual limit.
-        :raises TransportError: the connection could not be read in time.
-        :raises Exception: whatever reading the connection raises.
+        :param within: time limit in seconds; None for the default limit.
+        :raises TransportError: if the Airflow connection cannot be read in time.
+        :raises Exception: if reading the Airflow connection fails.
         """
         limit = _READ_LIMIT if within is None else min(within, _READ_LIMIT)
         try:
             async with asyncio.timeout(limit), self._opening:
                 if self._current is None:
-                    self._take(await self._read())
+                    await self._take(await self._read())
         except TimeoutError as error:
             raise TransportError(
-                f"The Airflow connection could not be read within {limit:.1f} s. Look whether the secrets backend "
-                "answers.",
+                f"{sentence_start(self._name)} could not be read within {limit:.1f} s.\nCheck that the secrets "
+                "backend answers.",
                 sent=False,
             ) from error
 
     async def open_until(self, limit: float) -> None:
         """
-        Make a client, if there is none. A secrets backend that does not answer is asked again.
+        Create a client if there is none. Retry if the secrets backend does not answer.
 
-        :param limit: when to give up, as seconds since the epoch; one attempt is made even later.
-        :raises TransportError: the connection could not be read by then.
-        :raises Exception: whatever reading the connection raises.
+        :param limit: time until which to retry, in seconds since the epoch. One attempt is made even later.
+        :raises TransportError: if the Airflow connection cannot be read until then.
+        :raises Exception: if reading the Airflow connection fails.
         """
         pause = _FIRST_PAUSE
         while True:
@@ -86,7 +89,7 @@ class Clients:
                 left = limit - time.time()
                 if left <= 0:
                     raise
-                log.warning("%s Trying again.", error)
+                log.warning("%s\nTrying again.", error)
                 await asyncio.sleep(min(pause, left))
                 pause = min(pause * 2, _READ_LIMIT)
             else:
@@ -94,9 +97,10 @@ class Clients:
 
     async def refresh(self, *, in_doubt: bool) -> None:
         """
-        Read the connection again, and go over to a new client if it has changed.
+        Read the Airflow connection again, and replace the client if it has changed.
 
-        :param in_doubt: the service does not answer as it should: perhaps the key or the address has changed.
+        :param in_doubt: True if requests fail, so that the key or the address may have changed. False to read it only
+            every 10 minutes.
         """
         before = self._current
         if before is None or (not in_doubt and time.monotonic() < self._read_at + _REREAD):
@@ -107,11 +111,12 @@ class Clients:
                 settings = await self._read()
             if settings == before.settings:
                 return
-            self._take(settings)
-        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the client at hand may do
-            log.warning("The connection can't be read again: %s", str(error) or type(error).__name__)
+            await self._take(settings)
+        except Exception as error:  # noqa: BLE001 - any error of a secrets backend: keep the present client
+            problem = str(error) or type(error).__name__
+            log.warning("%s can't be read again: %s", sentence_start(self._name), problem)
             return
-        log.info("The connection has changed: going on with what it says now.")
+        log.info("%s has changed: going on with its new settings.", sentence_start(self._name))
         await self._close_unused(before)
 
     async def send(self, request: Request[Any]) -> Any:
@@ -125,7 +130,7 @@ class Clients:
         except DatapipeError:
             raise
         except Exception as error:
-            # It concerns those who asked for this only: others share the client.
+            # A defect concerns only this request: other waits share the client.
             log.exception("%s failed. Report this as a defect of the provider.", request.label)
             raise ProtocolError(f"{request.label} failed ({type(error).__name__}).") from error
         finally:
@@ -134,7 +139,7 @@ class Clients:
 
     async def ask(self, request: Request[Any], contact: Contact) -> Any:
         """
-        Send a request, and note what it says of the connection.
+        Send a request, and update the state of the contact.
 
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
@@ -148,13 +153,13 @@ class Clients:
         return answer
 
     async def close(self) -> None:
-        """Close all clients; nothing is under way any more."""
+        """Close all clients. No request may be active."""
         self._current = None
         for client in list(self._users):
             await self._close_unused(client)
 
-    def _take(self, settings: Settings) -> None:
-        client = AsyncClient(settings)
+    async def _take(self, settings: Settings) -> None:
+        client = await AsyncClient.create(settings)
         self._read_at = time.monotonic()
         self._current = client
         self._users[client] = 0
@@ -166,6 +171,6 @@ class Clients:
 
 
 async def until_welcome(contact: Contact) -> None:
-    """Wait until the service can be asked."""
-    while (pause := contact.paused_until - time.time()) > 0:  # noqa: ASYNC110 - it may be put off while this sleeps
+    """Wait until the backoff of the connection ends."""
+    while (pause := contact.paused_until - time.time()) > 0:  # noqa: ASYNC110 - the end may move during the sleep
         await asyncio.sleep(pause)

@@ -1,4 +1,4 @@
-"""What a condition is that a sensor waits for, and what a look at it shows."""
+"""Base class of the conditions that sensors wait for, and the result of a check."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from airflow_provider_datapipe.runs.wait import End
 @dataclass(frozen=True, slots=True)
 class Check:
     """
-    What one look at a condition showed.
+    Result of one check of a condition.
 
-    :param said: where it stands, for people.
-    :param is_met: whether there is nothing more to wait for.
-    :param ends: how the runs ended that it is about.
-    :param result: what is known, where it is about no run.
-    :param awaited: the run after whose end it is time to look again; None for a while later.
+    :param said: state of the condition, for messages.
+    :param is_met: True if the wait is over.
+    :param ends: outcomes of the runs that the condition is about.
+    :param result: result of a condition that is not about runs.
+    :param awaited: run after whose end the condition is checked again; None to check it at the poke interval.
+    :param is_running: True if the awaited run has started.
     """
 
     said: str
@@ -33,9 +34,10 @@ class Check:
     ends: tuple[End, ...] = ()
     result: dict[str, Any] | None = None
     awaited: Reference | None = None
+    is_running: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON; what is awaited is left out."""
+        """Return it as JSON, without the awaited run."""
         return {
             "said": self.said,
             "is_met": self.is_met,
@@ -45,17 +47,17 @@ class Check:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Check:
-        """Read what :meth:`as_dict` gave."""
+        """Return the check that :meth:`as_dict` serialized."""
         return cls(data["said"], data["is_met"], tuple(map(End.from_dict, data["ends"])), data["result"])
 
 
 class Page(NamedTuple):
     """
-    What a person would look at on the service.
+    The page of the service for a link.
 
-    :param kind: what kind of thing it is.
-    :param resource_id: its id; None where it is not known.
-    :param run_id: its run; None where it is not known, or there is none.
+    :param kind: kind of the resource.
+    :param resource_id: ID of the resource; None if not known.
+    :param run_id: ID of the run; None if not known, or if there is no run.
     """
 
     kind: str
@@ -64,36 +66,36 @@ class Page(NamedTuple):
 
 
 class Condition(ABC):
-    """Something that a sensor waits for."""
+    """Condition that a sensor waits for."""
 
     #: Name in the arguments of the trigger.
     name: ClassVar[str]
 
     def __init__(self, **fields: Any) -> None:
-        #: What it is made of; :func:`condition_of` makes it again.
+        #: Arguments from which :func:`condition_of` recreates the condition.
         self.fields = {name: value for name, value in fields.items() if value is not None}
 
     @abstractmethod
     def check(self, now: float) -> Steps[Check]:
         """
-        Look once.
+        Check the condition once.
 
-        :param now: seconds since the epoch.
+        :param now: current time in seconds since the epoch.
         """
 
     @abstractmethod
     def page(self, check: Check | None = None) -> Page:
         """
-        Say what the condition is about.
+        Return the page of the resource that the condition is about.
 
-        :param check: what the last look showed, if there was one.
+        :param check: the last check, None if there was none.
         """
 
     def given(self, field: str) -> str | None:
         """
-        Give an id for the page; None where there is none, which is said by the look that needs it.
+        Return an ID for the page, None if the field is missing or invalid: the check raises the error.
 
-        :param field: the field that has it.
+        :param field: name of the field with the ID.
         """
         with suppress(ValueError):
             return required(field, self.fields.get(field))
@@ -101,15 +103,15 @@ class Condition(ABC):
 
     @property
     def names_a_run(self) -> bool:
-        """True if the condition names one run by its ID, so that it can't be met without this run."""
+        """True if the condition names one run by its ID, so that it cannot be met without this run."""
         return "run_id" in self.fields
 
     def settled_by(self, end: End) -> bool:
-        """Tell whether the end of the run that was awaited is what was waited for, without another look."""
+        """Return True if the outcome of the awaited run satisfies the condition without another check."""
         return False
 
     def verdict(self, check: Check) -> tuple[Any, DatapipeError | None]:
-        """Give the task's result, and the error that it ends with, if any, once the condition is met."""
+        """Return the result of the task for a condition that is met, and the error that it raises, if any."""
         if not check.ends:
             return check.result, None
         (end,) = check.ends

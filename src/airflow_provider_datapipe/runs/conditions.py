@@ -1,8 +1,8 @@
 """
-What a sensor waits for: conditions that are looked at as a series of steps, in a worker and in the triggerer alike.
+Conditions of sensors, checked as a series of steps, in a worker or in the triggerer.
 
-A condition is made from plain fields that fit into JSON, named as the parameters of the sensors, and says at each look
-whether it is met. What it has learned it keeps only to ask less: made anew, it comes to the same.
+A condition is created from fields that can be serialized to JSON, with the names of the sensors' parameters. It caches
+the answers of earlier checks only to save requests: a recreated condition gives the same results.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from airflow_provider_datapipe.runs.targets import required
 
 class FailedRecordsCondition(Condition):
     """
-    A reverse ETL sync has no more unresolved failed records than a bound.
+    A reverse ETL sync has no more unresolved failed records than a limit.
 
     Fields: ``reverse_etl_sync_id``, ``at_most``.
     """
@@ -52,16 +52,17 @@ class FailedRecordsCondition(Condition):
 
 class ConnectionBridgeCondition(Condition):
     """
-    Somebody has authorized with a connection bridge, so that the connection is there; or its time is over.
+    A user has authorized a connection with a connection bridge, or the bridge has expired.
 
-    Field: ``bridge``, the result of the task that made it.
+    Field: ``bridge``, the result of the task that created the bridge.
     """
 
     name = "connection_bridge"
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
-        # The address that lets in stays out of triggers. What can't be read is said by the first look.
+        # Remove the authorization URL, which must not be stored with the trigger. The first check raises for an invalid
+        # bridge.
         with suppress(ValueError):
             self.fields["bridge"] = Bridge.of(self.fields.get("bridge")).as_dict()
 
@@ -92,7 +93,7 @@ class ConnectionBridgeCondition(Condition):
         return result, None if result["connection_id"] else BridgeExpiredError(check.said)
 
 
-#: Every condition by its name.
+#: All conditions by name.
 CONDITIONS: dict[str, type[Condition]] = {
     condition.name: condition
     for condition in (
@@ -108,9 +109,9 @@ CONDITIONS: dict[str, type[Condition]] = {
 
 def condition_of(name: str, fields: Mapping[str, Any]) -> Condition:
     """
-    Make a condition.
+    Return a new condition.
 
-    :param name: its name.
-    :param fields: what it takes, as JSON; those that are None count as left out.
+    :param name: name of the condition.
+    :param fields: its fields, as JSON. Fields that are None are ignored.
     """
     return CONDITIONS[name](**fields)

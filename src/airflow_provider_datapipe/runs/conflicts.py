@@ -3,14 +3,14 @@ Meaning of a 409 (a run is active or scheduled already), and the ``if_running`` 
 
 .. code-block:: text
 
-    the run that is in the way        attach           wait, or an own run is needed   fail     skip
+    the run in the way                attach           wait, or an own run is needed   fail     skip
     active                            attach           wait for it, then request       fail     skip
     scheduled, not visible yet        attach           wait for it, then request       fail     skip
     finished since the request        take its result  request again                   fail     skip
     finished before, or can't be read request again    request again                   fail     skip
 
-``request again`` happens with a growing delay and for a limited time (:mod:`.start`): a replica that lags may refuse
-because of a run that is over, or not show one that has just started.
+``request again`` happens with a growing delay and for a limited time (:mod:`.start`): a lagging replica can refuse a
+request because of a finished run, or not show a run that has just started.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from airflow_provider_datapipe.runs.reference import Observation, Target
 
 
 class IfRunning(StrEnum):
-    """Policy for a run that is active already and that this task did not start."""
+    """Policy for an active run that this task did not start."""
 
-    #: Wait for that run, and take its result.
+    #: Wait for the active run, and use its result.
     ATTACH = "attach"
-    #: Let that run end, then start one's own.
+    #: Wait until the active run ends, then start another run.
     WAIT = "wait"
     #: Fail the task.
     FAIL = "fail"
@@ -37,14 +37,14 @@ class IfRunning(StrEnum):
 
 
 class RunSkipped(Exception):  # noqa: N818 - no error: the DAG's author chose it
-    """A run is going already, and ``if_running`` says to skip."""
+    """A run is already active, and ``if_running`` is ``skip``."""
 
 
 class Blocked(Exception):  # noqa: N818 - no error: a run has to end first
     """
-    Another run has to end before one's own can be started.
+    Another run has to end before the task can start its run.
 
-    :param observation: that run.
+    :param observation: the other run.
     """
 
     def __init__(self, observation: Observation) -> None:
@@ -84,9 +84,9 @@ def decide(kind: Kind, target: Target, conflict: Conflict, policy: IfRunning) ->
     :param target: the resource to run.
     :param conflict: the run in the way.
     :param policy: ``if_running``.
-    :raises Blocked: the run in the way has to end first.
-    :raises RunSkipped: the task is to be skipped.
-    :raises RunConflictError: the task is to fail.
+    :raises Blocked: if the run in the way has to end first.
+    :raises RunSkipped: if the policy is ``skip``.
+    :raises RunConflictError: if the policy is ``fail``.
     """
     run_id = conflict.run.reference.run_id
     which = f"run {run_id}" if run_id else "scheduled"
@@ -94,8 +94,8 @@ def decide(kind: Kind, target: Target, conflict: Conflict, policy: IfRunning) ->
         raise RunSkipped(f"{kind.noun} {target.name} is running already ({which}); skipped.")
     if policy is IfRunning.FAIL:
         raise RunConflictError(
-            f"{kind.noun} {target.name} is running already ({which}), and if_running says to "
-            "fail. Wait for that run to end, or choose another policy."
+            f"{kind.noun} {target.name} is running already ({which}), and if_running='fail'.\nWait for "
+            "that run to end, or choose another if_running."
         )
     # A run that began before a full refresh, or a retry of records, was requested does not perform it.
     needs_own_run = policy is IfRunning.WAIT or kind.needs_own_run(target)

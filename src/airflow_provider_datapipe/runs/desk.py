@@ -1,8 +1,8 @@
 """
-One desk for each event loop and connection, where watchers of any kind of run are told what is new.
+Shared event poller, one per event loop and connection, for all kinds of events.
 
-Each thing that is watched is looked at in turn by a task of its own, once for all its watchers. What is new to some of
-them goes out as a report, which all get that share the desk's stream; each takes its own part.
+One asyncio task per resource polls it for all subscribers. New events go out as a batch to all subscribers that share
+the stream of the poller, and each subscriber takes its own part.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from airflow_provider_datapipe.runs.steps import adrive
 
 log = logging.getLogger(__name__)
 
-#: The most seconds between two looks at something that can't be looked at.
+#: The longest pause after failed polls, in seconds.
 _LONGEST_PAUSE = 300.0
-#: Seconds between two warnings of the same trouble.
+#: Seconds between two warnings about the same error.
 _WARN_EVERY = 600.0
-#: Seconds after which a cursor is stored though nothing was told: a restart then has less to look through.
+#: Seconds after which a cursor is stored without new events, so that a poller has fewer runs to read after a restart.
 _STORE_EVERY = 600.0
-#: Seconds in which Airflow has stored an event, where it does not say so.
+#: Seconds after which Airflow should have stored an event, if it does not confirm this.
 _STORED_WITHIN = 10.0
-#: Seconds in which Airflow starts a DAG for an event. It gives that run no event that comes before it has started, and
-#: starts no other for it: such an event waits for the next one, which may come tomorrow (seen with Airflow 3.3.2).
+#: Seconds in which Airflow starts a DAG run for an event. Airflow does not pass events to this run that arrive before
+#: it has started, and starts no other run for them: they wait for the next event (seen with Airflow 3.3.2).
 _STARTED_WITHIN = 5.0
-#: Seconds for storing a cursor: Airflow never answers what it does not know.
+#: Time limit for storing a cursor, in seconds: Airflow does not answer requests that it does not know.
 _STORE_LIMIT = 30.0
 
 
-#: What a watcher is told, and the cursor that may be stored then; None if that covers more than was told so far.
+#: Events for a subscriber, and the cursor to store afterwards; None if the cursor covers events that were not sent yet.
 Part: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any] | None]
 
 
 class Member:
     """
-    A watcher.
+    A subscriber.
 
-    :param feed: the name of the feed that it watches.
-    :param key: which thing of that kind.
-    :param interest: what it wants to know of that, and up to where it was told.
-    :param outcomes: of which ends it wants to be told.
-    :param poll_interval: seconds between two looks.
-    :param store: keeps a cursor for the next start; None where nothing does.
+    :param feed: name of the event source.
+    :param key: key of the resource in the event source.
+    :param interest: subscription with the cursor of the subscriber.
+    :param outcomes: outcomes of runs for which the subscriber gets events.
+    :param poll_interval: seconds between two polls.
+    :param store: function that stores a cursor for the next start; None if cursors are not stored.
     """
 
     def __init__(
@@ -77,35 +77,36 @@ class Member:
         self._outcomes = frozenset(outcomes)
         self._store = store
         self._stored_at: float | None = None if interest.cursor is None else time.monotonic()
-        #: Cursors of reports that were sent out, and are not known to be with Airflow for good.
+        #: Cursors of events that were sent, but that Airflow may not have stored yet.
         self._unsure: list[tuple[float, dict[str, Any] | None]] = []
         self._sent = 0
-        #: The last of several events, which is kept back, and the cursor that covers it.
+        #: The last of several events, which is held back, and the cursor that covers it.
         self._held: Part | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._gave_at = -_STARTED_WITHIN
 
     @property
     def interest(self) -> Interest:
-        """What it wants to know next."""
+        """Subscription with the current cursor."""
         return Interest(self.resource_id, self.cursor, self.options)
 
     def wanted(self, payloads: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Leave out what it does not want to be told."""
+        """Return the events whose outcomes the subscriber wants."""
         return [payload for payload in payloads if payload["outcome"] in self._outcomes]
 
     def give(
         self, payloads: list[dict[str, Any]], cursor: dict[str, Any], put: Callable[[Report], None]
     ) -> Part | None:
         """
-        Tell what is to be told now, and the cursor that is covered by that; None if there is nothing.
+        Return the events to send now and the cursor that covers them, None if there are no events to send.
 
-        The last of several events comes so late that Airflow starts the DAG for it, and gives it those before; but not
-        later than further events, which do the same.
+        The last of several events in a short time is held back until Airflow has started a DAG run for the others. Then
+        it starts another DAG run, which also gets the events that the first run missed. If further events arrive
+        before, the event is sent with them.
 
-        :param payloads: what is new.
-        :param cursor: the cursor that covers it.
-        :param put: sends out what is kept back, in its time.
+        :param payloads: new events.
+        :param cursor: the cursor that covers them.
+        :param put: function that sends the event that is held back, when its time has come.
         """
         if not payloads:
             return None
@@ -129,13 +130,13 @@ class Member:
             put(Report({self: self._sending(payloads, cursor)}))
 
     def _sending(self, payloads: list[dict[str, Any]], cursor: dict[str, Any] | None) -> Part:
-        """Note that a report is on its way: no later cursor may be stored before this one."""
+        """Count the events as sent: no later cursor may be stored before theirs."""
         self._sent += 1
         self._gave_at = time.monotonic()
         return payloads, cursor
 
     def leave(self) -> None:
-        """Take word that it is told no more: what is kept back is told to whoever comes after it."""
+        """Unsubscribe. Drop the event that is held back: its cursor is not stored, so the next subscriber gets it."""
         self._forget()
 
     def _forget(self) -> None:
@@ -144,16 +145,16 @@ class Member:
         self._held = self._timer = None
 
     async def confirmed(self, cursor: dict[str, Any] | None) -> None:
-        """Store the cursor of a report whose events Airflow has stored."""
+        """Store the cursor of events that Airflow has stored."""
         self._sent -= 1
         await self._keep(cursor)
 
     def told(self, cursor: dict[str, Any] | None) -> None:
-        """Note the cursor of a report whose events Airflow was given, where it does not say when it has stored them."""
+        """Remember the cursor of sent events, for an Airflow that does not confirm when it has stored them."""
         self._unsure.append((time.monotonic(), cursor))
 
     async def looked(self) -> None:
-        """Store what is due, after a look."""
+        """Store the cursors that are due, after a poll."""
         now = time.monotonic()
         sure = [cursor for at, cursor in self._unsure if now - at >= _STORED_WITHIN]
         if sure:
@@ -170,7 +171,7 @@ class Member:
         try:
             async with asyncio.timeout(_STORE_LIMIT):
                 await self._store(cursor)
-        except Exception as error:  # noqa: BLE001 - whatever Airflow raises: what is not stored is told twice at worst
+        except Exception as error:  # noqa: BLE001 - any error of Airflow: without the cursor, events may be repeated
             log.warning("The cursor can't be stored, so that events may come twice: %s", error)
         else:
             self._stored_at = time.monotonic()
@@ -178,9 +179,9 @@ class Member:
 
 class Report:
     """
-    What is new to some watchers.
+    New events for some subscribers.
 
-    :param news: what each is to be told, and the cursor that may then be stored.
+    :param news: events of each subscriber, and the cursor to store afterwards.
     """
 
     def __init__(self, news: dict[Member, Part]) -> None:
@@ -188,31 +189,31 @@ class Report:
         self._taken: list[Member] = []
 
     def of(self, member: Member) -> list[dict[str, Any]]:
-        """Give what a watcher is to be told."""
+        """Return the events of a subscriber."""
         return self._news[member][0] if member in self._news else []
 
     def take(self, member: Member) -> None:
-        """Take word that a watcher has passed on all of it."""
+        """Mark the events of a subscriber as sent."""
         if member in self._news:
             self._taken.append(member)
 
     async def confirm(self) -> None:
-        """Take word that Airflow has stored all that was passed on."""
+        """Store the cursors of the sent events, because Airflow has stored these events."""
         for member in self._taken:
             await member.confirmed(self._news[member][1])
 
     def told(self, member: Member) -> None:
-        """Take word that a watcher has passed on all of it, and that nobody will say when that is stored."""
+        """Mark the events of a subscriber as sent, for an Airflow that does not confirm when it has stored them."""
         if member in self._news:
             member.told(self._news[member][1])
 
 
 class _Unit:
     """
-    One thing that is looked at, and its watchers.
+    A resource that is polled, and its subscribers.
 
-    :param desk: where it belongs.
-    :param feed: how it is looked at.
+    :param desk: the event poller of the connection.
+    :param feed: event source of the resource.
     """
 
     def __init__(self, desk: Desk, feed: Feed) -> None:
@@ -222,11 +223,11 @@ class _Unit:
         self._trouble: tuple[str, float] | None = None
         self._wake = asyncio.Event()
         self.members: dict[Member, float] = {}
-        # In a context of its own: what it logs belongs to no single trigger.
+        # An own context, because its log lines do not belong to a single trigger.
         self.task = asyncio.create_task(self._run(), context=contextvars.Context())
 
     def join(self, member: Member) -> None:
-        """Take a watcher in: it is told what is new at once."""
+        """Add a subscriber, and poll immediately."""
         self.members[member] = 0.0
         self._feed.renew()
         self._wake.set()
@@ -237,7 +238,7 @@ class _Unit:
             await self._sleep(min(self.members.values(), default=time.monotonic()) - time.monotonic())
             try:
                 await self._look()
-            except Exception as error:  # noqa: BLE001 - a trigger that raises is restarted every other second for ever
+            except Exception as error:  # noqa: BLE001 - Airflow would restart a trigger that raises every few seconds
                 await self._back_off(error)
             else:
                 self._recover()
@@ -277,7 +278,7 @@ class _Unit:
         shortest = min((member.poll_interval for member in self.members), default=1.0)
         pause = min(_LONGEST_PAUSE, shortest * 2.0 ** min(self._failures - 1, 10))
         if isinstance(error, DatapipeError) and is_of_connection(error):
-            # The connection itself says when it is tried again.
+            # The backoff of the connection applies.
             pause = min(pause, shortest)
         asked = honored(error) if isinstance(error, DatapipeError) else None
         await asyncio.sleep(max(pause * random.uniform(0.5, 1), asked or 0))  # noqa: S311 - no secret
@@ -291,37 +292,38 @@ class _Unit:
 
 class Desk:
     """
-    The desk of one connection; :func:`desk_of` makes and closes those that are shared.
+    Event poller of one connection. :func:`desk_of` creates and closes the shared ones.
 
-    :param read: reads the connection.
+    :param read: function that reads the Airflow connection.
+    :param name: name of the connection in messages.
     """
 
-    def __init__(self, read: Reader) -> None:
-        self._clients = Clients(read)
+    def __init__(self, read: Reader, name: str = "the Airflow connection") -> None:
+        self._clients = Clients(read, name)
         self._contact = Contact(1)
         self._one_at_a_time = asyncio.Lock()
         self._units: dict[tuple[str, str], _Unit] = {}
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
-        #: How many use it.
+        #: Number of users.
         self.users = 0
 
     async def reports(self) -> AsyncIterator[Report]:
-        """Give what is new, for ever."""
+        """Yield new events, without end."""
         while True:
             yield await self._reports.get()
 
     def put(self, report: Report) -> None:
-        """Have a report sent out."""
+        """Add events to the stream."""
         self._reports.put_nowait(report)
 
     @property
     def is_usable(self) -> bool:
-        """Whether watchers can join it."""
+        """True, because subscribers can always join."""
         return True
 
     @asynccontextmanager
     async def joined(self, member: Member) -> AsyncIterator[None]:
-        """Have something looked at while there are watchers of it."""
+        """Subscribe for the duration of the context. A resource is polled as long as it has subscribers."""
         unit = self._units.get(member.unit)
         if unit is None:
             feed, key = member.unit
@@ -333,16 +335,16 @@ class Desk:
             del unit.members[member]
             member.leave()
             if not unit.members:
-                # Before anything is awaited: whoever comes now makes a new one.
+                # Remove it before the first await, so that a new subscriber creates another one.
                 del self._units[member.unit]
                 await _cancel(unit.task)
 
     @asynccontextmanager
     async def turn(self, *, in_doubt: bool) -> AsyncIterator[None]:
         """
-        Wait until the service can be asked: all stand back while it fails, and one goes ahead.
+        Wait until a request may be sent. While the service fails, only one resource is polled at a time.
 
-        :param in_doubt: the last answer was not as it should be: perhaps the connection has been changed.
+        :param in_doubt: True if the last poll failed, so that the Airflow connection may have changed.
         """
         async with self._one_at_a_time if self._contact.error else nullcontext():
             await until_welcome(self._contact)
@@ -359,7 +361,7 @@ class Desk:
         return await self._clients.ask(once(request), self._contact)
 
     async def close(self) -> None:
-        """Stop what is under way, and close the connections."""
+        """Cancel all tasks, and close the HTTP connections."""
         for unit in list(self._units.values()):
             await _cancel(unit.task)
         await self._clients.close()
@@ -375,9 +377,9 @@ _DESKS: PerLoop[Desk] = WeakKeyDictionary()
 
 def desk_of(conn_id: str, read: Reader) -> AbstractAsyncContextManager[Desk]:
     """
-    Give the desk of a connection and the running event loop, which is there while anybody uses it.
+    Return a context manager for the shared event poller of a connection on the running event loop.
 
-    :param conn_id: the connection.
-    :param read: reads it.
+    :param conn_id: ID of the Airflow connection.
+    :param read: function that reads it.
     """
-    return shared(_DESKS, conn_id, lambda: Desk(read))
+    return shared(_DESKS, conn_id, lambda: Desk(read, f"the Airflow connection `{conn_id}`"))

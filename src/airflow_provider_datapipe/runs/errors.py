@@ -1,4 +1,4 @@
-"""How a wait can end other than well, each end with a class of its own."""
+"""Errors of runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from airflow_provider_datapipe.api.errors import DatapipeError
 
 
 class RunError(DatapipeError):
-    """Base of what can go wrong with a run."""
+    """Base class of the errors of runs."""
 
 
 class RunFailedError(RunError):
-    """The run ended, and failed."""
+    """The run failed."""
 
 
 class RunPartialError(RunFailedError):
-    """The run ended, and more rows failed than were allowed."""
+    """The run ended, and more rows failed than allowed."""
 
 
 class RunCanceledError(RunFailedError):
@@ -22,24 +22,24 @@ class RunCanceledError(RunFailedError):
 
 
 class RunUnknownError(RunFailedError):
-    """The run ended with a status that this version does not know."""
+    """The run ended with a status that this version of the provider does not know."""
 
 
 class RunVanishedError(RunError):
-    """The run was there, and the service no longer knows it."""
+    """The service no longer knows the run."""
 
 
 class RunTimeoutError(RunError):
-    """The run did not end in time; it may still be going."""
+    """The run did not end before the deadline. It may still be active."""
 
 
 class RunNotScheduledError(RunError):
-    """The service took the request for a run, and did not schedule one in time."""
+    """The service accepted the request for a run, but did not schedule the run in time."""
 
 
 class LostContactError(RunError):
-    """The service could not be asked for too long; the run may still be going."""
+    """The service could not be reached for too long. The run may still be active."""
 
 
 class RunConflictError(RunError):
-    """Another run stands in the way of the one that was asked for."""
+    """Another run, or the state of the resource, prevents the requested run."""

@@ -1,4 +1,4 @@
-"""What can be watched for events: how each is looked at, for all who watch it at once. Pure: series of steps."""
+"""Event sources. Each one polls a resource for all its subscribers at once. Pure: series of steps."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How the runs of a list are read.
+#: Model of the runs in a list, by kind.
 _MODELS: dict[str, type[Answer]] = {
     "elt_stream": EltStreamRun,
     "orchestration": OrchestrationRun,
@@ -60,28 +60,28 @@ _MODELS: dict[str, type[Answer]] = {
 }
 #: The most runs and streams that are logged as unreadable.
 _MOST_UNREADABLE = 1000
-#: Runs that are asked for where few are expected.
+#: Page size if few runs are expected.
 _FEW = 10
 #: The most pages that are read to find a run whose ID the service does not know.
 _MOST_PAGES_BACK = 10
-#: Statuses that say that the service does not know an ID.
+#: HTTP statuses that mean that the service does not know an ID.
 _UNKNOWN_ID = frozenset({400, 404, 410})
-#: Before this a time is none: services write the zero of their programming language where they have no time.
+#: Earlier times are invalid: some services write the zero value of their programming language for a missing time.
 _FIRST_TIME = "1970-01-02"
 #: Seconds for which the cursor of a stream is kept that its sync does not list: a replica can lag behind.
 _KEEP_ABSENT = 86_400.0
-#: After how many looks at a sync's status all its streams are looked at, whether or not it tells of a change.
+#: Number of polls of a sync's status after which all its streams are polled, also without a change.
 _ALL_EVERY = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Interest:
     """
-    What one watcher wants to know.
+    Subscription of one subscriber.
 
-    :param resource_id: what it watches; None for everything of the kind.
-    :param cursor: up to where it was told (JSON); None to begin now.
-    :param options: what the kind of feed takes, such as ``threshold``.
+    :param resource_id: ID of the resource; None for all resources of the kind.
+    :param cursor: position up to which events were reported (JSON); None to begin now.
+    :param options: options of the event source, such as ``threshold``.
     """
 
     resource_id: str | None
@@ -89,15 +89,15 @@ class Interest:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-#: What is to be told to a watcher, and its new cursor.
+#: New events for a subscriber, and its new cursor.
 News: TypeAlias = tuple[list[dict[str, Any]], dict[str, Any]]
 
 
 class Feed(ABC):
     """
-    One thing that is looked at, by as few requests as will do for all who watch it.
+    Event source: polls a resource for all subscribers, with as few requests as possible.
 
-    :param key: which thing.
+    :param key: key of the resource.
     """
 
     #: Name of the kind of event.
@@ -106,24 +106,24 @@ class Feed(ABC):
     def __init__(self, key: str) -> None:
         self.key = key
         self._has_warned = False
-        #: Runs and streams whose answers can't be read, each of which was logged.
+        #: Runs and streams with invalid answers that were logged.
         self._unreadable: set[str] = set()
 
     @abstractmethod
     def look(self, interests: Sequence[Interest], now: float) -> Steps[list[News]]:
         """
-        Poll once, and return the new events of each watcher.
+        Poll once, and return the new events of each subscriber.
 
-        :param interests: what each watcher wants to know.
-        :param now: seconds since the epoch.
+        :param interests: subscriptions of all subscribers.
+        :param now: current time in seconds since the epoch.
         """
 
     def renew(self) -> None:
-        """Take word that somebody has come who may know less than the others."""
+        """Reset the cached state, because a new subscriber joined."""
         return
 
     def _warn_if_renamed(self, cursors: Sequence[Cursor | None], seen: Sequence[Seen]) -> None:
-        """Log once that the service has changed its run IDs."""
+        """Log once if the service has changed its run IDs."""
         if not self._has_warned and any(cursor and renamed(cursor, seen) for cursor in cursors):
             self._has_warned = True
             log.warning(
@@ -134,9 +134,9 @@ class Feed(ABC):
 
 
 class _RunsFeed(Feed):
-    """Runs of one kind in a list that begins with the newest."""
+    """Event source for runs in a list that begins with the newest run."""
 
-    #: Seconds before the newest run in which others may still appear in the list.
+    #: Seconds before the newest run in which other runs may still appear in the list.
     overlap: ClassVar[float] = OVERLAP
 
     @override
@@ -154,15 +154,15 @@ class _RunsFeed(Feed):
 
     @abstractmethod
     def _listing(self, interests: Sequence[Interest]) -> Request[Page[Any]]:
-        """Give the request that lists the runs."""
+        """Return the request that lists the runs."""
 
     def _is_for(self, interest: Interest, run: Seen) -> bool:
-        """Tell whether a run of the list is one that somebody watches."""
+        """Return True if a run of the list belongs to a subscription."""
         return True
 
 
 class StreamFeed(_RunsFeed):
-    """The runs of one stream, by its id."""
+    """Runs of one stream, by its ID."""
 
     kind = "elt_stream"
 
@@ -172,7 +172,7 @@ class StreamFeed(_RunsFeed):
 
 
 class ReverseEtlFeed(_RunsFeed):
-    """The runs of one reverse ETL sync, by its id."""
+    """Runs of one reverse ETL sync, by its ID."""
 
     kind = "reverse_etl"
 
@@ -182,7 +182,7 @@ class ReverseEtlFeed(_RunsFeed):
 
 
 class OrchestrationFeed(_RunsFeed):
-    """The runs of all orchestrations that are watched: one list has them all."""
+    """Runs of all orchestrations with subscribers, from a single list."""
 
     kind = "orchestration"
     overlap = LATE_START
@@ -199,10 +199,11 @@ class OrchestrationFeed(_RunsFeed):
 
 class SyncFeed(Feed):
     """
-    The runs of the streams of an ELT sync, by its id.
+    Runs of the streams of an ELT sync, by its ID.
 
-    Its status, which has no ids of runs, tells which of the streams have to be looked at. The cursor of a watcher holds
-    one for each stream, when it began to watch, and since when its sync does not list a stream (``absent``).
+    The status of the sync has no run IDs, but shows which streams need a poll. The cursor of a subscriber holds a
+    cursor for each stream (``streams``), the time of the subscription (``began``), and for each stream that the sync no
+    longer lists, the time since when (``absent``).
     """
 
     kind = "elt_stream"
@@ -212,7 +213,7 @@ class SyncFeed(Feed):
         self._names: dict[str, str] = {}
         self._shown: frozenset[str] = frozenset()
         self._looks = 0
-        #: What the status last told of each stream, and whether that was so in two looks at the stream.
+        #: Last status of each stream, and True if the stream was polled twice with this status.
         self._marks: dict[str, tuple[Mark | None, bool]] = {}
 
     @override
@@ -232,7 +233,7 @@ class SyncFeed(Feed):
         ends: list[list[dict[str, Any]]] = [[] for _ in interests]
         cursors: list[dict[str, Any]] = [dict((interest.cursor or {}).get("streams", {})) for interest in interests]
         began = [(interest.cursor or {}).get("began") or timestamp_at(now - CLOCK_SKEW) for interest in interests]
-        # Kept apart until all is well: else a failure would have them taken for told.
+        # Work on a copy: after a failure, these changes must be detected again.
         marks = dict(self._marks)
         for stream_id, name in self._names.items():
             those = [
@@ -243,10 +244,10 @@ class SyncFeed(Feed):
             mark = None if item is None else sharing.mark(item)
             before, is_confirmed = marks.get(stream_id, (None, False))
             is_same = mark is not None and mark == before
-            # Once more after a change: the list of runs may lag behind the status.
+            # Poll the stream once more after a change, because the list of runs may lag behind the status.
             if not those or (is_same and is_confirmed and not _may_have_ended(mark, known)):
                 continue
-            # A stream that appears later may have been missing by mistake: its runs from before the begin are not new.
+            # A stream that appears later may have been missing by mistake: runs before the subscription are not new.
             told_from = [
                 one or (None if interests[number].cursor is None else Cursor(began[number]))
                 for one, number in zip(known, those, strict=True)
@@ -255,13 +256,13 @@ class SyncFeed(Feed):
                 listing = elt_stream_runs.list_(stream_id, sort_direction="desc")
                 seen, unknown = yield from _look_at(self.kind, listing, told_from, now, self._unreadable, name=name)
             except NotFoundError:
-                # Deleted since its sync was asked for its streams.
+                # The stream was deleted after the streams of the sync were listed.
                 continue
             except DatapipeError as error:
                 if is_of_connection(error) or any(interests[number].cursor is None for number in those):
-                    # A watcher without a cursor would take all of the stream's history for new.
+                    # A subscriber without a cursor would get events for the whole history of the stream.
                     raise
-                # The other streams have watchers of their own; this one is polled again next time.
+                # Do not fail the other streams. This stream is polled again next time.
                 _report(self._unreadable, f"ELT stream {stream_id}", error)
                 continue
             self._unreadable.discard(f"ELT stream {stream_id}")
@@ -283,7 +284,7 @@ class SyncFeed(Feed):
 
 
 class TransformFeed(Feed):
-    """The materializations of one transform, by its id. They have no ids, and only the last can be seen."""
+    """Materializations of one transform, by its ID. They have no IDs, and only the last one is visible."""
 
     kind = "transform"
 
@@ -300,7 +301,7 @@ class TransformFeed(Feed):
             before = interest.cursor or {}
             behind_since = before.get("behind_since", now)
             if changed_at < before.get("changed_at", "") and now - behind_since < GIVE_UP_AFTER:
-                # A replica that lags behind shows the state before.
+                # A lagging replica shows the state before.
                 news.append(([], before | {"behind_since": behind_since}))
                 continue
             last = {name: before[name] for name in cursor if name in before}
@@ -309,7 +310,7 @@ class TransformFeed(Feed):
 
 
 class FailedRecordsFeed(Feed):
-    """The count of failed records of one reverse ETL sync, by its id. Option: ``threshold``."""
+    """Number of failed records of one reverse ETL sync, by its ID. Option: ``threshold``."""
 
     kind = "failed_records"
 
@@ -332,7 +333,7 @@ class FailedRecordsFeed(Feed):
         return news
 
 
-#: The feeds by name: a watcher names one, and the key of what it watches there.
+#: Event sources by name.
 FEEDS: dict[str, type[Feed]] = {
     "elt_stream": StreamFeed,
     "elt_sync": SyncFeed,
@@ -354,13 +355,13 @@ def _look_at(
     overlap: float = OVERLAP,
 ) -> Steps[tuple[list[Seen], frozenset[str]]]:
     """
-    Read a list as far back as is needed, and the runs noted as going that it does not show.
+    Read a list of runs as far back as the cursors need, and the unfinished runs of the cursors that it does not show.
 
-    A run that can't be read is left out: the other runs of the list may have watchers of their own.
+    An invalid run is left out, so that it does not block the events of the other runs.
 
     :return: the runs, and the IDs that the service does not know.
     """
-    # Each run is read by itself.
+    # The runs are validated one by one, in _read().
     listing = listing.read_as(Page[Any])
     seen: list[Seen] = []
     noted = max((len(cursor.told) + len(cursor.going) for cursor in cursors if cursor), default=0)
@@ -396,12 +397,12 @@ def _look_at(
                 raise
             unknown.add(run_id)
         except ProtocolError as error:
-            # It stays noted as going.
+            # The cursor keeps the run as unfinished.
             _report(unreadable, f"Run {run_id}", error)
         else:
-            # The service may name it otherwise now.
+            # The service may return another ID than the requested one.
             seen.append(run._replace(run_id=run_id, is_listed=False))
-    # Perhaps the service names them otherwise now: the list shows them by their times.
+    # The service may have changed the IDs of the unknown runs: read on, to match them by their times.
     oldest = min((absent[run_id] for run_id in unknown), default="")
     for _ in range(_MOST_PAGES_BACK):
         if following is None or not oldest or reaches([run for run in seen if run.is_listed], oldest):
@@ -411,7 +412,7 @@ def _look_at(
 
 
 def _read(kind: str, item: Any, name: str | None, unreadable: set[str]) -> Seen | None:
-    """Read a run of a list, or return None and log it once if it can't be read."""
+    """Return a run of a list. If it is invalid, log it once and return None."""
     try:
         return _seen(kind, _MODELS[kind].model_validate(item), name)
     except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
@@ -449,7 +450,7 @@ def _seen(kind: str, run: Any, name: str | None) -> Seen:
 
 
 def _text(time: pendulum.DateTime | None) -> str:
-    """Return a time of the service as text that sorts; empty if there is none."""
+    """Return a time of the service as sortable text, empty if there is none."""
     text = "" if time is None else format_timestamp(time)
     return text if text >= _FIRST_TIME else ""
 
@@ -465,11 +466,11 @@ def _cursor_of(stored: dict[str, Any] | None) -> Cursor | None:
 
 
 def _may_have_ended(mark: Mark | None, cursors: Sequence[Cursor | None]) -> bool:
-    """Tell whether runs are noted as going while the status shows none, or nobody has looked yet."""
-    is_active = mark is not None and mark[0] is not None
-    return any(cursor is None or (cursor.going and not is_active) for cursor in cursors)
+    """Return True if a cursor has more unfinished runs than the status shows, or if a subscriber has no cursor yet."""
+    active = int(mark is not None and mark[0] is not None)
+    return any(cursor is None or len(cursor.going) > active for cursor in cursors)
 
 
 def once(request: Request[Any]) -> Request[Any]:
-    """Leave it to whoever watches to look again: a client that did so, too, would hold up the others."""
+    """Return the request without retries of the client. The poller repeats it; retries would delay other polls."""
     return replace(request, once=True)

@@ -1,4 +1,4 @@
-"""What to ask next, so that many runs are looked at with few requests. Pure: no I/O, and no clock of its own."""
+"""Schedule of polls that covers many runs with few requests. Pure: no I/O, and no clock of its own."""
 
 from __future__ import annotations
 
@@ -25,46 +25,46 @@ log = logging.getLogger(__name__)
 
 Ends: TypeAlias = list[tuple[Watch, End]]
 
-#: Seconds between two looks at the same shared answer, also where waits are added all the time.
+#: The shortest interval between two polls of the same bulk status in seconds, even if waits are added continuously.
 _SHARED_PAUSE = 0.25
-#: A run is looked at itself after so many looks without a change, and so many seconds at the least, at the most twice.
+#: Bulk polls without a change, and seconds (with jitter up to twice as many), before a direct poll of the run.
 _CONFIRM_LOOKS = 10
 _CONFIRM_SECONDS = 120.0
-#: How often in a row a shared answer may not tell where a run stands, before the run is only looked at itself.
+#: Number of consecutive bulk polls without the state of a run after which the run is polled only directly.
 _STRIKES = 3
-#: Seconds between two searches for waits that are over although nothing was answered.
+#: Seconds between two checks for waits that ended without an answer.
 _SWEEP = 5.0
-#: The longest that a shared request which fails by itself is left alone, in seconds.
+#: The longest time in seconds for which a bulk request that fails is not sent for a run.
 _LONGEST_HOLD = 600.0
 
 
 @dataclass(slots=True, eq=False)
 class _Source:
-    """One thing that is asked for again and again, for those who wait for what it shows."""
+    """A request that is repeated, and the waits that need its answers."""
 
     key: Shared | Request[Any]
     watches: dict[Watch, None] = field(default_factory=dict)
     due: float = math.inf
     busy: bool = False
     not_before: float = 0.0
-    #: How often in a row a shared request has failed, and when it did so last.
+    #: Number of consecutive failures of a bulk request, and the time of the last one.
     failures: int = 0
     failed_at: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """How one run is looked at."""
+    """State of the polls of one run."""
 
     source: _Source
     mark: Mark | None = None
     looks_left: int = 0
     confirm_at: float = 0.0
     strikes: int = 0
-    #: How often in a row the shared request has failed, and until when the run is looked at itself for that.
+    #: Number of consecutive failures of the bulk request, and the time until which the run is polled directly.
     failures: int = 0
     alone_until: float = 0.0
-    #: Whether a change was shown after which the run should be over.
+    #: True if the bulk status has changed in a way that suggests that the run has ended.
     seems_over: bool = False
 
 
@@ -74,11 +74,12 @@ _Queue: TypeAlias = list[tuple[float, int, _Source]]
 @dataclass(slots=True, eq=False)
 class Look:
     """
-    One request.
+    A poll: one request for one or more runs.
 
-    :param request: what to ask; the client does not repeat it.
-    :param watches: who is told of the answer.
-    :param due: when it was to be sent, from which the next look is counted, so that slow answers make none rarer.
+    :param request: the request, which the client does not retry.
+    :param watches: the waits that need the answer.
+    :param due: time at which the poll was due. The next interval is counted from it, so that slow answers do not make
+        polls less frequent.
     """
 
     request: Request[Any]
@@ -87,17 +88,22 @@ class Look:
     due: float
     pages: int = 1
 
+    @property
+    def is_direct(self) -> bool:
+        """True if the request shows one run by itself."""
+        return not isinstance(self.source.key, Shared)
+
 
 class Looks:
     """
-    The looks at all runs that are waited for over one connection.
+    Poll schedule of all waits on one connection.
 
-    Equal requests are asked once. Runs that one request shows are looked at together (:mod:`.sharing`). A service that
-    fails or asks for patience is left alone by all (:class:`.contact.Contact`). Whoever drives it asks for what is
-    :meth:`next`, tells what became of it, and is told which waits that has ended.
+    Equal requests are sent once. Runs that one request shows are polled together (:mod:`.sharing`). If the service
+    fails or limits the rate of requests, all polls pause (:class:`.contact.Contact`). The caller sends the request that
+    :meth:`next` returns, and passes its result to :meth:`answered` or :meth:`failed`, which return the ended waits.
 
     :param most: the most requests at a time.
-    :param jitter: gives a number from 0 to 1.
+    :param jitter: function that returns a number from 0 to 1.
     """
 
     def __init__(self, most: int = 1, jitter: Callable[[], float] = random.random) -> None:
@@ -105,34 +111,34 @@ class Looks:
         self._jitter = jitter
         self._sources: dict[Shared | Request[Any], _Source] = {}
         self._places: dict[Watch, _Place] = {}
-        # What shows many runs takes turns with what shows one: neither waits behind a thousand of the other.
+        # Direct and bulk requests alternate, so that neither kind waits behind a long queue of the other.
         self._queues: tuple[_Queue, _Queue] = ([], [])
         self._turn = 0
         self._numbers = itertools.count()
         self._more: deque[Look] = deque()
         self._under_way = 0
         self._sweep_at = 0.0
-        #: When a run that was looked at itself was shown last.
+        #: Time of the last successful direct poll.
         self._shown_at = 0.0
 
     def __len__(self) -> int:
-        """Count the runs that are waited for."""
+        """Return the number of waits."""
         return len(self._places)
 
     def add(self, watch: Watch) -> None:
-        """Wait for a run."""
+        """Add the wait for a run."""
         source = self._source(shared_by(watch.reference) or _direct(watch))
         self._places[watch] = _Place(source)
         self._join(source, watch)
 
     def discard(self, watch: Watch) -> None:
-        """Wait for it no longer; an answer that is under way is not told to it."""
+        """Remove a wait. The answer to a request that is being sent does not change it."""
         place = self._places.pop(watch, None)
         if place is not None:
             self._leave(place.source, watch)
 
     def next(self, now: float) -> Look | None:
-        """Give the request that is to be sent now, if there is one. Each one is followed by what became of it."""
+        """Return the poll to send now, None if there is none. The caller must report the result of each poll."""
         if self._under_way >= self.contact.allowed or now < self.contact.paused_until:
             return None
         look = self._next_page(now) or self._next_due(now)
@@ -141,11 +147,11 @@ class Looks:
         return look
 
     def is_due(self, now: float) -> bool:
-        """Tell whether :meth:`next` has something to send."""
+        """Return True if :meth:`next` may return a poll, or the check for overdue waits is due."""
         return self._under_way < self.contact.allowed and self.wake_at(now) <= now
 
     def wake_at(self, now: float) -> float:
-        """Tell when to call :meth:`next` and :meth:`overdue` again, if nothing is answered until then."""
+        """Return the time at which to call :meth:`next` and :meth:`overdue` again, unless an answer arrives before."""
         sweep = self._sweep_at
         if self._under_way >= self.contact.allowed:
             return sweep
@@ -155,7 +161,7 @@ class Looks:
         return min(sweep, max(due, self.contact.paused_until))
 
     def answered(self, look: Look, answer: Any, now: float) -> Ends:
-        """Take the answer to a look, and give the waits that have ended."""
+        """Process the answer to a poll, and return the waits that have ended."""
         self.contact.answered(now)
         source = look.source
         if isinstance(source.key, Shared):
@@ -167,12 +173,12 @@ class Looks:
         return ends
 
     def failed(self, look: Look, error: DatapipeError, now: float) -> Ends:
-        """Take the failure of a look, and give the waits that have ended."""
+        """Process a failed poll, and return the waits that have ended."""
         of_connection = is_of_connection(error)
         if of_connection:
             self.contact.failed(error, now)
         else:
-            # Whatever is wrong, the service is there.
+            # The failure concerns this request only: the service can be reached.
             self.contact.answered(now)
         if isinstance(look.source.key, Shared):
             ends = self._failed_shared(look, error, now, by_itself=not of_connection)
@@ -183,12 +189,12 @@ class Looks:
         return ends
 
     def overdue(self, now: float) -> Ends:
-        """Give the waits that are over although nothing was answered: past their deadline, or out of contact."""
+        """Return the waits that end without an answer: their deadline has passed, or contact is lost."""
         if now < self._sweep_at:
             return []
         self._sweep_at = now + _SWEEP
         error = self.contact.error
-        # Where a look may still be made, it is the last word; one that hangs is not waited for.
+        # If polls are allowed, a last one decides. Do not wait for one that hangs.
         patience = 0.0 if now < self.contact.paused_until else _SWEEP
         return self._gather(
             (
@@ -196,7 +202,7 @@ class Looks:
                 watch.expired(now) or (watch.unreachable(error, now - patience) if error else None),
             )
             for watch in self._places
-            # Nobody has tried to look at the others, however long ago they were seen.
+            # The other waits are not due: a poll has not failed, even if the last answer is old.
             if watch.due <= now
         )
 
@@ -217,7 +223,7 @@ class Looks:
             key = source.key
             if not isinstance(key, Shared):
                 if all(watch.expired(now) for watch in source.watches):
-                    # None of them gets another look: they are swept up.
+                    # None of these waits polls again: end them with overdue().
                     self._sweep_at = now
                     self._schedule(source, now + _SWEEP)
                     return None
@@ -245,9 +251,9 @@ class Looks:
         for watch in self._present(look):
             try:
                 end = watch.seen(KINDS[watch.reference.kind].read(watch.reference, answer), now, look.due)
-            except Exception as error:  # noqa: BLE001 - whatever an answer causes concerns only the runs in it
+            except Exception as error:  # noqa: BLE001 - an invalid answer concerns only the runs in it
                 failure = error if isinstance(error, DatapipeError) else _unreadable(look, error)
-                # Polled by itself until it can be read: a list might show it as unchanged for ever.
+                # Poll the run directly until its answer is valid: a list could show it as unchanged forever.
                 if end := watch.failed(failure, now):
                     ends.append((watch, end))
                 continue
@@ -258,7 +264,7 @@ class Looks:
             place.looks_left = _CONFIRM_LOOKS
             place.confirm_at = now + _CONFIRM_SECONDS * (1 + self._jitter())
             if place.seems_over and watch.outcome is Outcome.RUNNING:
-                # One of the two lags behind: it is looked at again as if it had just changed.
+                # The bulk status or the direct answer is out of date: treat the next bulk status as a change.
                 place.mark = ()
             place.seems_over = False
             alone = place.strikes >= _STRIKES or now < place.alone_until
@@ -296,7 +302,7 @@ class Looks:
                 place.looks_left -= 1
                 end = watch.unchanged(now, look.due)
             else:
-                # A check without a change says nothing against what is shown.
+                # A confirmation without a change does not count against the bulk status.
                 place.strikes += mark != place.mark
                 place.seems_over = place.mark not in (None, mark) and not is_going
                 place.mark = mark
@@ -319,7 +325,7 @@ class Looks:
         source = look.source
         ends = self._gather((watch, watch.unreachable(error, now)) for watch in self._present(look))
         source.failures += 1
-        # A gateway may give up on this one request: then runs are shown meanwhile.
+        # A gateway can reject only this request, while direct polls succeed.
         by_itself |= source.failures > _STRIKES and self._shown_at > source.failed_at
         source.failed_at = now
         watches = self._present(look)
@@ -331,12 +337,12 @@ class Looks:
                 place.failures += 1
                 self._look_itself(watch, now)
         elif source.failures >= _STRIKES and watches:
-            # One finds out.
+            # Test with one run if direct polls succeed.
             self._look_itself(watches[0], now)
         return ends
 
     def _pursue(self, shared: Shared, look: Look, answer: Any, missing: list[Watch], now: float) -> None:
-        """Look for the runs that an answer did not show: on the next page, or each by itself."""
+        """Poll the runs that an answer did not show: with the next page, or directly."""
         try:
             following = shared.following(answer, missing=len(missing), pages=look.pages) if missing else None
         except Exception as error:  # noqa: BLE001 - as in _read_direct
@@ -350,7 +356,7 @@ class Looks:
             self._look_itself(watch, now)
 
     def _present(self, look: Look) -> list[Watch]:
-        """Give those of a look's watches that still wait for it."""
+        """Return the waits of a poll that still need its answer."""
         return [
             watch
             for watch in look.watches
@@ -396,7 +402,7 @@ class Looks:
             self._release(look.source, now)
 
     def _release(self, source: _Source, now: float) -> None:
-        """Let a source be asked again, when there is one who waits for it."""
+        """Schedule the next request of a source, or remove it if no wait needs it."""
         source.busy = False
         if not source.watches:
             self._sources.pop(source.key, None)
@@ -415,19 +421,19 @@ class Looks:
 
 
 def _drop_stale(queue: _Queue) -> None:
-    """Take off the top what is not to be asked then any more."""
+    """Remove outdated entries from the front of a queue."""
     while queue and (queue[0][2].due != queue[0][0] or queue[0][2].busy or not queue[0][2].watches):
         heapq.heappop(queue)
 
 
 def _unreadable(look: Look, error: Exception) -> ProtocolError:
-    """Return the error of an answer that could not be read, and log where it comes from."""
+    """Return the error for an invalid answer, and log its cause."""
     unreadable = ProtocolError(f"{look.request.label}: the answer could not be read ({type(error).__name__}).")
-    log.warning("%s Report this as a defect of the provider.", unreadable, exc_info=error)
+    log.warning("%s\nReport this as a defect of the provider.", unreadable, exc_info=error)
     return unreadable
 
 
 def _direct(watch: Watch) -> Request[Any]:
-    """Give the request that shows a run by itself."""
-    # The watch looks again by itself: a client that did so, too, would hold up the others.
+    """Return the request that polls one run directly."""
+    # The wait repeats the poll. Retries of the client would delay the other waits.
     return replace(KINDS[watch.reference.kind].look(watch.reference), once=True)

@@ -1,4 +1,4 @@
-"""Repeated answers that a run or resource does not exist. Pure."""
+"""Detection of missing runs and resources by repeated answers. Pure: no I/O, and no clock of its own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from airflow_provider_datapipe.api.errors import ApiError, DatapipeError
 GRACE = 60.0
 #: The fewest answers that count: a single one may come from a lagging replica.
 _FEWEST = 3
-#: First pause between two polls, as a part of the grace period. It doubles each time.
+#: First pause between two polls, as a fraction of the grace period. It doubles each time.
 _FIRST_PAUSE = 0.05
-#: Statuses that say that a run or resource does not exist; any other refusal says nothing about it.
+#: HTTP statuses that mean that a run or resource does not exist.
 _STATUSES = frozenset({400, 404, 410})
 
 
@@ -21,13 +21,13 @@ def is_missing(error: DatapipeError) -> bool:
 
 class Missing:
     """
-    Answers in a row that a run or resource does not exist.
+    Consecutive answers that a run or resource does not exist.
 
-    A lagging replica answers so, and so does a connection that names another account for a moment. Therefore only
-    repeated answers over a grace period count.
+    A lagging replica, or a connection that temporarily points to another account, can cause such answers. Therefore
+    only repeated answers over a grace period count.
 
     :param grace: the grace period in seconds.
-    :param now: time of the first answer, as seconds since the epoch.
+    :param now: time of the first answer, in seconds since the epoch.
     """
 
     __slots__ = ("_answers", "_grace", "_since")
@@ -43,7 +43,7 @@ class Missing:
         return self._answers >= _FEWEST and now >= self._since + self._grace
 
     def pause(self, now: float, jitter: float) -> float:
-        """Return the seconds until the next poll: the pauses grow, and the last one ends with the grace period."""
+        """Return the seconds until the next poll. The pauses grow, and the last one ends with the grace period."""
         backoff = self._grace * _FIRST_PAUSE * 2.0 ** min(self._answers - 1, 10)
         delay = backoff * (0.5 + jitter / 2)
         left = self._since + self._grace - now

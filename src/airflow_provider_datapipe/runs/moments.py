@@ -1,8 +1,8 @@
 """
-Finding the first run that started, or ended, at or after a moment. Pure: no I/O, and no clock.
+Search in the run history, for example for the first run that started or ended at or after a time. Pure: no I/O.
 
-What is found depends on the moment and the history alone, not on when one looks: so a backfill finds the run of its own
-time, and a task that is tried again finds the same run.
+The first run after a time depends only on this time and the history, not on the time of the poll. So a backfill finds
+the run of its own data interval, and a retry finds the same run.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 
-#: Before this a time is none: services write the zero of their programming language where they have no time.
+#: Earlier times are invalid: some services write the zero value of their programming language for a missing time.
 _FIRST_TIME = datetime(1970, 1, 2, tzinfo=UTC)
-#: How far ahead a run may be due that is not planned for later: the clocks of worker and service differ.
+#: Tolerance for the due time of a run that is not planned for later, because the clocks of worker and service differ.
 _DUE_TOLERANCE = timedelta(minutes=1)
 
 
 class MomentOf(StrEnum):
-    """Which moment of a run counts."""
+    """Time of a run that counts."""
 
     START = "start"
     END = "end"
@@ -37,11 +37,11 @@ class MomentOf(StrEnum):
 
 def parse_moment(name: str, value: object) -> datetime:
     """
-    Read a moment: a time with a time zone, or its ISO 8601 text, as templates render it.
+    Return the time for an argument: a datetime with a time zone, or its ISO 8601 text, as templates render it.
 
-    :param name: what it is called, for the message.
-    :param value: what was given.
-    :raises ValueError: it is none, or has no time zone.
+    :param name: name of the argument, for the message.
+    :param value: the argument.
+    :raises ValueError: if the value is no time, or has no time zone.
     """
     moment = value
     if isinstance(value, str):
@@ -68,12 +68,12 @@ def parse_moment(name: str, value: object) -> datetime:
 @dataclass(frozen=True, slots=True)
 class Sight:
     """
-    A run, or a load that takes several runs, as a list shows it.
+    A run of a list, or a load that consists of several runs.
 
-    :param observation: what is known of it; of a load, of its last run.
-    :param started: when it began; None if it has not.
-    :param finished: when it ended; None if it goes on.
-    :param due: when it is due, if it has not started; None if not known.
+    :param observation: state of the run, or of the last run of the load.
+    :param started: start time; None if it has not started.
+    :param finished: end time; None if it has not ended.
+    :param due: time at which it is due; None if not known.
     """
 
     observation: Observation
@@ -83,11 +83,11 @@ class Sight:
 
     @classmethod
     def of(cls, observation: Observation) -> Sight:
-        """Read the times of a run."""
+        """Return the record of a run."""
         result = observation.result
         if result is None:
             return cls(observation, None, None)
-        # The time of a planned run is the time for which it is planned.
+        # The start time of a planned run is the time for which it is planned.
         is_planned = observation.outcome is Outcome.SCHEDULED
         return cls(observation, None if is_planned else _time(result["started_at"]), _time(result["finished_at"]))
 
@@ -103,12 +103,12 @@ class Sight:
 
     @property
     def run_id(self) -> str | None:
-        """The run."""
+        """ID of the run."""
         return self.observation.result["run_id"] if self.observation.result else None
 
     @property
     def is_slice(self) -> bool:
-        """Whether it is done, and the load goes on in the run after it."""
+        """True if the run has finished, and its load continues in the next run."""
         result = self.observation.result
         return result is not None and result["status"] == EltStreamRunStatus.CHUNK_COMPLETED
 
@@ -119,7 +119,7 @@ class Sight:
 
     def ended_by(self, latest: datetime) -> datetime | None:
         """
-        Return the time before which it did not end: its end, as far as that is plausible, or its start.
+        Return the earliest possible end time: the end time if it is plausible, otherwise the start time.
 
         :param latest: the last plausible time.
         """
@@ -128,18 +128,18 @@ class Sight:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended as it should."""
+        """True if the run has succeeded."""
         return self.observation.outcome is Outcome.SUCCEEDED
 
 
 @dataclass(frozen=True, slots=True)
 class After:
     """
-    The rule by which runs count.
+    Rule for the runs that count.
 
-    :param moment: the moment.
-    :param moment_of: what of a run has to be at or after it.
-    :param succeeded: whether runs that ended otherwise are passed over.
+    :param moment: the time.
+    :param moment_of: time of a run that has to be at or after ``moment``.
+    :param succeeded: True to ignore runs that ended without success.
     """
 
     moment: datetime
@@ -147,33 +147,33 @@ class After:
     succeeded: bool = False
 
     def counts(self, load: Sight) -> bool:
-        """Tell whether a load is one that is looked for, or may become one: what is still to happen is later."""
+        """Return True if a load counts, or may count when it has started or ended."""
         time = self.time_of(load)
         if time is None and load.observation.outcome is not Outcome.CANCELED:
-            # The service does not say when it started, so its end counts. A run that was canceled may not have started.
+            # Without a start time, use the end time, except for a canceled run, which may not have started.
             time = load.finished
         if load.is_over if time is None else time < self.moment:
             return False
         return load.succeeded or not (self.succeeded and load.is_over)
 
     def time_of(self, load: Sight) -> datetime | None:
-        """Return the time of a load that has to be at or after the moment; None if it is not known."""
+        """Return the time of a load that has to be at or after ``moment``, None if it is not known."""
         if self.moment_of is MomentOf.START:
             return load.started
-        # It did not end before it started.
+        # The load did not end before it started.
         return load.started if load.finished is None and load.is_over else load.finished
 
     def is_before(self, run: Sight) -> bool:
-        """Tell whether a run is so old that those before it need not be looked at."""
+        """Return True if a run is so old that the runs before it cannot count."""
         time = run.started if self.moment_of is MomentOf.START else run.finished
         return time is not None and time < self.moment
 
 
 def loads(runs: Sequence[Sight]) -> Iterator[Sight]:
     """
-    Put the slices of a load together: it began when its first run did, and ends as its last one does.
+    Yield the loads of runs. A load in slices starts with its first run, and ends with its last one.
 
-    :param runs: oldest first.
+    :param runs: the runs, oldest first.
     """
     begun: datetime | None = None
     is_open = False
@@ -188,58 +188,58 @@ def loads(runs: Sequence[Sight]) -> Iterator[Sight]:
 
 def first_of(runs: Sequence[Sight], rule: After, *, may_overlap: bool = False) -> Sight | None:
     """
-    Give the first load that counts.
+    Return the first load that counts, None if there is none.
 
-    :param runs: oldest first, without a gap.
-    :param rule: which counts.
-    :param may_overlap: whether the order of the list is another one than that of the moments.
+    :param runs: the runs, oldest first, without a gap.
+    :param rule: rule for the runs that count.
+    :param may_overlap: True if runs can overlap, so that the order of the list differs from that of their times.
     """
     counting = [load for load in loads(runs) if rule.counts(load)]
     if not may_overlap:
-        # A planned run comes after those that have begun, wherever it is listed.
+        # A planned run comes after the started runs, wherever it is listed.
         return next((load for load in counting if load.started is not None), counting[0] if counting else None)
     never = datetime.max.replace(tzinfo=UTC)
     return min(counting, key=lambda load: rule.time_of(load) or never, default=None)
 
 
 class _Walk:
-    """One walk through a list, from one of its ends."""
+    """Iterator over the pages of a list of runs, from one of its ends."""
 
     def __init__(self, kind: Kind, target: Target, request: Request[Page[Any]]) -> None:
         self._kind = kind
         self._reference = Reference.to(kind.name, target, attached=True)
         self._following: Request[Page[Any]] | None = request
         self._cursors = Cursors()
-        #: What was seen so far, in the order of the list.
+        #: Runs of all pages so far, in the order of the list.
         self.seen: list[Sight] = []
-        #: What the last page brought.
+        #: Runs of the last page.
         self.page: list[Sight] = []
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left."""
+        """True if there is no further page."""
         return self._following is None
 
     def step(self) -> Steps[None]:
-        """Read a page."""
+        """Read the next page."""
         if self._following is None:
             return
         request = self._following
         answer = yield from ask(request)
         self.page = [replace(Sight.of(self._kind.read(self._reference, run)), due=_due(run)) for run in answer.data]
         self.seen += self.page
-        # However small the first page was; and a long walk is not given up for one lost answer.
+        # Further pages are large, and the client retries them, so that one lost response does not discard the others.
         wider = replace(request.with_query(limit=LARGEST_PAGE), once=False)
         self._following = self._cursors.after(wider, answer)
 
 
 def newest_back_to(kind: Kind, target: Target, rule: After) -> Steps[list[Sight]]:
     """
-    List runs, newest first, at most as far back as the rule needs.
+    Return the runs, newest first, as far back as the rule requires.
 
     :param kind: the kind of run.
-    :param target: what runs.
-    :param rule: what counts.
+    :param target: the resource.
+    :param rule: rule for the runs that count.
     """
     walk = _Walk(kind, target, replace(kind.newest(target.resource_id), once=True))
     while not walk.is_over:
@@ -251,11 +251,11 @@ def newest_back_to(kind: Kind, target: Target, rule: After) -> Steps[list[Sight]
 
 def last_over(kind: Kind, target: Target, latest: datetime) -> Steps[Sight | None]:
     """
-    Find the last run that is over.
+    Return the run that ended last, None if no run has ended.
 
     :param kind: the kind of run.
-    :param target: what runs.
-    :param latest: the last plausible time: an end after it is ignored.
+    :param target: the resource.
+    :param latest: the last plausible time. Later end times are ignored.
     """
     walk = _newest_first(kind, target)
     while not walk.is_over:
@@ -294,7 +294,7 @@ def _due(run: Any) -> datetime | None:
 
 def _newest_first(kind: Kind, target: Target) -> _Walk:
     request = replace(kind.newest(target.resource_id), once=True)
-    # Of runs that overlap, the last one to end is not the first one in the list.
+    # If runs overlap, the run that ended last may not be the first one of the list, so read a large page.
     return _Walk(kind, target, request.with_query(limit=LARGEST_PAGE) if kind.may_overlap else request)
 
 
@@ -302,20 +302,20 @@ def _last_ended(kind: Kind, walk: _Walk, latest: datetime) -> Sight | None:
     over = [load for load in loads(walk.seen[::-1]) if load.is_over]
     if not kind.may_overlap:
         return over[-1] if over else None
-    # Runs that were canceled before they began were none.
+    # Ignore runs that were canceled before they began.
     begun = [load for load in over if load.ended_by(latest) or load.observation.outcome is not Outcome.CANCELED]
     return max(begun, key=lambda load: load.ended_by(latest) or _FIRST_TIME, default=None)
 
 
 def first_after(kind: Kind, target: Target, rule: After) -> Steps[tuple[Sight | None, Sight | None]]:
     """
-    Find the first run that counts, and give it, and the newest run of all.
+    Return the first run that counts and the newest run, each None if there is none.
 
-    Both ends of the history are walked in turn, so that a moment long ago costs as little as one just now.
+    The list is read from both ends in turn, so that few pages suffice for a time long ago as well as for a recent one.
 
     :param kind: the kind of run.
-    :param target: what runs.
-    :param rule: what counts.
+    :param target: the resource.
+    :param rule: rule for the runs that count.
     """
     late = _Walk(kind, target, replace(kind.newest(target.resource_id), once=True))
     oldest_first = kind.oldest_first(target.resource_id)
@@ -331,7 +331,7 @@ def first_after(kind: Kind, target: Target, rule: After) -> Steps[tuple[Sight | 
         found = first_of(early.seen, rule)
         if early.is_over:
             return found, newest
-        # A load whose last run so far is a slice may have its end on the next page.
+        # If the last run so far is a slice, the load may end on the next page.
         if found is not None and found.started is not None and not found.is_slice:
             return found, newest
         known = {run.run_id for run in late.seen}
@@ -343,8 +343,8 @@ def first_after(kind: Kind, target: Target, rule: After) -> Steps[tuple[Sight | 
 
 def _reaches_back(kind: Kind, rule: After, walk: _Walk) -> bool:
     if kind.may_overlap:
-        # One that began earlier may end later: only where none of many counts, none before them will. Runs that did not
-        # begin say nothing about others.
+        # A run that began earlier may end later. So read on until no run of a whole page counts, apart from runs that
+        # did not begin.
         begun = [run for run in walk.page if run.started or run.finished]
         return bool(begun) and all(rule.is_before(run) for run in begun)
     return any(rule.is_before(run) for run in walk.page)

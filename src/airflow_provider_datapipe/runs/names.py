@@ -1,4 +1,4 @@
-"""Finding by name what the interface knows by id: exact, or an error that says what is near."""
+"""Search for resources by their exact names. Errors suggest similar names."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStream
 from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.models.transforms import Transform
-from airflow_provider_datapipe.runs.steps import Steps, ask_all
+from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
 
 T = TypeVar("T")
 
-#: How many near matches an error lists.
+#: The most similar names in an error.
 _LISTED = 5
 
 
 class NameLookupError(DatapipeError):
-    """A name does not lead to one resource."""
+    """The name does not identify exactly one resource."""
 
 
 class UnknownNameError(NameLookupError):
@@ -34,7 +34,7 @@ class AmbiguousNameError(NameLookupError):
 
 
 def near_matches(wanted: str, known: Iterable[str]) -> list[str]:
-    """Give the names that are most like the wanted one, in any case."""
+    """Return the names that are most similar to the wanted one, ignoring case."""
     by_folded = {name.casefold(): name for name in known}
     matches = difflib.get_close_matches(wanted.casefold(), by_folded, n=_LISTED, cutoff=0.5)
     return [by_folded[match] for match in matches]
@@ -50,7 +50,7 @@ def _one(what: str, wanted: str, found: Sequence[T], known: Sequence[T], describ
         )
     names = sorted({describe(item) for item in known})
     if near := near_matches(wanted, names):
-        hint = f"Near to it: {', '.join(near)}."
+        hint = f"Did you mean {' or '.join(near)}?"
     else:
         hint = f"There is {', '.join(names[:_LISTED])}." if names else "There are none at all."
     raise UnknownNameError(f"There is no {what} named {wanted!r}. {hint}")
@@ -60,8 +60,8 @@ def find_connection(label: str) -> Steps[Connection]:
     """
     Find a connection to an external system.
 
-    :param label: its label, exactly.
-    :raises NameLookupError: none has the label, or several have.
+    :param label: exact label of the connection.
+    :raises NameLookupError: if no connection or several connections have the label.
     """
     known = yield from ask_all(connections.list_())
     found = [connection for connection in known if connection.label == label]
@@ -73,11 +73,11 @@ def find_connection(label: str) -> Steps[Connection]:
 
 def find_elt_sync(destination_schema_name: str, connection_id: str | None = None) -> Steps[EltSync]:
     """
-    Find an ELT sync: it has no name, but a schema in the warehouse.
+    Find an ELT sync by its schema in the warehouse, because it has no name.
 
-    :param destination_schema_name: its schema, exactly.
-    :param connection_id: id of the source connection that it reads; None for any.
-    :raises NameLookupError: none fills the schema, or several do.
+    :param destination_schema_name: exact name of the schema.
+    :param connection_id: ID of its source connection; None for any.
+    :raises NameLookupError: if no sync or several syncs load into the schema.
     """
     known = yield from ask_all(elt_syncs.list_(connection_id=connection_id))
     found = [sync for sync in known if sync.destination_schema_name == destination_schema_name]
@@ -87,15 +87,30 @@ def find_elt_sync(destination_schema_name: str, connection_id: str | None = None
     return _one("ELT sync", destination_schema_name, found, named, lambda item: str(item.destination_schema_name))
 
 
+def streams_of(sync_id: str) -> Steps[list[EltStream]]:
+    """
+    Return the streams of a sync.
+
+    :param sync_id: ID of the sync.
+    :raises NotFoundError: if the sync does not exist.
+    """
+    streams = yield from ask_all(elt_streams.list_(elt_sync_id=sync_id))
+    if not streams:
+        # The list of an unknown sync is also empty: raise if the sync does not exist.
+        yield from ask(elt_syncs.get(sync_id))
+    return streams
+
+
 def find_stream(sync_id: str, name: str) -> Steps[EltStream]:
     """
     Find a stream of a sync.
 
-    :param sync_id: id of the sync.
-    :param name: name of the stream, exactly.
-    :raises NameLookupError: no stream of the sync has the name.
+    :param sync_id: ID of the sync.
+    :param name: exact name of the stream.
+    :raises NotFoundError: if the sync does not exist.
+    :raises NameLookupError: if no stream or several streams of the sync have the name.
     """
-    streams = yield from ask_all(elt_streams.list_(elt_sync_id=sync_id))
+    streams = yield from streams_of(sync_id)
     found = [stream for stream in streams if stream.name == name]
     return _one(f"stream of ELT sync {sync_id}", name, found, streams, lambda stream: stream.name)
 
@@ -104,8 +119,8 @@ def find_orchestration(name: str) -> Steps[Orchestration]:
     """
     Find an orchestration.
 
-    :param name: its name, exactly.
-    :raises NameLookupError: none has the name, or several have.
+    :param name: exact name of the orchestration.
+    :raises NameLookupError: if no orchestration or several orchestrations have the name.
     """
     known = yield from ask_all(orchestrations.list_())
     found = [orchestration for orchestration in known if orchestration.name == name]
@@ -118,15 +133,15 @@ def find_transform(name: str, folder_path: str | None = None) -> Steps[Transform
     """
     Find a transform.
 
-    :param name: its name, exactly.
-    :param folder_path: its folder, exactly; None for any.
-    :raises NameLookupError: none has the name, or several have.
+    :param name: exact name of the transform.
+    :param folder_path: exact path of its folder; None for any.
+    :raises NameLookupError: if no transform or several transforms have the name.
     """
     named = yield from ask_all(transforms.list_(name=name, folder_path=folder_path))
     found = [
         transform for transform in named if transform.name == name and folder_path in (None, transform.folder_path)
     ]
-    # Only for the error: what else there is.
+    # Other transforms are needed only for the error message.
     known = named if found else (yield from ask_all(transforms.list_()))
     wanted = name if folder_path is None else f"{folder_path}/{name}"
     return _one("transform", wanted, found, known, lambda item: f"{item.folder_path}/{item.name}".lstrip("/"))

@@ -1,15 +1,15 @@
 """
-Detects runs that finished after a cursor. Pure: no I/O, and no clock.
+Detection of runs that finished after a cursor. Pure: no I/O, and no clock.
 
-Lists are ordered by start or due date, and runs end in any order. So a cursor holds a moment, the IDs of unfinished
-runs, and the IDs of the reported runs from the moment on. Only runs that have begun move the moment on: a due date can
-be in the future.
+Lists are ordered by start or due date, and runs end in any order. So a cursor holds a time, the IDs of unfinished runs,
+and the IDs of the reported runs since this time. Only started runs advance the time, because a due date can be in the
+future.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,34 +19,34 @@ from airflow_provider_datapipe.api.models.common import format_timestamp, known_
 
 log = logging.getLogger(__name__)
 
-#: Seconds before the newest run in which others may still appear in the list: it can lag, and be filled out of order.
+#: Seconds before the newest run in which other runs may still appear in the list: it can lag, and be out of order.
 OVERLAP = 300.0
 #: The same for lists by due date: a run can begin long after it was due.
 LATE_START = 86_400.0
 #: The most runs that the longer overlap keeps.
 MOST_LATE = 80
-#: The most ends that are noted by their runs; with more of them the moment moves on.
+#: The most reported runs in a cursor. If there are more, the time of the cursor advances.
 MOST_TOLD = 400
-#: The most reported runs whose due date is ahead; further ones are reported later.
+#: The most reported runs with a due date in the future. Further runs are reported later.
 MOST_AHEAD = 200
-#: The most runs that are noted as going; of more, the oldest are given up.
+#: The most unfinished runs in a cursor. If there are more, the oldest ones are dropped.
 MOST_GOING = 200
-#: Seconds by which the clocks of the service and of this machine may differ, where only ours is known.
+#: Seconds by which the clocks of the service and of this machine may differ, if only the latter is known.
 CLOCK_SKEW = 7200.0
-#: Seconds after which a run that the service does not know is given up. A replica can lag behind.
+#: Seconds after which a run is dropped that the service does not know. A replica can lag behind.
 GIVE_UP_AFTER = 600.0
 
 
 class Seen(NamedTuple):
     """
-    A run as a list shows it.
+    A run of a list.
 
-    :param run_id: its id.
-    :param moment: by what the list is ordered, as text that sorts; empty where the service gives no time.
-    :param started: when it began; empty if it has not, or if that is not known.
-    :param is_over: whether it has ended.
-    :param is_slice: whether it has ended, and the load goes on in the run after it.
-    :param payload: what is told of its end.
+    :param run_id: ID of the run.
+    :param moment: time by which the list is ordered, as sortable text; empty if the service reports no time.
+    :param started: start time; empty if it has not started, or if the time is not known.
+    :param is_over: True if the run has ended.
+    :param is_slice: True if the run has ended, and its load continues in the next run.
+    :param payload: payload of the event for the end of the run.
     :param is_listed: False for a run that was requested by its ID.
     """
 
@@ -60,20 +60,22 @@ class Seen(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Key of the run apart from its ID: its moment, and what ran."""
+        """Key of the run that does not contain its ID: its time, and the ID of the resource."""
         return f"{self.moment} {self.payload.get('resource_id', '')}"
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """
-    Up to where the ends of runs were told; it fits into JSON.
+    Position up to which the ends of runs were reported. It can be serialized to JSON.
 
-    :param since: all runs before this moment are known: told, or going.
-    :param going: runs that had not ended, each with its key (:attr:`Seen.key`).
-    :param told: reported runs from the moment on, each with its key.
-    :param missing: unfinished runs that the service does not know just now, and since when (seconds since the epoch).
-    :param rows: rows of the slices of a load that goes on.
+    :param since: time before which all runs are known: they were reported, or are listed in ``going``.
+    :param going: unfinished runs, each with its key (:attr:`Seen.key`).
+    :param told: reported runs since the time, each with its key.
+    :param missing: unfinished runs that the service does not know now, each with the time of the first such answer, in
+        seconds since the epoch.
+    :param rows: number of rows in the finished slices of an unfinished load.
+    :param earlier: IDs of the cursor in a format that the service no longer uses, whose runs were not listed since.
     """
 
     since: str = ""
@@ -81,24 +83,31 @@ class Cursor:
     told: dict[str, str] = field(default_factory=dict)
     missing: dict[str, float] = field(default_factory=dict)
     rows: float = 0
+    earlier: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, stored: Any) -> Cursor | None:
-        """Read it; None if this is no cursor."""
+        """Return the cursor that :meth:`as_dict` serialized, None if the value is no cursor."""
         try:
             cursor = cls(**stored)
         except TypeError:
             return None
         maps = (cursor.going, cursor.told, cursor.missing)
-        return cursor if all(isinstance(each, dict) for each in maps) else None
+        is_valid = all(isinstance(each, dict) for each in maps) and isinstance(cursor.earlier, list)
+        return cursor if is_valid else None
+
+    @property
+    def noted(self) -> frozenset[str]:
+        """IDs of the reported and the unfinished runs."""
+        return frozenset(self.told) | frozenset(self.going)
 
     def needs_more(self, page: Sequence[Seen]) -> bool:
         """
-        Tell whether older runs have to be seen.
+        Return True if older runs have to be read.
 
         :param page: the runs of the last page.
         """
@@ -106,14 +115,14 @@ class Cursor:
 
     def absent(self, runs: Sequence[Seen], now: float) -> dict[str, str]:
         """
-        Return the unfinished runs that a list does not show, each with its moment.
+        Return the unfinished runs that a list does not show, each with its time.
 
         :param runs: the runs of the list, as far back as it was read.
-        :param now: seconds since the epoch.
+        :param now: current time in seconds since the epoch.
         """
         shown = {run.run_id for run in runs} | set(renamed(self, runs).values())
         clock = _clock(runs, now)
-        # A planned run that disappears from the list is found again by its due date.
+        # A planned run that disappears from the list is searched when its due date has passed.
         return {
             run_id: moment
             for run_id, key in self.going.items()
@@ -122,44 +131,58 @@ class Cursor:
 
 
 def reaches(page: Sequence[Seen], moment: str) -> bool:
-    """Return True if a page reaches back to before a moment."""
+    """Return True if a page contains a run before a time."""
     return any(run.moment and run.moment < moment for run in page)
 
 
 def needs_more_at_first(seen: Sequence[Seen], page: Sequence[Seen], now: float, overlap: float = OVERLAP) -> bool:
     """
-    Tell whether older runs have to be seen to begin now: as long as there may be some that are still going.
+    Return True if older runs have to be read for a first cursor, because some of them may be active.
 
-    :param seen: all runs that were seen so far.
-    :param page: those of the last page.
-    :param now: seconds since the epoch.
+    :param seen: all runs so far.
+    :param page: the runs of the last page.
+    :param now: current time in seconds since the epoch.
     :param overlap: see :func:`take`.
     """
     return any(not run.is_over for run in page) or not reaches(page, _settled(seen, "", now, overlap))
 
 
+def is_new_id_format(cursor: Cursor, listed: Collection[str]) -> bool:
+    """
+    Return True if the service has changed the format of its IDs: a list shows none of the cursor's IDs.
+
+    :param cursor: the cursor with the earlier IDs.
+    :param listed: the IDs of the list.
+    """
+    return cursor.noted.difference(cursor.earlier).isdisjoint(listed)
+
+
 def renamed(cursor: Cursor, runs: Iterable[Seen]) -> dict[str, str]:
     """
-    Match runs to the IDs of a cursor after the service has changed the format of its IDs.
+    Match runs to the IDs of a cursor after the service has changed the format of its IDs, by their times.
 
-    The IDs have changed if the list shows none of the noted ones, but shows runs with the same times.
+    A list that lags behind may not show all of the runs after the change. They are matched when a list shows them.
 
     :param cursor: the cursor with the earlier IDs.
     :param runs: the runs of the list.
     :return: the earlier ID of each run that was found, by its new ID.
     """
     listed = {run.run_id: run for run in runs if run.is_listed}
-    noted = cursor.told.keys() | cursor.going.keys()
-    if not noted or not noted.isdisjoint(listed):
+    unmatched = cursor.noted if is_new_id_format(cursor, listed) else frozenset(cursor.earlier)
+    unmatched = unmatched.difference(listed)
+    if not unmatched:
         return {}
     found: dict[str, str] = {}
-    # Runs of one orchestration can have equal times: those that ended first are the reported ones.
-    by_end = sorted(listed.values(), key=lambda run: (not run.is_over, run.payload.get("finished_at") or ""))
+    # Runs of one orchestration can have equal times. Then the runs that ended first are the reported ones.
+    by_end = sorted(
+        (run for run in listed.values() if run.run_id not in cursor.noted),
+        key=lambda run: (not run.is_over, run.payload.get("finished_at") or ""),
+    )
     over = [run for run in by_end if run.is_over]
     for ids, candidates in ((cursor.told, over), (cursor.going, by_end[::-1]), (cursor.told, by_end)):
         earlier: dict[str, list[str]] = {}
         for run_id, key in ids.items():
-            if run_id not in found.values():
+            if run_id in unmatched and run_id not in found.values():
                 earlier.setdefault(key, []).append(run_id)
         for run in candidates:
             if run.moment and run.run_id not in found and earlier.get(run.key):
@@ -176,20 +199,23 @@ def take(
     overlap: float = OVERLAP,
 ) -> tuple[list[dict[str, Any]], Cursor]:
     """
-    Tell which runs have ended since the cursor.
+    Return the event payloads of the runs that have ended since the cursor, and the next cursor.
 
-    :param cursor: up to where was told; None to begin now, telling nothing of what is over.
-    :param seen: all runs from the cursor's moment on, and those noted as going, in any order.
-    :param now: seconds since the epoch.
-    :param unknown: IDs that the service did not know when it was asked for these runs.
-    :param overlap: seconds before the newest run in which others may still appear in the list.
+    :param cursor: the cursor; None to begin now, without events for finished runs.
+    :param seen: all runs since the time of the cursor, and its unfinished runs, in any order.
+    :param now: current time in seconds since the epoch.
+    :param unknown: IDs of the requested runs that the service does not know.
+    :param overlap: seconds before the newest run in which other runs may still appear in the list.
     """
     before = cursor or Cursor()
     runs = sorted(seen, key=lambda run: (run.moment, run.run_id))
     clock = _clock(runs, now)
     since = _settled(runs, before.since, now, overlap)
+    listed = {run.run_id for run in runs if run.is_listed}
     following = {old: new for new, old in renamed(before, runs).items()}
-    # Also those that are not shown now, or not as over: a replica that lags behind shows them so.
+    is_changed = bool(following) and is_new_id_format(before, listed)
+    earlier = (before.noted if is_changed else frozenset(before.earlier)) - listed - following.keys()
+    # Keep reported runs that are absent or unfinished in this list, which a lagging replica can return.
     told = {following.get(run_id, run_id): key for run_id, key in before.told.items()}
     was_going = {following.get(run_id, run_id): key for run_id, key in before.going.items()}
     shown = {run.run_id for run in runs}
@@ -218,11 +244,13 @@ def take(
     for run_id in [run_id for run_id, began in missing.items() if now - began >= GIVE_UP_AFTER]:
         log.warning("The service has not known run %s for %.0f s: its end is not reported.", run_id, GIVE_UP_AFTER)
         del missing[run_id], still[run_id]
-    return ends if cursor else [], Cursor(since, _watchable(still, since, clock), told, missing, rows)
+    going = _watchable(still, since, clock)
+    kept = sorted(earlier & (told.keys() | going.keys()))
+    return ends if cursor else [], Cursor(since, going, told, missing, rows, kept)
 
 
 def timestamp_at(seconds: float) -> str:
-    """Return a time in seconds since the epoch as text that sorts."""
+    """Return a time in seconds since the epoch as sortable text."""
     return format_timestamp(pendulum.from_timestamp(seconds))
 
 
@@ -231,17 +259,17 @@ def _moment_of(key: str) -> str:
 
 
 def _clock(runs: Iterable[Seen], now: float) -> str:
-    """Return the latest time that is known to have come: later due dates are ahead."""
+    """Return the later one of the current time and the last start of a run. Later due dates are in the future."""
     return max([timestamp_at(now), *(run.started for run in runs)])
 
 
 def _settled(runs: Sequence[Seen], since: str, now: float, overlap: float) -> str:
-    """Give the moment before which no run will appear any more."""
+    """Return the time before which no further runs can appear."""
     newest = max((run.started for run in runs), default="")
     if not newest:
-        # An empty list may be that of a replica that lags behind: runs from long before are not new.
+        # A lagging replica can return an empty list. Old runs that it shows later are not new.
         return since or timestamp_at(now - CLOCK_SKEW)
-    # The earlier clock of the two: a start in the future must not hide later runs.
+    # Use the earlier one of the two clocks, so that a start in the future does not hide later runs.
     newest = min(newest, timestamp_at(now))
     latest = _earlier(newest, OVERLAP)
     if overlap > OVERLAP:
@@ -260,7 +288,7 @@ def _earlier(moment: str, seconds: float) -> str:
 
 
 def _bounded(since: str, told: dict[str, str], clock: str) -> tuple[str, dict[str, str]]:
-    """Forget what the moment says already; move it on where too many runs have ended after it."""
+    """Drop reported runs before the time of the cursor, and advance this time if there are too many reported runs."""
     moments = sorted(moment for key in told.values() if since <= (moment := _moment_of(key)) <= clock)
     if len(moments) > MOST_TOLD:
         since = moments[-MOST_TOLD]
@@ -268,7 +296,7 @@ def _bounded(since: str, told: dict[str, str], clock: str) -> tuple[str, dict[st
 
 
 def _watchable(going: dict[str, str], since: str, clock: str) -> dict[str, str]:
-    """Leave out the oldest runs where there are too many, and the planned runs that are due last."""
+    """Limit the number of unfinished runs: drop the oldest started runs, and the planned runs that are due last."""
     ordered = sorted(going.items(), key=lambda item: (item[1], item[0]))
     begun = [item for item in ordered if _moment_of(item[1]) <= clock]
     planned = ordered[len(begun) :]

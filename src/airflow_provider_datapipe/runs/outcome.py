@@ -1,4 +1,4 @@
-"""What a status means."""
+"""Outcomes of runs, from the statuses of the service."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """Where a run stands, in one vocabulary for every kind of run."""
+    """State of a run, with the same values for all kinds of run."""
 
-    #: Asked for, and not begun.
+    #: Requested, and not started.
     SCHEDULED = "scheduled"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
-    #: Over, and not everything was done: some rows failed.
+    #: Ended, and some rows failed.
     PARTIAL = "partial"
     FAILED = "failed"
     CANCELED = "canceled"
-    #: Not asked for, because another run was going.
+    #: Not requested, because another run was active.
     SKIPPED = "skipped"
-    #: Over, with a status that this version does not know: never taken for success.
+    #: Ended, with a status that this version does not know. It does not count as success.
     UNKNOWN = "unknown"
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended, whatever its end."""
+        """True if the run has ended, with any outcome, or was skipped."""
         return self not in (Outcome.SCHEDULED, Outcome.RUNNING)
 
 
@@ -41,13 +41,13 @@ _KNOWN = {
 
 def outcome_of(status: str | None, *, finished: bool, failed_rows: float | None = None) -> Outcome:
     """
-    Read the status of a run, failing closed.
+    Return the outcome of a run. It fails closed.
 
-    A status that is absent or not known counts as running until the run is finished, and as unknown from then on.
+    A missing or unknown status counts as running until the run has an end time, and as unknown afterwards.
 
     :param status: status text of the service.
-    :param finished: whether the service gives the time at which the run ended.
-    :param failed_rows: rows that the run could not deliver.
+    :param finished: True if the service reports an end time.
+    :param failed_rows: number of rows that the run could not deliver.
     """
     outcome = _KNOWN.get(status or "")
     if outcome is None:
@@ -62,12 +62,12 @@ _MATERIALIZATIONS = {"completed": Outcome.SUCCEEDED, "failed": Outcome.FAILED}
 
 def outcome_of_materialization(status: str | None, *, is_table: bool) -> Outcome:
     """
-    Read where the materialization of a published transform stands, failing closed.
+    Return the outcome of the materialization of a published transform. It fails closed.
 
-    A table whose state is absent or not known counts as being built: the deadline of the wait ends it.
+    A table with a missing or unknown status counts as running: the deadline of the wait ends it.
 
-    :param status: ``materialization_status``; absent for views, which are there once the call has returned.
-    :param is_table: whether the transform becomes a table.
+    :param status: ``materialization_status``; None for views, which exist as soon as the request returns.
+    :param is_table: True if the transform is materialized as a table.
     """
     if status is None and not is_table:
         return Outcome.SUCCEEDED

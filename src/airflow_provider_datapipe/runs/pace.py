@@ -1,10 +1,10 @@
 """
-How long to wait before the next look at a run: arithmetic only, without I/O and clocks.
+Poll interval of a run, from the durations of earlier runs. Pure: no I/O, and no clock.
 
-What is to be as small as possible is the *delay in seconds + a price for each look*, on average. If a run that is still
-going ends with a chance of h per second (its hazard), the best number of looks per second is sqrt(h / 2 / price). So it
-is enough to say h at each age: from how long earlier runs took, and from what is true of runs in general. The constants
-are those that cost least in the simulation of ``tests/support/simulated_waits.py``.
+The intervals minimize the average of *delay in seconds + price of all polls*. If an active run ends with a probability
+of h per second (its hazard), the optimal number of polls per second is sqrt(h / 2 / price). So this module computes h
+for each age of a run, from the durations of earlier runs and a general model. The constants have the lowest cost in the
+simulation of ``tests/support/simulated_waits.py``.
 """
 
 from __future__ import annotations
@@ -17,43 +17,48 @@ from itertools import pairwise
 from math import exp, inf, log, sqrt
 from typing import Any, Self
 
-#: How many earlier runs are taken into account.
+#: The most earlier runs that are used.
 KEPT = 20
 
-#: How many seconds of delay a look is worth. It makes 15 s the best fixed interval for runs of 7.5 minutes.
+#: Price of a poll, in seconds of delay. With it, 15 s is the best fixed interval for runs of 7.5 minutes.
 _PRICE = 0.25
-#: Seconds that are added to durations before they are compared by their ratio: short ones differ by chance.
+#: The age (with the blur) from which a poll has this price. Polls of younger runs cost proportionally less if the
+#: history predicts a short run, because such a run needs few polls.
+_FULL_PRICE = 320.0
+#: The logarithms of the ages (with the blur) at which the price changes.
+_PRICE_CHANGES = tuple(log(_FULL_PRICE / factor) for factor in (8, 4, 2, 1))
+#: Seconds added to durations before they are compared by their ratio, because short durations vary randomly.
 _BLUR = 20.0
-#: The hazard of a run that is like no earlier one, by e-fold of its age.
+#: Hazard of a run unlike all earlier ones, per e-fold of its age.
 _LATE = 0.7
-#: The hazard of ending early, as failures do, in addition, at any age.
+#: Additional hazard at any age, for runs that end early, such as failures.
 _EARLY = 0.03
-#: The weight, in earlier runs, of the next one being like none of them.
+#: Weight of the case that the next run is unlike all earlier ones, in numbers of earlier runs.
 _UNLIKE = 0.5
-#: The weight of a run beside that of the one after it: sources change.
+#: Weight of a run relative to the next newer one, because sources change.
 _FADING = 0.85
-#: How far a duration says something about others, as a logarithm: what is taken for certain without other durations,
-#: and how many of them it takes to know better; and the least.
+#: Half the width of the box of a duration, as a logarithm: the width without other durations, the number of durations
+#: that counts as much as this default, and the smallest width.
 _SPREAD = 0.25
 _SPREAD_WEIGHT = 2.0
 _LEAST_SPREAD = 0.05
-#: No run takes longer, in seconds: 30 years.
+#: The longest duration in seconds: 30 years.
 _LONGEST = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """
-    What is known of earlier runs: ``History()`` is nothing.
+    Durations of earlier runs. ``History()`` has none.
 
-    It fits into JSON, by :meth:`as_json`. What is computed from it takes about a kilobyte.
+    :meth:`as_json` serializes it. The derived arrays take about one kilobyte.
 
-    :param durations: seconds that runs took which succeeded, newest first; :meth:`of` takes what the service gives.
+    :param durations: durations of the successful runs in seconds, newest first. :meth:`of` also accepts invalid values.
     """
 
     durations: tuple[float, ...] = ()
-    #: How many looks a run of an age has had: piecewise linear in its place, the root of (age + blur), since looks are
-    #: spread evenly over places as long as the hazard by e-fold is the same.
+    #: Number of polls until an age, as a piecewise linear function of the place, which is sqrt(age + blur): polls are
+    #: evenly spread over places as long as the hazard per e-fold is constant.
     _places: array[float] = field(init=False, repr=False, compare=False)
     _looks: array[float] = field(init=False, repr=False, compare=False)
     _slopes: array[float] = field(init=False, repr=False, compare=False)
@@ -61,9 +66,9 @@ class History:
     def __post_init__(self) -> None:
         if not all(0 <= seconds <= _LONGEST for seconds in self.durations):
             raise ValueError(f"What is no duration can't be kept: {self.durations}.")
-        borders, hazards = _hazards(self.durations)
+        borders, hazards, prices = _steps(self.durations)
         places = array("d", (sqrt(border) for border in borders))
-        slopes = array("d", (sqrt(2 * hazard / _PRICE) for hazard in hazards))
+        slopes = array("d", (sqrt(2 * hazard / price) for hazard, price in zip(hazards, prices, strict=True)))
         looks = array("d", [0.0])
         for (begin, end), slope in zip(pairwise(places), slopes, strict=False):
             looks.append(looks[-1] + slope * (end - begin))
@@ -74,11 +79,11 @@ class History:
     @classmethod
     def of(cls, durations: Iterable[Any]) -> Self:
         """
-        Keep what is of use of the durations of earlier runs: the newest of them, by three digits.
+        Return the history with the newest durations, rounded to three digits.
 
-        What is no duration is left out: None, NaN, what is negative or longer than 30 years, what is no number.
+        Invalid values are ignored: None, NaN, negative values, values above 30 years, and other types than numbers.
 
-        :param durations: seconds, newest first.
+        :param durations: durations in seconds, newest first.
         """
         usable = (
             float(f"{seconds:.3g}")
@@ -88,16 +93,16 @@ class History:
         return cls(tuple(seconds for _, seconds in zip(range(KEPT), usable, strict=False)))
 
     def as_json(self) -> list[float]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return list(self.durations)
 
     @classmethod
     def from_json(cls, data: Iterable[Any] | None) -> Self:
-        """Read what :meth:`as_json` gave; None is nothing known."""
+        """Return the history that :meth:`as_json` serialized, without durations for None."""
         return cls.of(data or ())
 
     def interval(self, age: float) -> float:
-        """Give the seconds until the next look at a run of an age, without bounds."""
+        """Return the seconds until the next poll of a run of an age, without limits."""
         base = age + _BLUR
         place = sqrt(base)
         cell = bisect_right(self._places, place) - 1
@@ -109,14 +114,14 @@ class History:
 
 def next_look(age: float, history: History, *, fastest: float, slowest: float) -> float:
     """
-    Give the seconds until the next look at a run that is still going.
+    Return the seconds until the next poll of an active run.
 
-    Where both bounds are the same, that is a fixed interval. A look that comes later never makes the next one earlier.
+    If both limits are equal, the interval is fixed. A later poll never makes the following one earlier.
 
-    :param age: seconds since the run began; less than zero, where clocks differ, counts as zero.
-    :param history: what is known of earlier runs.
-    :param fastest: the least that is given.
-    :param slowest: the most that is given.
+    :param age: seconds since the run began. Negative values, which occur if clocks differ, count as 0.
+    :param history: durations of earlier runs.
+    :param fastest: the shortest interval in seconds.
+    :param slowest: the longest interval in seconds.
     """
     if not 0 < fastest <= slowest < inf:
         raise ValueError(
@@ -133,12 +138,12 @@ def next_look(age: float, history: History, *, fastest: float, slowest: float) -
     return min(seconds, slowest)
 
 
-def _hazards(durations: tuple[float, ...]) -> tuple[list[float], list[float]]:
+def _steps(durations: tuple[float, ...]) -> tuple[list[float], list[float], list[float]]:
     """
-    Give the hazard, by e-fold of (age + blur), as a step function: the borders of the steps, and the hazard after each.
+    Return two step functions of (age + blur): the borders of the steps, the hazard per e-fold, and the price of a poll.
 
-    Each duration is a box of probability about its logarithm. A run that gets through a box may be one unlike all: then
-    it goes on by a power law, as all do of which nothing is known.
+    Each duration is a box of probability around its logarithm. A run that is still active after a box may be unlike all
+    earlier runs. Then its duration follows a power law, as for runs without history.
     """
     begin = log(_BLUR)
     logs = [log(seconds + _BLUR) for seconds in durations]
@@ -150,11 +155,16 @@ def _hazards(durations: tuple[float, ...]) -> tuple[list[float], list[float]]:
         density = weight / sum(weights) / (high - low)
         density_changes[low] = density_changes.get(low, 0.0) + density
         density_changes[high] = density_changes.get(high, 0.0) - density
+    # No run is expected to end before this border.
+    first = sorted(density_changes)[1] if durations else inf
+    for border in _PRICE_CHANGES:
+        if border > first:
+            density_changes.setdefault(border, 0.0)
     borders = sorted(density_changes)
     hazards = []
     density, ahead = 0.0, 1.0
     for low, high in pairwise(borders):
-        # Never below zero, as sums of rounded numbers may be.
+        # Rounding errors could make the sum negative.
         density = max(0.0, density + density_changes[low])
         share = density * (high - low)
         middle = max(0.0, ahead - share / 2)
@@ -162,11 +172,12 @@ def _hazards(durations: tuple[float, ...]) -> tuple[list[float], list[float]]:
         ends = (1 - unlike) * density + unlike * (1 - middle) * _LATE
         hazards.append(_EARLY + ends / ((1 - unlike) * middle + unlike))
     hazards.append(_EARLY + _LATE)
-    return [exp(border) for border in borders], hazards
+    prices = [_PRICE * min(1.0, exp(max(border, first) - _PRICE_CHANGES[-1])) for border in borders]
+    return [exp(border) for border in borders], hazards, prices
 
 
 def _spreads(logs: list[float]) -> list[float]:
-    """Give how far each says something about others: by its neighbours, as runs of two sizes may be mixed."""
+    """Return half the width of each box, from the distance to its neighbors: runs of two sizes may be mixed."""
     count = len(logs)
     if count == 1:
         return [_SPREAD]

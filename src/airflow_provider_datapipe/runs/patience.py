@@ -1,7 +1,8 @@
-"""How long a sensor goes on looking at a service that can't be asked, and what looking again would not help."""
+"""Backoff of a sensor after failed polls, and the errors that end its wait."""
 
 from __future__ import annotations
 
+import logging
 import random
 
 from airflow_provider_datapipe.api.errors import (
@@ -14,34 +15,56 @@ from airflow_provider_datapipe.api.errors import (
 )
 from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.runs.bridges import BridgeError
+from airflow_provider_datapipe.runs.contact_lines import ContactLog, LogLine
 from airflow_provider_datapipe.runs.errors import LostContactError, RunError
 from airflow_provider_datapipe.runs.missing import GRACE, Missing, is_missing
 from airflow_provider_datapipe.runs.names import NameLookupError
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 
-#: The most seconds between two looks at a service that fails.
+#: The longest interval between two polls of a service that fails, in seconds.
 _LONGEST_BACKOFF = 300.0
 
 
 class Patience:
     """
-    How long a service that can't be asked is waited for.
+    Backoff of a sensor, and limit for a loss of contact.
 
-    :param now: seconds since the epoch.
+    :param now: current time in seconds since the epoch.
     :param polled_before: whether another process has polled successfully: then a resource that seems not to exist may
         come back.
+    :param lost_since: time of a loss of contact that another process has logged, as seconds since the epoch.
     """
 
-    def __init__(self, now: float, *, polled_before: bool = False) -> None:
+    def __init__(self, now: float, *, polled_before: bool = False, lost_since: float | None = None) -> None:
+        self._contact_log = ContactLog(lost_since)
         self._contact = now
         self._failures = 0
         self._existed = polled_before
         self._missing: Missing | None = None
-        #: Whether the service has answered so far.
+        #: True if a poll of this process has succeeded.
         self.was_answered = False
 
+    @property
+    def lost_since(self) -> float | None:
+        """Time of a loss of contact that was logged, as seconds since the epoch; None if there is contact."""
+        return self._contact_log.lost_since
+
+    def contact_line(self, error: DatapipeError | None, now: float) -> LogLine | None:
+        """
+        Return the log line after a poll, None if there is nothing new.
+
+        :param error: the failure; None if the service has answered.
+        :param now: seconds since the epoch.
+        """
+        if error is None:
+            return self._contact_log.answered(now)
+        if is_missing(error):
+            # The service can be reached, so this is no loss of contact.
+            return logging.WARNING, str(error)
+        return self._contact_log.failed(error, now)
+
     def answered(self, now: float) -> None:
-        """Take word that a look has succeeded."""
+        """Process a successful poll."""
         self._contact, self._failures, self.was_answered = now, 0, True
         self._existed, self._missing = True, None
 
@@ -49,10 +72,10 @@ class Patience:
         """
         Return True if another poll would not help.
 
-        A resource that existed counts as deleted after repeated answers over a grace period only.
+        A resource that existed counts as deleted only after repeated answers over a grace period.
 
-        :param error: what went wrong.
-        :param now: seconds since the epoch.
+        :param error: the failure.
+        :param now: current time in seconds since the epoch.
         """
         if not (is_missing(error) and self._existed):
             return is_final(error, was_answered=self.was_answered)
@@ -63,19 +86,19 @@ class Patience:
 
     def failed(self, error: DatapipeError, now: float, interval: float) -> float:
         """
-        Take a look that failed, and give the seconds until the next.
+        Process a failed poll, and return the seconds until the next one.
 
-        :param error: what went wrong.
-        :param now: seconds since the epoch.
-        :param interval: seconds between two looks, while all is well.
-        :raises LostContactError: that has lasted too long.
+        :param error: the failure.
+        :param now: current time in seconds since the epoch.
+        :param interval: seconds between two polls without failures.
+        :raises LostContactError: if the service could not be reached for too long.
         """
         if self._missing is not None and is_missing(error):
             return self._missing.pause(now, random.random())  # noqa: S311 - no secret
         if now >= self._contact + WaitPolicy().contact_limit:
             raise LostContactError(
-                f"Contact with the service was lost for {now - self._contact:.0f} s: {error} Mend the cause, then run "
-                "this task again."
+                f"Contact with the service was lost for {now - self._contact:.0f} s.\n{error}\nCorrect the cause, "
+                "then run this task again."
             )
         backoff = min(_LONGEST_BACKOFF, interval * 2.0 ** min(self._failures, 10))
         self._failures += 1
@@ -84,10 +107,11 @@ class Patience:
 
 def is_final(error: DatapipeError, *, was_answered: bool) -> bool:
     """
-    Tell whether looking again would not help: something is not there, or is set wrongly.
+    Return True if another poll would not help: a resource does not exist, or a setting is wrong.
 
-    :param error: what went wrong.
-    :param was_answered: whether an earlier look has succeeded: then keys and addresses may be about to change.
+    :param error: the failure.
+    :param was_answered: True if an earlier poll has succeeded. Then an authentication error can be temporary, for
+        example while a key is replaced.
     """
     if is_missing(error):
         return True

@@ -1,4 +1,4 @@
-"""What the triggers on one event loop share for a connection, and who closes it."""
+"""Objects that the triggers on one event loop share for a connection, closed with their last user."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from weakref import WeakKeyDictionary
 
 
 class Shareable(Protocol):
-    """What counts its users, and is closed when the last one leaves."""
+    """Object that counts its users, and is closed when the last one leaves."""
 
     users: int
 
     @property
     def is_usable(self) -> bool:
-        """Whether it can be joined; otherwise whoever comes gets a new one."""
+        """True if new users can join. Otherwise they get a new object."""
 
     async def close(self) -> None:
-        """Close it."""
+        """Close the object."""
 
 
 S = TypeVar("S", bound=Shareable)
-#: For each event loop what there is, by the connection's id.
+#: Shared objects of each event loop, by connection ID.
 PerLoop: TypeAlias = WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, S]]
 
 
 @asynccontextmanager
 async def shared(kept: PerLoop[S], conn_id: str, make: Callable[[], S]) -> AsyncIterator[S]:
     """
-    Give what a connection has on the running event loop, which is there while anybody uses it.
+    Yield the shared object of a connection on the running event loop. It exists as long as it has users.
 
-    :param kept: where it is kept.
-    :param conn_id: the connection.
-    :param make: makes it.
+    :param kept: the shared objects.
+    :param conn_id: ID of the Airflow connection.
+    :param make: function that creates the object.
     """
     here = kept.setdefault(asyncio.get_running_loop(), {})
     one = here.get(conn_id)
@@ -46,8 +46,8 @@ async def shared(kept: PerLoop[S], conn_id: str, make: Callable[[], S]) -> Async
     finally:
         one.users -= 1
         if not one.users:
-            # Before anything is awaited: whoever comes now makes a new one.
+            # Remove it before the first await, so that a new user creates another one.
             if here.get(conn_id) is one:
                 del here[conn_id]
-            # Whoever is cancelled once more closes it all the same.
+            # Close it even if the task is canceled again.
             await asyncio.shield(one.close())

@@ -1,41 +1,42 @@
-"""What a wait says of itself now and then, from what is known anyway. Pure: it asks for nothing, and has no clock."""
+"""Progress lines for the task log of a wait. Pure: no I/O, and no clock of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from math import ceil
 from typing import TYPE_CHECKING, TypeAlias
 
-from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.labels import resource_label, short_run_id
 from airflow_provider_datapipe.runs.outcome import Outcome
 
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.batch import BatchWait
     from airflow_provider_datapipe.runs.wait import Watch
 
-#: Takes a line, for the log of a task.
-Tell: TypeAlias = Callable[[str], None]
+#: Function that logs a line with a level in the log of a task.
+Tell: TypeAlias = Callable[[int, str], None]
 
-#: Seconds between two lines: at the least, at the most, and as a part of how long it has waited.
+#: Interval between two lines: the shortest and the longest in seconds, and as a fraction of the time waited so far.
 _SHORTEST_GAP = 60.0
 _LONGEST_GAP = 600.0
 _GAP_OF_AGE = 0.5
-#: By how much more a gap is lengthened: waits that began together do not all speak at once.
+#: Largest random extension of an interval, as a fraction, so that waits that began together do not log at once.
 _SPREAD = 0.5
-#: How many runs of a batch are told of in one line.
+#: The most runs of a batch in one line.
 _MOST_NAMED = 5
-#: From when on a silent service is told of, in seconds.
+#: Seconds without an answer from which a line mentions this.
 _SILENCE = 120.0
 _MINUTE, _HOUR = 60, 3600
 
 
 class Progress:
     """
-    When to say something, and what.
+    Schedule and text of the progress lines of a wait.
 
     :param wait: the wait.
-    :param now: seconds since the epoch.
-    :param jitter: a number from 0 to 1.
+    :param now: current time in seconds since the epoch.
+    :param jitter: number from 0 to 1 that extends the intervals.
     """
 
     __slots__ = ("_began", "_jitter", "_wait", "due")
@@ -44,17 +45,22 @@ class Progress:
         self._wait = wait
         self._began = now
         self._jitter = jitter
-        #: When there is something to say next.
+        #: Time of the next line, in seconds since the epoch.
         self.due = now
         self._put_off(now)
 
-    def line(self, now: float) -> str:
-        """Say how far it is, and put off the next line."""
+    def line(self, now: float, *, is_lost: bool = False) -> str:
+        """
+        Return the progress line, and schedule the next one.
+
+        :param now: current time in seconds since the epoch.
+        :param is_lost: True if contact with the service is lost.
+        """
         self._put_off(now)
         watches = self._wait.watches
         if self._wait.size == 1 and len(watches) == 1:
-            return f"{_named(watches[0])}: {_state(watches[0], now)}."
-        return f"{self._counted(len(watches))}: {_list(watches, now)}."
+            return f"{_named(watches[0])}: {_state(watches[0], now, is_lost=is_lost)}."
+        return f"{self._counted(len(watches))}: {_list(watches, now, is_lost=is_lost)}."
 
     def _put_off(self, now: float) -> None:
         gap = min(max(_SHORTEST_GAP, (now - self._began) * _GAP_OF_AGE), _LONGEST_GAP)
@@ -67,13 +73,15 @@ class Progress:
 
 
 def usual_duration(durations: Sequence[float]) -> str | None:
-    """Say how long earlier runs took; None where nothing is known."""
+    """Return the text for the usual duration of earlier runs, None if there are none."""
     usual = _median(durations)
-    return None if usual is None else f"earlier runs took about {span(usual)}"
+    if usual is None:
+        return None
+    return f"earlier runs took about {span(usual)}" if usual >= 1 else "earlier runs took less than 1 s"
 
 
 def span(seconds: float) -> str:
-    """Write a duration as people say it."""
+    """Return a rounded duration as text, such as ``90 s``, ``5 min`` or ``2 h 30 min``."""
     whole = round(max(seconds, 0))
     if whole < 2 * _MINUTE:
         return f"{whole} s"
@@ -86,8 +94,10 @@ def _median(durations: Sequence[float]) -> float | None:
     return sorted(durations)[len(durations) // 2] if durations else None
 
 
-def _list(watches: Sequence[Watch], now: float) -> str:
-    told = [f"{watch.reference.name} {_state(watch, now, briefly=True)}" for watch in watches[:_MOST_NAMED]]
+def _list(watches: Sequence[Watch], now: float, *, is_lost: bool) -> str:
+    told = [
+        f"{watch.reference.name} {_state(watch, now, is_lost=is_lost, briefly=True)}" for watch in watches[:_MOST_NAMED]
+    ]
     if len(watches) > _MOST_NAMED:
         told.append(f"and {len(watches) - _MOST_NAMED} more")
     return "; ".join(told)
@@ -95,24 +105,29 @@ def _list(watches: Sequence[Watch], now: float) -> str:
 
 def _named(watch: Watch) -> str:
     reference = watch.reference
-    run = f", run {reference.run_id}" if reference.run_id else ""
-    return f"{KINDS[reference.kind].noun} {reference.name}{run}"
+    run = f", run {short_run_id(reference.run_id)}" if reference.run_id else ""
+    return f"{resource_label(reference)}{run}"
 
 
-def _state(watch: Watch, now: float, *, briefly: bool = False) -> str:
+def _state(watch: Watch, now: float, *, is_lost: bool, briefly: bool = False) -> str:
+    is_lost = is_lost or watch.lost is not None
+    is_silent = is_lost or watch.silence(now) > _SILENCE
     age = now - watch.began
     has_begun = watch.outcome is Outcome.RUNNING
-    # One that goes on after a slice is absent, and running.
+    # After a slice of a load, the next run can be absent while the load is running.
     parts = [f"{watch.outcome} for {span(age)}" if has_begun else f"has not begun, for {span(age)}"]
+    if is_silent:
+        # The run may have ended since the last answer.
+        parts = [f"{watch.outcome} at the last answer" if watch.was_seen else "not seen yet"]
     if result := watch.result:
         synced, total = result["rows_synced"], result["rows_total"]
         if synced is not None:
             of_all = "" if total is None else f" of {round(total):,}"
             parts.append(f"{round(synced):,}{of_all} rows so far")
-    if not briefly and has_begun:
+    if is_silent:
+        parts.append(f"no answer of the service for {span(now - watch.last_answer)}")
+    elif not briefly and has_begun:
         parts += _expected(watch, now)
-    if watch.silence(now) > _SILENCE:
-        parts.append(f"no answer of the service for {span(watch.silence(now))}")
     return ", ".join(parts)
 
 
@@ -122,6 +137,7 @@ def _expected(watch: Watch, now: float) -> list[str]:
         return []
     end = watch.began + usual
     if end <= now:
-        return [f"longer than earlier runs, which took about {span(usual)}"]
-    at = datetime.fromtimestamp(end, UTC)
-    return [f"expected to end about {at:%H:%M} UTC, as earlier runs took about {span(usual)}"]
+        return [f"longer than usual ({usual_duration(watch.reference.durations)})"]
+    # Round up: a minute that has begun would read as a past time.
+    at = datetime.fromtimestamp(ceil(end / _MINUTE) * _MINUTE, UTC)
+    return [f"expected to end about {at:%H:%M} UTC, as {usual_duration(watch.reference.durations)}"]

@@ -1,4 +1,4 @@
-"""What a task remembers of the run that it started, across retries."""
+"""Stored state of a task about the run that it started, for its next tries."""
 
 from __future__ import annotations
 
@@ -10,60 +10,61 @@ from airflow_provider_datapipe.runs.reference import Reference, Target
 
 
 class Records(Protocol):
-    """Where records are kept: durable at once, and scoped to one task of one DAG run."""
+    """Store of records. It must write immediately, and be scoped to one task of one DAG run."""
 
     def get(self, key: str) -> Any:
-        """Give a record, None if there is none."""
+        """Return a record, None if there is none."""
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a record."""
+        """Store a record."""
 
     def delete(self, key: str) -> None:
-        """Forget a record, if there is one."""
+        """Delete a record, if there is one."""
 
     def close(self, key: str) -> None:
-        """Keep a record, if there is one, for tries of the same life only: the task is about to succeed."""
+        """Restrict a record, if there is one, to retries. The task is about to succeed, and may be cleared later."""
 
 
 class Store(Protocol):
-    """The part of Airflow's task state that is used."""
+    """Interface of Airflow's task state, as far as it is used."""
 
     def get(self, key: str) -> Any:
-        """Give a value, None if there is none."""
+        """Return a value, None if there is none."""
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a value."""
+        """Store a value."""
 
     def delete(self, key: str) -> None:
-        """Forget a value."""
+        """Delete a value."""
 
 
 class NoRecords:
-    """Keeps nothing: Airflow before 3.3 has no task state."""
+    """Store that keeps no records, for Airflow before 3.3, which has no task state."""
 
     def get(self, key: str) -> Any:
-        """Give nothing."""
+        """Return None."""
         return None
 
     def set(self, key: str, value: Any) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def delete(self, key: str) -> None:
-        """Forget nothing."""
+        """Do nothing."""
 
     def close(self, key: str) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
 
 class TaskStateRecords:
     """
-    Keeps records in Airflow's task state, which outlives tries and clearing alike.
+    Store of records in Airflow's task state, which persists across retries and clearing.
 
-    A task that succeeds must run again when it is cleared, and must not when it was killed before Airflow heard of its
-    success. So its records are not deleted then, but closed: read only by tries of the same life.
+    A task that has succeeded must start another run when it is cleared. It must not start one if it was killed before
+    Airflow stored its success, and retried. Therefore a task that succeeds closes its records: only retries read them.
 
     :param store: the task state.
-    :param life: what tells a retry from a cleared task: Airflow's ``max_tries``, which clearing moves on.
+    :param life: number that distinguishes a retry from a cleared task: Airflow's ``max_tries``, which clearing
+        increases.
     """
 
     def __init__(self, store: Store, life: int) -> None:
@@ -71,22 +72,22 @@ class TaskStateRecords:
         self._life = life
 
     def get(self, key: str) -> Any:
-        """Give a record, None if there is none that this try may read."""
+        """Return a record, None if there is none that this try may read."""
         kept = self._store.get(key)
         if kept is None or kept["closed_in"] not in (None, self._life):
             return None
         return kept["record"]
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a record."""
+        """Store a record."""
         self._store.set(key, {"record": value, "closed_in": None})
 
     def delete(self, key: str) -> None:
-        """Forget a record, if there is one."""
+        """Delete a record, if there is one."""
         self._store.delete(key)
 
     def close(self, key: str) -> None:
-        """Keep a record, if there is one, for tries of the same life only."""
+        """Restrict a record, if there is one, to retries of the task before it is cleared."""
         record = self.get(key)
         if record is not None:
             self._store.set(key, {"record": record, "closed_in": self._life})
@@ -95,11 +96,11 @@ class TaskStateRecords:
 @dataclass(frozen=True, slots=True)
 class Record:
     """
-    What is known of a start.
+    State of the start of a run.
 
     :param baseline: runs known before the first request.
-    :param intended_at: when a request was sent last, in seconds since the epoch, by the service's clock.
-    :param reference: the run, once the service has answered.
+    :param intended_at: time of the last request by the service's clock, in seconds since the epoch.
+    :param reference: the run; None as long as it is not known.
     """
 
     baseline: Baseline
@@ -107,16 +108,18 @@ class Record:
     reference: Reference | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
-        return asdict(self)
+        """Return it as JSON."""
+        return asdict(self) | {"reference": self.reference and self.reference.as_dict()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Record:
-        """Read what :meth:`as_dict` gave."""
+        """Return the record that :meth:`as_dict` serialized."""
         reference = data["reference"]
-        return cls(Baseline(**data["baseline"]), data["intended_at"], Reference(**reference) if reference else None)
+        return cls(
+            Baseline(**data["baseline"]), data["intended_at"], Reference.from_dict(reference) if reference else None
+        )
 
 
 def key_of(kind: str, target: Target) -> str:
-    """Name the record of one run of a task; the streams of a sync have one each."""
+    """Return the key of the record of one run. A sync has one record for each stream."""
     return f"datapipe.{kind}.{target.resource_id}"

@@ -1,25 +1,27 @@
-"""What names a run, and what is known of it: plain data that fits into JSON."""
+"""References to runs, their state and their results: plain data that can be serialized to JSON."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypedDict
+from dataclasses import dataclass, field
+from typing import Any, Self, TypedDict
 
 from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.serialization import from_json, to_json
 
 
 class RunResult(TypedDict):
     """
-    What an operator returns of a run (its XCom). Counts are None where the service gives none.
+    Result of a run, which an operator returns (its XCom). Counts that the service does not report are None.
 
     ``kind``: ``elt_stream``, ``orchestration``, ``transform`` or ``reverse_etl``.
-    ``resource_id``, ``name``: what ran.
-    ``run_id``: the run; None for transforms, whose materializations have no id.
-    ``status``: the service's own word; ``outcome``: ours (:class:`~airflow_provider_datapipe.runs.outcome.Outcome`).
+    ``resource_id``, ``name``: ID and name of the resource.
+    ``run_id``: ID of the run; None for transforms, whose materializations have no ID.
+    ``status``: status of the service; ``outcome``: its
+    :class:`~airflow_provider_datapipe.runs.outcome.Outcome`, which has the same values for all kinds.
     ``started_at``, ``finished_at``: ISO 8601, UTC; ``duration``: seconds.
-    ``attached``: whether another client may have started the run: it was active when this task requested one, or it was
-    found in a list after the response was lost, which does not say who requested it.
-    ``error``: why it failed, as far as the service says so.
+    ``attached``: True if another client may have started the run: it was active when this task requested one, or it was
+    found in a list after the response was lost, because a list does not show which client requested a run.
+    ``error``: reason of a failure, None if the service reports none.
     """
 
     kind: str
@@ -41,12 +43,12 @@ class RunResult(TypedDict):
 @dataclass(frozen=True, slots=True)
 class Target:
     """
-    What is to be run.
+    Resource to run.
 
-    :param resource_id: id of the stream, orchestration, transform or reverse ETL sync.
-    :param name: what people call it; the id where there is no name.
-    :param options: what the kind of run takes, such as ``full_refresh``.
-    :param sync_id: of a stream, the ELT sync that it belongs to.
+    :param resource_id: ID of the stream, orchestration, transform or reverse ETL sync.
+    :param name: name for messages; the ID if there is no name.
+    :param options: options of the kind of run, such as ``full_refresh``.
+    :param sync_id: ID of the ELT sync of a stream.
     """
 
     resource_id: str
@@ -55,29 +57,36 @@ class Target:
     sync_id: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
-        return asdict(self)
+        """Return it as JSON."""
+        return to_json(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return what :meth:`as_dict` of any version returned."""
+        return from_json(cls, data)
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
     """
-    Which run is waited for.
+    Reference to a run.
 
     :param kind: name of the kind of run.
-    :param resource_id: what runs.
-    :param name: what people call it.
-    :param run_id: the run, once it is known.
-    :param status_url: where the run will appear, until it is known.
-    :param attached: whether the run was not started by this task.
-    :param rows_before: rows of the earlier slices of the same load.
-    :param absent_since: since when a run that was asked for has not appeared, as seconds since the epoch.
-    :param sync_id: of a stream, the ELT sync that it belongs to, whose status shows all its streams at once.
-    :param durations: seconds that earlier runs took, newest first (:class:`~.pace.History`).
-    :param since: time of the request by the service's clock, in seconds since the epoch. Of a transform: its
-        ``updated_at`` after the request. Older answers show the time before the request.
-    :param known: IDs of the runs that were listed before a run was requested that no list shows yet.
+    :param resource_id: ID of the resource.
+    :param name: name of the resource for messages.
+    :param run_id: ID of the run; None as long as it is not known.
+    :param status_url: URL at which the run will appear, as long as its ID is not known.
+    :param attached: True if another client may have started the run.
+    :param rows_before: number of rows in the earlier slices of the same load.
+    :param absent_since: time since which a requested run has not appeared, in seconds since the epoch.
+    :param sync_id: ID of the ELT sync of a stream. The status of the sync shows all its streams at once.
+    :param durations: durations of earlier runs in seconds, newest first (:class:`~.pace.History`).
+    :param since: time of the request by the service's clock, in seconds since the epoch. For a transform: its
+        ``updated_at`` after the request; answers with an earlier time are out of date.
+    :param known: IDs of the runs that were listed before the request, for a run that is not listed yet.
     :param earlier_state: state of a transform before the request.
+    :param stale_until: time until which a state equal to ``earlier_state`` can be out of date, in seconds since the
+        epoch.
     """
 
     kind: str
@@ -93,32 +102,38 @@ class Reference:
     since: float | None = None
     known: list[str] = field(default_factory=list)
     earlier_state: dict[str, Any] | None = None
+    stale_until: float | None = None
 
     @classmethod
     def to(cls, kind: str, target: Target, **known: Any) -> Reference:
         """
-        Refer to a run of a target.
+        Return a reference to a run of a target.
 
         :param kind: name of the kind of run.
-        :param target: what runs.
-        :param known: what else is known of the run.
+        :param target: the resource.
+        :param known: further attributes of the reference.
         """
         return cls(kind, target.resource_id, target.name, sync_id=target.sync_id, **known)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
-        return asdict(self)
+        """Return it as JSON."""
+        return to_json(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return what :meth:`as_dict` of any version returned."""
+        return from_json(cls, data)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """
-    What one look at a run showed.
+    State of a run at one poll.
 
-    :param reference: what to look at next time.
-    :param outcome: where the run stands.
-    :param result: what is known of the run; None while it has not appeared.
-    :param may_be_stale: whether the answer equals the one before the request, so that it may show an earlier run.
+    :param reference: reference for the next poll.
+    :param outcome: state of the run.
+    :param result: result of the run; None if it has not appeared yet.
+    :param may_be_stale: True if the answer equals the state before the request, so that it may show an earlier run.
     """
 
     reference: Reference

@@ -1,4 +1,4 @@
-"""What templates render to is text; here it becomes what was meant."""
+"""Conversion of rendered templates, which are text, to typed values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def read(value: Any) -> Any:
-    """Read JSON, or what Python prints; text that is neither, and what is no text, stay as they are."""
+    """Parse text that is JSON or a Python literal. Return all other values unchanged."""
     if not isinstance(value, str):
         return value
     for reading in (json.loads, ast.literal_eval):
@@ -21,11 +21,11 @@ def read(value: Any) -> Any:
 
 def text(field: str, value: Any) -> str | None:
     """
-    Give a text as it was meant: a DAG that renders native objects makes a number of one with digits alone.
+    Return a rendered text. A DAG that renders native objects turns text of digits into a number; it becomes text again.
 
-    :param field: what it is, for the message.
-    :param value: what was rendered; None is nothing.
-    :raises ValueError: it has become something that no longer tells what it was.
+    :param field: name of the field, for the message.
+    :param value: the rendered value; None if there is none.
+    :raises ValueError: if the value has another type, from which the text cannot be restored.
     """
     if value is None or isinstance(value, str):
         return value

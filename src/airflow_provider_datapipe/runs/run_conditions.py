@@ -1,4 +1,4 @@
-"""What a sensor waits for of the runs of one stream, orchestration or reverse ETL sync."""
+"""Conditions for the runs of one stream, orchestration or reverse ETL sync."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from airflow_provider_datapipe.runs.condition import Check, Condition, Page
 from airflow_provider_datapipe.runs.kinds import KINDS, Kind
+from airflow_provider_datapipe.runs.labels import resource_label, short_run_id
 from airflow_provider_datapipe.runs.moments import (
     After,
     MomentOf,
@@ -20,16 +21,17 @@ from airflow_provider_datapipe.runs.moments import (
     newest_of,
     parse_moment,
 )
+from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.targets import by_id, orchestration_target, required, stream_target
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
-#: Seconds by which the clock of the service may be ahead; what ends later than that has no plausible end.
+#: Time by which the clock of the service may be ahead. Later end times are not plausible.
 _CLOCK_SKEW = timedelta(hours=2)
-#: Before every run.
+#: A time before all runs.
 _EVER = "1970-01-01T00:00:00+00:00"
-#: Which field has the id of what runs, by kind.
+#: Field with the ID of the resource, by kind.
 _ID_FIELDS = {
     "elt_stream": "stream_id",
     "orchestration": "orchestration_id",
@@ -38,7 +40,7 @@ _ID_FIELDS = {
 
 
 class _OfOne(Condition):
-    """A condition of one thing that runs. Fields: ``kind``, and the ids or names of what runs."""
+    """Base class of conditions for the runs of one resource. Fields: ``kind``, and the IDs or names of the resource."""
 
     def __init__(self, *, target: Target | None = None, **fields: Any) -> None:
         super().__init__(**fields)
@@ -53,6 +55,9 @@ class _OfOne(Condition):
     def page(self, check: Check | None = None) -> Page:
         kind = self.fields["kind"]
         known = self.given(_ID_FIELDS[kind]) if self._target is None else self._target.resource_id
+        if known is None and kind == "elt_stream":
+            # With sync_id and stream_name, only the sync is known before the stream is found.
+            return Page("elt_sync", self.given("sync_id"))
         if check is None:
             return Page(kind, known)
         if check.ends:
@@ -61,7 +66,7 @@ class _OfOne(Condition):
         return Page(kind, known, check.awaited.run_id if check.awaited else None)
 
     def target(self) -> Steps[Target]:
-        """Find what runs, once."""
+        """Return the resource, which is looked up once."""
         if self._target is None:
             self._target = yield from self._find()
         return self._target
@@ -78,13 +83,12 @@ class _OfOne(Condition):
 
     def _met_by(self, seen: Observation) -> Check:
         end = End(EndReason.RUN_OVER, seen.reference, seen.outcome, seen.result)
-        run_id = seen.result and seen.result["run_id"]
-        return Check(f"run {run_id} of {seen.reference.name} is over: {seen.outcome}", is_met=True, ends=(end,))
+        return Check(f"{resource_label(seen.reference)}: the run is over: {seen.outcome}", is_met=True, ends=(end,))
 
 
 class RunCondition(_OfOne):
     """
-    A run has ended: the one with ``run_id``, or the ``newest``, or the first after a moment.
+    A run has ended: the run with ``run_id``, the ``newest`` run, or the first run after a time.
 
     Further fields: ``after``, ``moment_of`` (:class:`~.moments.MomentOf`), ``on_failure`` (``fail`` or ``next``).
     """
@@ -93,14 +97,14 @@ class RunCondition(_OfOne):
 
     def __init__(self, *, target: Target | None = None, **fields: Any) -> None:
         super().__init__(target=target, **fields)
-        # A load in slices goes on in other runs: which one was seen last.
+        # The last known run of the load: a load in slices continues in other runs.
         self._pinned: Reference | None = None
-        # The run that the last look found to be the one, while it goes on.
+        # ID of the active run that is surely the first one that counts, None if there is none.
         self._found: str | None = None
 
     @property
     def rule(self) -> After:
-        """Which runs count."""
+        """Rule for the runs that count."""
         return After(
             parse_moment("after", self.fields.get("after")),
             MomentOf(self.fields.get("moment_of", MomentOf.START)),
@@ -111,7 +115,7 @@ class RunCondition(_OfOne):
     def check(self, now: float) -> Steps[Check]:
         if self.fields.get("newest") or "run_id" in self.fields:
             return (yield from self._check_one((yield from self.target()), now))
-        # Before anything is asked: a wrong moment is said at once.
+        # Raise for an invalid time before the first request.
         rule = self.rule
         return (yield from self._check_after((yield from self.target()), rule))
 
@@ -122,7 +126,7 @@ class RunCondition(_OfOne):
         if end.result is None:
             return False
         rule, run = self.rule, Sight.of(Observation(end.reference, end.outcome, end.result))
-        # Which of two that overlap counts, and of which load a run is, the list tells.
+        # Only the list shows which of two overlapping runs counts, and to which load a run belongs.
         sure = rule.moment_of is MomentOf.START and self._found == run.run_id
         return sure and rule.counts(run)
 
@@ -132,15 +136,15 @@ class RunCondition(_OfOne):
             return self._met_by(found.observation)
         since = f"{rule.moment:%Y-%m-%d %H:%M:%S %Z}"
         if found is not None:
-            said = f"run {found.run_id} of {target.name} is {found.observation.outcome}"
-            # Another run can start before a planned one, or end before one with which it overlaps: the list tells.
+            said = _state(found.observation)
+            # Another run can start before a planned one, or end before one with which it overlaps. Poll the list.
             is_sure = found.started is not None and (rule.moment_of is MomentOf.START or not self.kind.may_overlap)
             self._found = found.run_id if is_sure else None
-            return Check(said, awaited=found.observation.reference if is_sure else None)
+            return Check(said, awaited=found.observation.reference if is_sure else None, is_running=is_sure)
         verb = "started" if rule.moment_of is MomentOf.START else "ended"
         which = "has succeeded that" if rule.succeeded else "has"
         said = f"no run of {target.name} {which} {verb} since {since}"
-        # Of the same load, perhaps, as the run before it: the next look tells.
+        # This run may belong to the same load as the run before it. The next check finds out.
         awaited = self.kind.awaited(target, newest.run_id if newest else None)
         return Check(said, awaited=awaited and replace(awaited, attached=True))
 
@@ -149,7 +153,7 @@ class RunCondition(_OfOne):
         if self.fields.get("newest"):
             newest = yield from newest_of(kind, target, datetime.fromtimestamp(now, UTC), _latest(now))
             del self.fields["newest"]
-            # From now on it is this one; where there was none so far, the first.
+            # Keep this run for the next checks. If there is no run yet, wait for the first one.
             if newest is None:
                 self.fields["after"] = _EVER
                 return (yield from self._check_after(target, self.rule))
@@ -157,7 +161,7 @@ class RunCondition(_OfOne):
             self._pinned = newest.observation.reference
             if newest.is_over:
                 return self._met_by(newest.observation)
-            return Check(f"run {newest.run_id} of {target.name} is {newest.observation.outcome}", awaited=self._pinned)
+            return _one_that_goes_on(newest.observation)
         if self._pinned is None:
             given = required("run_id", self.fields["run_id"])
             self._pinned = Reference.to(kind.name, target, run_id=given, attached=True)
@@ -165,14 +169,14 @@ class RunCondition(_OfOne):
         self._pinned = seen.reference
         if seen.outcome.is_over:
             return self._met_by(seen)
-        return Check(f"run {seen.reference.run_id} of {target.name} is {seen.outcome}", awaited=seen.reference)
+        return _one_that_goes_on(seen)
 
     def _look(self, kind: Kind, reference: Reference) -> Steps[Observation]:
-        """Look at a run; where it is a slice of a load, at those after it."""
+        """Poll a run. If it is a slice of a load, poll the next runs of the load as well."""
         last = None
         while True:
             seen = kind.read(reference, (yield from ask(replace(kind.look(reference), once=True))))
-            # The run after a slice may not be there yet: the slice is what is known.
+            # The run after a slice may not exist yet. Then return the result of the slice.
             last = seen.result or last
             if not Sight.of(seen).is_slice:
                 return replace(seen, result=last)
@@ -181,15 +185,15 @@ class RunCondition(_OfOne):
 
 class FreshCondition(_OfOne):
     """
-    The last run that succeeded ended no longer ago than a duration.
+    The last successful run ended within a duration before now or before a given time.
 
-    Further fields: ``max_age`` in seconds, and ``as_of``, the moment from which that is counted; left out, it is now.
+    Further fields: ``max_age`` in seconds, and ``as_of``, the time at which the duration ends, by default now.
     """
 
     name = "fresh"
 
     def bound(self, now: float) -> datetime:
-        """Give the moment at or after which the run has to have ended."""
+        """Return the earliest end time that satisfies the condition."""
         as_of = self.fields.get("as_of")
         end = datetime.fromtimestamp(now, UTC) if as_of is None else parse_moment("as_of", as_of)
         return end - timedelta(seconds=self.fields["max_age"])
@@ -209,7 +213,7 @@ class FreshCondition(_OfOne):
 
 
 class LastRunCondition(_OfOne):
-    """There is a run that has ended: the last of them is judged, whatever goes on now."""
+    """A run has ended. The result is that of the last run that ended, even if another run is active."""
 
     name = "last_run"
 
@@ -220,6 +224,27 @@ class LastRunCondition(_OfOne):
         return Check(f"no run of {target.name} has ended so far") if last is None else self._met_by(last.observation)
 
 
+def _one_that_goes_on(seen: Observation) -> Check:
+    """Return the check of one run that is active or scheduled."""
+    return Check(_state(seen), awaited=seen.reference, is_running=seen.outcome is Outcome.RUNNING)
+
+
+def _state(seen: Observation) -> str:
+    """Return the state of a run in words."""
+    run_id = seen.reference.run_id
+    return f"{resource_label(seen.reference)}: run{f' {short_run_id(run_id)}' if run_id else ''} is {seen.outcome}"
+
+
 def _latest(now: float) -> datetime:
     """Return the last plausible time of the service."""
     return datetime.fromtimestamp(now, UTC) + _CLOCK_SKEW
+
+
+def durations_of_earlier_runs(reference: Reference) -> Steps[list[float]]:
+    """
+    Return the durations of the successful runs before a run, in seconds, newest first.
+
+    :param reference: the run.
+    """
+    kind = KINDS[reference.kind]
+    return kind.durations((yield from ask(kind.newest(reference.resource_id))))

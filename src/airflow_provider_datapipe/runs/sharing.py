@@ -1,4 +1,4 @@
-"""Requests that show where many runs stand, so that the waits for them need not ask one by one. Pure."""
+"""Bulk status requests. One request shows the state of many runs. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.reference import Observation, Reference
 
-#: What a shared answer last showed of a run, to be compared with what it shows next.
+#: Fingerprint of a run's state in a bulk status, to detect changes.
 Mark: TypeAlias = tuple[Any, ...]
 
 
 class Unclear(Enum):
-    """A shared answer does not tell where a run stands: the run itself has to be looked at."""
+    """Marker for a bulk status that does not show the state of a run, so that the run needs a direct poll."""
 
     UNCLEAR = auto()
 
 
 class Shared(ABC):
     """
-    One request that shows many runs.
+    Bulk status request.
 
-    :param key: what it shows, such as the id of a sync; equal things are asked for once.
+    :param key: key of the request, such as the ID of a sync. Requests with equal keys are sent once.
     """
 
-    #: From how many waits on it costs less than looking at each run.
+    #: Number of waits from which the request costs less than a direct poll of each run.
     WORTHWHILE: ClassVar[int] = 2
-    #: Whether what it shows is the run itself. Otherwise it only tells that something has changed.
+    #: True if the answer contains complete runs. False if it only shows that a run has changed.
     IS_COMPLETE: ClassVar[bool]
 
     __slots__ = ("key",)
@@ -55,34 +55,34 @@ class Shared(ABC):
 
     @abstractmethod
     def request(self) -> Request[Any]:
-        """Give the request."""
+        """Return the request."""
 
     @abstractmethod
     def index(self, answer: Any) -> Mapping[str, Any]:
-        """Give what an answer shows, by what :meth:`find` looks for."""
+        """Return the items of an answer, by the keys that :meth:`find` uses."""
 
     @abstractmethod
     def find(self, reference: Reference, shown: Mapping[str, Any]) -> Any | None:
-        """Find a run in what an answer shows."""
+        """Return the item of a run, None if there is none."""
 
     @abstractmethod
     def mark(self, item: Any) -> Mark:
-        """Give the part of what is shown that changes when the run gets on."""
+        """Return the fingerprint of an item, which changes when the state of the run changes."""
 
     def is_going(self, item: Any) -> bool:
-        """Tell whether a run that has begun is shown as going."""
+        """Return True if an item shows an active run that has started."""
         return True
 
     def read(self, reference: Reference, item: Any) -> Observation | Unclear:
-        """Read where the run stands, when its mark has changed."""
+        """Return the state of a run whose fingerprint has changed."""
         return Unclear.UNCLEAR
 
     def following(self, answer: Any, *, missing: int, pages: int) -> Request[Any] | None:
         """
-        Give the request for more, or None when looking at each run that is missing costs no more.
+        Return the request for the next page, or None if direct polls of the missing runs do not cost more.
 
-        :param missing: how many runs were not shown so far.
-        :param pages: how many answers there were so far.
+        :param missing: number of runs that were not shown so far.
+        :param pages: number of pages so far.
         """
         return None
 
@@ -100,16 +100,16 @@ class _Glances(TypedDict, total=False):
 
 
 class _Status(TypedDict):
-    """The status of a sync, as far as it tells of changes: reading all of it is thirty times the work."""
+    """The fields of a sync's status that show changes. Validating all fields takes thirty times as long."""
 
     source_streams: list[_Glances]
 
 
 class SyncStatus(Shared):
     """
-    The status of an ELT sync, which shows all its streams.
+    Status of an ELT sync, which shows all its streams.
 
-    It has no run ids, and no word for a load that goes on in slices, so it tells only that something has changed.
+    It has no run IDs, and no status for a load that continues in slices, so it shows only that a run has changed.
     """
 
     IS_COMPLETE = False
@@ -125,7 +125,7 @@ class SyncStatus(Shared):
         shown: dict[str, _Glances | None] = {}
         for stream in answer["source_streams"]:
             name = stream.get("name", "")
-            # Streams of one name can't be told apart.
+            # Streams with the same name are ambiguous.
             shown[name] = None if name in shown else stream
         return shown
 
@@ -147,7 +147,7 @@ class SyncStatus(Shared):
     @override
     def is_going(self, item: _Glances) -> bool:
         active = item.get("active_sync")
-        # One that is only due has not begun.
+        # A run that is only scheduled has no start time.
         return bool(active and active.get("started_at"))
 
 
@@ -160,10 +160,10 @@ class _RunPage(TypedDict, total=False):
 
 
 class OrchestrationRuns(Shared):
-    """The newest runs of all orchestrations; those of the list are complete."""
+    """The newest runs of all orchestrations. The list contains complete runs."""
 
     IS_COMPLETE = True
-    #: Runs for which one more page is asked for at the least.
+    #: The fewest missing runs for which a further page is requested.
     _WORTH_A_PAGE = 2
 
     __slots__ = ()
@@ -189,7 +189,7 @@ class OrchestrationRuns(Shared):
         try:
             run = OrchestrationRun.model_validate(item)
         except ValidationError:
-            # Looked at alone, it makes the error that says what is wrong.
+            # The direct poll raises an error with the details.
             return Unclear.UNCLEAR
         return KINDS[reference.kind].read(reference, run)
 
@@ -203,7 +203,7 @@ class OrchestrationRuns(Shared):
 
 
 def shared_by(reference: Reference) -> Shared | None:
-    """Give the request that shows a run beside others, where there is one."""
+    """Return the bulk status request that shows a run, None if there is none."""
     if reference.kind == "elt_stream" and reference.sync_id is not None:
         return SyncStatus(reference.sync_id)
     if reference.kind == "orchestration" and reference.run_id is not None:

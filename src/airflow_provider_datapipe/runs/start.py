@@ -1,10 +1,9 @@
 """
-Starting a run exactly once: one decision, for blocking and deferred tasks alike.
+Start of a run exactly once, for blocking and deferred tasks.
 
-The service has no idempotency key, and a request may be carried out although its response is lost. So a task stores the
-runs that it knows before it sends a request (:mod:`.baseline`). After an ambiguous response it looks for a new run, for
-as long as the service may take to carry the request out, before it sends another request. What a refusal (409) means
-is decided in :mod:`.conflicts`.
+The service has no idempotency key, and can execute a request although its response is lost. Therefore a task stores the
+known runs before it sends a request (:mod:`.baseline`). After an ambiguous response, it searches for a new run as long
+as the service may still execute the request, before it sends another request. :mod:`.conflicts` handles refusals (409).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_datapipe.runs.conflicts import Conflict, IfRunning, RunInTheWay, decide
+from airflow_provider_datapipe.runs.conflicts import Blocked, Conflict, IfRunning, RunInTheWay, decide
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import Kind
 from airflow_provider_datapipe.runs.missing import GRACE, is_missing
@@ -36,7 +35,7 @@ from airflow_provider_datapipe.runs.steps import Pause, Steps, ask
 
 log = logging.getLogger(__name__)
 
-#: The most seconds between two requests that the service refuses.
+#: The longest pause between two requests that the service refuses, in seconds.
 _LONGEST_DELAY = 30.0
 #: A larger difference between the service's clock and ours, in seconds, is an invalid ``Date`` header.
 _LARGEST_OFFSET = 86_400.0
@@ -45,17 +44,17 @@ _LARGEST_OFFSET = 86_400.0
 @dataclass(frozen=True, slots=True)
 class StartPolicy:
     """
-    How runs are started.
+    Policy for starting runs.
 
-    :param if_running: what happens when a run is going already.
-    :param settle: seconds for which a run is looked for after a request whose answer was lost, before it is sent again:
-        longer than the service takes to carry a request out. Also the most seconds in which a request is sent again
-        that the service refuses because of a run that is over.
-    :param look_interval: seconds between two such looks.
-    :param attempts: how often a request is sent at the most.
-    :param missing_grace: seconds in which the service has to deny a stored run before the run counts as missing: a
-        replica that lags, or a connection that points elsewhere for a moment, denies it, too.
-    :param max_failed_rows: how many rows may fail in a run that an earlier try started, for it to be gone on with.
+    :param if_running: policy for a run that is already active.
+    :param settle: seconds to search for a run after a request whose response was lost, before the request is sent
+        again. It must exceed the time in which the service executes a request. Also the longest time in seconds in
+        which a request is repeated that the service refuses because of a run that is not active.
+    :param look_interval: seconds between two such polls.
+    :param attempts: the most requests whose responses may be lost.
+    :param missing_grace: seconds in which the service has to deny a stored run before the run counts as missing. A
+        lagging replica, or a connection that temporarily points to another account, also denies it.
+    :param max_failed_rows: the most rows that may have failed in a run of an earlier try for the task to use the run.
     """
 
     if_running: IfRunning = IfRunning.ATTACH
@@ -70,32 +69,32 @@ def start(
     kind: Kind, target: Target, records: Records, policy: StartPolicy, clock: Callable[[], float] = time.time
 ) -> Steps[Observation]:
     """
-    Ask for a run, or attach to the one that is going already, or go on with the one that an earlier try started.
+    Start a run, attach to an active one, or continue with the run that an earlier try started.
 
     :param kind: the kind of run.
-    :param target: what is to be run.
-    :param records: what earlier tries of this task have left.
-    :param policy: how runs are started.
-    :param clock: gives seconds since the epoch.
-    :return: the run, as far as it is known at once.
-    :raises Blocked: another run has to end first.
-    :raises RunSkipped: another run is going, and the task is to be skipped.
-    :raises RunConflictError: another run is going, and the task is to fail.
-    :raises DatapipeError: the service refused, or could not be reached.
+    :param target: the resource to run.
+    :param records: stored state of earlier tries of the task.
+    :param policy: policy for starting runs.
+    :param clock: function that returns the current time in seconds since the epoch.
+    :return: the run, as far as it is known.
+    :raises Blocked: if another run has to end first.
+    :raises RunSkipped: if another run is active, and ``if_running`` is ``skip``.
+    :raises RunConflictError: if another run is active, and ``if_running`` is ``fail``, or the service keeps refusing.
+    :raises DatapipeError: if the service refuses the request, or cannot be reached.
     """
     return (yield from _Start(kind, target, records, policy, clock).run())
 
 
 def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Steps[list[Target]]:
     """
-    Order what is to be run so that runs which an earlier try has left going, or may have, come first.
+    Sort targets so that those whose runs of an earlier try may be active come first.
 
-    Whatever is started before they are counted could be one too many, where there is a limit.
+    Otherwise the task could exceed its limit of active runs by starting others before it counts these.
 
     :param kind: the kind of run.
-    :param targets: what is to be run, in order.
-    :param records: what earlier tries of this task have left.
-    :raises DatapipeError: the service refused, or could not be reached.
+    :param targets: the resources to run, in order.
+    :param records: stored state of earlier tries of the task.
+    :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     going: list[Target] = []
     others: list[Target] = []
@@ -108,7 +107,7 @@ def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Step
                 answer = yield from ask(kind.look(record.reference))
                 may_be_going = not kind.read(record.reference, answer).is_final
             except ApiError as error:
-                # A replica that lags denies a run that is active.
+                # A lagging replica denies a run that is active.
                 if not is_missing(error):
                     raise
         (going if may_be_going else others).append(target)
@@ -116,7 +115,7 @@ def going_first(kind: Kind, targets: Sequence[Target], records: Records) -> Step
 
 
 class _Start:
-    """One start of a run, and whether a request may have been carried out that no run shows yet."""
+    """State of the start of one run."""
 
     def __init__(
         self, kind: Kind, target: Target, records: Records, policy: StartPolicy, clock: Callable[[], float]
@@ -127,7 +126,8 @@ class _Start:
         self._policy = policy
         self._clock = clock
         self._key = key_of(kind.name, target)
-        #: Set before a request is sent, and reset only if that very request definitely started nothing.
+        #: True if the service may have executed a request whose run is not visible yet. Set before each request, and
+        #: reset only if this request definitely started nothing.
         self._may_have_started = False
         self._is_prepared = False
         #: Number of refusals, and time of the first one after which the task paused.
@@ -135,7 +135,7 @@ class _Start:
         self._refused_since: float | None = None
         #: Seconds by which the service's clock is ahead of ours.
         self._offset = 0.0
-        #: How long earlier runs took.
+        #: Durations of earlier runs in seconds, newest first.
         self._durations: list[float] = []
 
     def run(self) -> Steps[Observation]:
@@ -147,20 +147,22 @@ class _Start:
                 log.info("Going on with the run of %s that an earlier try of this task started.", self._target.name)
                 return self._note(record, seen)
             if seen is not None or record.reference is not None:
-                # That run has finished, and not well, or is gone: start again.
+                # That run has failed or no longer exists: start another one.
                 record = None
-        # An intent without a reference: an earlier try may have sent a request that no run shows yet.
+        # A record without a run: an earlier try may have sent a request whose run is not visible yet.
         self._may_have_started = record is not None
         newest = yield from self._newest()
         if record is None:
             now = self._now()
             record = Record(self._kind.baseline(self._target, newest, now), now)
-            self._durations = self._kind.durations(newest)
+        self._durations = self._kind.durations(newest)
         try:
             yield from self._prepare(newest)
             seen = yield from self._request(record)
-        except Exception:
-            # Whatever it was: a record without a doubt would make a later try look for nothing.
+        except Exception as error:
+            if isinstance(error, Blocked):
+                error.observation = self._with_history(error.observation)
+            # Do not store a request that started nothing: a later try would search for its run.
             if not self._may_have_started:
                 yield from self._undo_prepare()
                 if kept:
@@ -171,10 +173,14 @@ class _Start:
         return self._note(record, seen)
 
     def _note(self, record: Record, seen: Observation) -> Observation:
-        if self._durations:
-            seen = replace(seen, reference=replace(seen.reference, durations=self._durations))
+        seen = self._with_history(seen)
         self._records.set(self._key, replace(record, reference=seen.reference).as_dict())
         return seen
+
+    def _with_history(self, seen: Observation) -> Observation:
+        if not self._durations:
+            return seen
+        return replace(seen, reference=replace(seen.reference, durations=self._durations))
 
     def _now(self) -> float:
         """Return the current time by the service's clock, in seconds since the epoch."""
@@ -189,8 +195,8 @@ class _Start:
         return newest
 
     def _prepare(self, newest: Any) -> Steps[None]:
-        """Send the requests that precede a run, unless a run is in the way that would not perform them."""
-        # An intent is stored after these requests: an earlier try has sent them.
+        """Send the requests that precede a run, unless an active run that would not perform them blocks the start."""
+        # A record is stored after these requests: the earlier try has sent them.
         requests = [] if self._may_have_started else list(self._kind.prepare(self._target))
         active = self._kind.find_active(self._target, newest) if requests else None
         if active is not None:
@@ -200,7 +206,7 @@ class _Start:
             yield from ask(request)
 
     def _undo_prepare(self) -> Steps[None]:
-        """Take back the requests that precede a run, since no run was started."""
+        """Undo the requests that precede a run, because no run was started."""
         for request in self._kind.undo_prepare(self._target) if self._is_prepared else ():
             try:
                 yield from ask(request)
@@ -217,7 +223,7 @@ class _Start:
         """Return the run that an earlier try of the task started, or None."""
         reference = record.reference
         if reference is None:
-            # The earlier try ended between its intent and the answer: its request may have been carried out, or be yet.
+            # The earlier try ended before the response: the service may have executed its request, or may do so later.
             return (yield from self._find_lost(record))
         until = self._clock() + self._policy.missing_grace
         while True:
@@ -239,7 +245,7 @@ class _Start:
             self._target.name,
             denied,
         )
-        # Raises if the service does not know the resource either: then nothing is known of the run.
+        # Raise if the service does not know the resource either, because the run may still exist.
         newest = yield from self._newest()
         return self._kind.find_new(self._target, record.baseline, newest, self._now())
 
@@ -256,7 +262,7 @@ class _Start:
         lost = 0
         while True:
             doubt_before = self._may_have_started
-            # Noted before each request: from now on it may be carried out, at once or late.
+            # Store the record before each request, because the service may execute it at any time afterwards.
             record = replace(record, intended_at=self._now())
             self._records.set(self._key, record.as_dict())
             self._may_have_started = True
@@ -269,7 +275,7 @@ class _Start:
                         raise
                     found = yield from self._after_refusal(record, error)
                 else:
-                    # Noted again: a try after this one looks as long, though no answer came for a while.
+                    # Update the time, so that the search of a later try does not end early after a slow failure.
                     record = replace(record, intended_at=self._now())
                     self._records.set(self._key, record.as_dict())
                     found = yield from self._find_lost(record)
@@ -282,13 +288,13 @@ class _Start:
                 return found
 
     def _after_refusal(self, record: Record, error: ConflictError) -> Steps[Observation | None]:
-        """Return the run to wait for, or None when the request may be sent again."""
+        """Return the run to wait for, or None if the request may be sent again."""
         conflict = yield from self._conflict(record, error)
         if isinstance(conflict, Observation):
             return conflict
         self._refusals += 1
         if conflict is None and self._refusals == 1:
-            # Scheduled, or over by now: only another request tells, and is refused if it is scheduled.
+            # The run in the way is scheduled or has just ended: the service refuses another request if it is scheduled.
             return None
         # The service may have scheduled this task's own run, which is not listed yet.
         may_be_own = self._may_have_started and (conflict is None or conflict.state is RunInTheWay.STALE)
@@ -307,28 +313,28 @@ class _Start:
         return None
 
     def _accepted(self, record: Record, answer: Any) -> Steps[Observation]:
-        """Read the answer to the request; where it says the run will appear is looked at once if that is in doubt."""
+        """Read the answer to the request, and check a status URL that may not be usable."""
         try:
             seen = self._kind.accepted(self._target, answer, record.baseline)
             if seen.reference.status_url and "//" in seen.reference.status_url:
-                # A whole URL may lead to another origin, which the client refuses.
+                # The client refuses an absolute URL with another origin.
                 with suppress(ApiError, TransportError):
                     seen = self._kind.read(seen.reference, (yield from ask(self._kind.look(seen.reference))))
         except ProtocolError as error:
-            # The run was requested; it is still the first new one.
+            # The run was requested, so it is the first new run of the list.
             expected = self._kind.expected(self._target, record.baseline)
             if expected is None:
                 raise
-            log.warning("%s The run is looked for in the list.", error)
+            log.warning("%s\nThe run is looked for in the list.", error)
             return Observation(expected, Outcome.SCHEDULED)
         return seen
 
     def _find_lost(self, record: Record) -> Steps[Observation | None]:
         """
-        Look for a new run until a request would have been carried out that was sent when it was noted.
+        Search for a new run until the service must have executed a request that was sent at ``intended_at``.
 
-        Also where the service turns a second request away: the run of a request that is carried out late may meet a
-        second one that is over by then.
+        The search is also necessary if the service would refuse a second request: the run of the first request can end
+        before the second request arrives, which would then start another run.
         """
         until: float | None = None
         while True:
@@ -336,12 +342,12 @@ class _Start:
             try:
                 newest = yield from self._newest()
             except (ServerError, TransportError, ProtocolError):
-                # Not knowing is no reason to send again: what was lost may be there.
+                # Without an answer, do not send the request again: its run may exist.
                 if until is not None and self._now() >= until + self._policy.settle:
                     raise
             now = self._now()
             if until is None:
-                # A worker whose clock was ahead noted a time to come.
+                # The stored time is in the future if the clock of the earlier worker was ahead.
                 until = min(record.intended_at, now) + self._policy.settle
             if newest is not None:
                 found = self._kind.find_new(self._target, record.baseline, newest, now)
@@ -352,7 +358,7 @@ class _Start:
             yield Pause(self._policy.look_interval)
 
     def _conflict(self, record: Record, error: ConflictError) -> Steps[Observation | Conflict | None]:
-        """Return this task's own run, or the run in the way, or None if no run explains the refusal."""
+        """Return this task's own run, or the conflict with another run, or None if no run explains the refusal."""
         kind, target = self._kind, self._target
         newest = None
         if self._may_have_started or not error.active_run_id:
@@ -364,7 +370,7 @@ class _Start:
         if error.active_run_id:
             named = yield from self._named(record, Reference.to(kind.name, target, run_id=error.active_run_id))
             is_shown = named.state is not RunInTheWay.STALE
-            # No policy is about this task's own run.
+            # if_running does not apply to this task's own run.
             is_own = self._may_have_started and is_shown and record.baseline.is_new_run(named.run, self._now())
             return named.run if is_own else named
         active = kind.find_active(target, newest)
@@ -374,7 +380,7 @@ class _Start:
         if expected is None or not (self._may_have_started or self._refusals):
             return None
         scheduled = Observation(replace(expected, attached=True), Outcome.SCHEDULED)
-        # The request whose answer was lost was carried out: no policy is about this task's own run.
+        # The service executed the request whose response was lost. if_running does not apply to this task's own run.
         return scheduled if self._may_have_started else Conflict(RunInTheWay.ACTIVE, scheduled)
 
     def _named(self, record: Record, reference: Reference) -> Steps[Conflict]:
@@ -386,7 +392,7 @@ class _Start:
         except AuthenticationError:
             raise
         except DatapipeError:
-            # To attach to it might take the result of a run that had finished.
+            # Do not attach to this run: it may have finished before the request.
             return Conflict(RunInTheWay.STALE, unknown)
         if not seen.outcome.is_over:
             return Conflict(RunInTheWay.ACTIVE, seen)
@@ -402,21 +408,21 @@ class _Start:
             else "but shows no run that is active"
         )
         return RunConflictError(
-            f"{self._kind.noun} {self._target.name}: the service refused {self._refusals} requests for a run, {why}. "
-            f"Look at the runs in the service, then run this task again. The last refusal: {error}"
+            f"{self._kind.noun} {self._target.name}: the service refused {self._refusals} requests for a run, {why}."
+            f"\nThe last refusal: {error}\nLook at the runs in the service, then run this task again."
         )
 
 
 def _definitely_not_started(error: ApiError | TransportError | ProtocolError) -> bool:
-    """Return True if a request that failed so started nothing."""
+    """Return True if a request with this failure started nothing."""
     if isinstance(error, TransportError):
         return not error.sent
-    # An answer that can't be read says as little as none.
+    # An unreadable response is as ambiguous as a lost one.
     return isinstance(error, ApiError) and not isinstance(error, ServerError)
 
 
 def _is_good(seen: Observation, policy: StartPolicy) -> bool:
-    """Tell whether a run is going, or has ended as well as the task wants it to."""
+    """Return True if a run is active, or has ended successfully as defined by the task."""
     if not seen.is_final or seen.outcome is Outcome.SUCCEEDED:
         return True
     failed = seen.result["rows_failed"] if seen.result and seen.outcome is Outcome.PARTIAL else None

@@ -1,9 +1,9 @@
 """
-Work on the service as a series of steps, apart from I/O.
+Generators that describe sequences of requests without I/O, called steps.
 
-A generator yields a :class:`~airflow_provider_datapipe.api.request.Request` and is sent its answer, or a
-:class:`Pause`, or others that are to be carried out :class:`Together`, and is sent what these give. A blocking task and
-a trigger drive the same generator, so that they cannot behave differently.
+A generator yields a :class:`~airflow_provider_datapipe.api.request.Request` and receives its answer. It can also yield
+a :class:`Pause`, or :class:`Together` with other steps, and receive their results. A blocking task and a trigger
+execute the same generator, so that they behave in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing is to be done for some seconds."""
+    """Pause for some seconds."""
 
     seconds: float
 
@@ -31,9 +31,9 @@ class Pause:
 @dataclass(frozen=True, slots=True)
 class Together:
     """
-    Several series of steps are to be carried out, in any order, or at once.
+    Several steps to execute in any order or concurrently.
 
-    :param several: the steps. They may run in another thread, so they ask the service and touch nothing else.
+    :param several: the steps. They may run in another thread, so they must only send requests.
     """
 
     several: Sequence[Steps[Any]]
@@ -43,14 +43,14 @@ Steps: TypeAlias = Generator[Request[Any] | Pause | Together, Any, T]
 
 
 def ask(request: Request[T]) -> Steps[T]:
-    """Send one request; an error of the service is raised where the answer would be."""
+    """Send one request, and return its answer. An error of the service is raised here."""
     answer: T = yield request
     return answer
 
 
 def ask_all(request: Request[Page[T]], *, limit: int | None = None) -> Steps[list[T]]:
     """
-    Read a whole list, or its beginning.
+    Return the items of all pages of a list, or the first items.
 
     :param limit: the most items to read; None for all.
     """
@@ -66,9 +66,9 @@ def ask_all(request: Request[Page[T]], *, limit: int | None = None) -> Steps[lis
 
 def ask_together(several: Sequence[Steps[T]]) -> Steps[list[T]]:
     """
-    Carry out several series of steps, and give what each of them gives, in their order.
+    Execute several steps, and return their results in the same order.
 
-    :param several: the steps: see :class:`Together`.
+    :param several: the steps, see :class:`Together`.
     """
     answers: list[T] = yield Together(several)
     return answers
@@ -81,12 +81,12 @@ def drive(
     together: Callable[[Sequence[Steps[Any]]], list[Any]] | None = None,
 ) -> T:
     """
-    Carry out steps, blocking.
+    Execute steps, blocking, and return their result.
 
-    :param steps: what to do.
-    :param send: sends a request.
-    :param sleep: waits some seconds.
-    :param together: carries out several series of steps; None for one after another.
+    :param steps: the steps.
+    :param send: function that sends a request.
+    :param sleep: function that waits some seconds.
+    :param together: function that executes several steps concurrently; None to execute them one after another.
     """
     answer: Any = None
     failure: DatapipeError | None = None
@@ -115,11 +115,11 @@ async def adrive(
     steps: Steps[T], send: Callable[[Request[Any]], Awaitable[Any]], sleep: Callable[[float], Awaitable[None]]
 ) -> T:
     """
-    Carry out steps on an event loop: :func:`drive`, awaiting.
+    Execute steps on an event loop, and return their result. The asynchronous variant of :func:`drive`.
 
-    :param steps: what to do.
-    :param send: sends a request.
-    :param sleep: waits some seconds.
+    :param steps: the steps.
+    :param send: function that sends a request.
+    :param sleep: function that waits some seconds.
     """
     answer: Any = None
     failure: DatapipeError | None = None

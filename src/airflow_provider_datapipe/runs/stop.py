@@ -1,4 +1,4 @@
-"""Stopping to wait: the service has no way to cancel a run."""
+"""End of a wait whose task is stopped. The service cannot cancel runs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from airflow_provider_datapipe.runs.steps import Steps
 
 def stop(batch: Batch, *, disable: bool) -> Steps[list[str]]:
     """
-    Say of every run that is waited for that it goes on.
+    Return a log line for each active run of a batch, and optionally disable the schedules of the resources.
 
-    :param batch: what is waited for.
-    :param disable: whether what runs is also taken off its schedule, where the interface can do that.
+    :param batch: the batch.
+    :param disable: True to disable the schedule of each resource, if the interface can do so.
     :return: lines for the log.
     """
     kind = KINDS[batch.kind]
@@ -28,7 +28,7 @@ def stop(batch: Batch, *, disable: bool) -> Steps[list[str]]:
         )
         if disable:
             try:
-                # The streams of one sync are off its schedule at once.
+                # Disabling a sync disables all its streams.
                 what = reference.sync_id or reference.resource_id
                 if what not in done:
                     done[what] = yield from kind.disable(reference)

@@ -1,27 +1,28 @@
-"""An ELT sync as a batch of the runs of its streams."""
+"""Runs of an ELT sync: its streams, and the results and errors of all streams together."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs
+from airflow_provider_datapipe.api.endpoints import elt_syncs
 from airflow_provider_datapipe.runs.errors import RunConflictError, RunError, RunFailedError
-from airflow_provider_datapipe.runs.names import UnknownNameError, near_matches
+from airflow_provider_datapipe.runs.names import UnknownNameError, near_matches, streams_of
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import RunResult, Target
-from airflow_provider_datapipe.runs.steps import Steps, ask, ask_all
+from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.verdict import error_of, result_of
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
 
 class SyncResult(TypedDict):
     """
-    What the run of a sync came to.
+    Result of the runs of a sync.
 
-    ``outcome``: ``succeeded``, ``partial`` (some streams failed), ``failed`` (all did) or ``skipped`` (all were).
-    ``rows_synced``: rows of all streams.
-    ``streams``: one result for each stream, by its name.
+    ``outcome``: ``succeeded``, ``partial`` (some streams failed), ``failed`` (all failed) or ``skipped`` (all were
+    skipped).
+    ``rows_synced``: number of rows of all streams.
+    ``streams``: results of the streams by name.
     """
 
     sync_id: str
@@ -32,14 +33,14 @@ class SyncResult(TypedDict):
 
 def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> Steps[list[Target]]:
     """
-    Find the streams of a sync.
+    Return the streams of an enabled sync.
 
-    :param sync_id: id of the sync.
-    :param chosen: names or ids of the streams; None for all.
-    :param options: what each run takes.
-    :raises NotFoundError: there is no such sync.
-    :raises RunError: the sync does not run, has no streams, or none was chosen.
-    :raises UnknownNameError: it has none of that name.
+    :param sync_id: ID of the sync.
+    :param chosen: names or IDs of the streams; None for all.
+    :param options: options of each run.
+    :raises NotFoundError: if the sync does not exist.
+    :raises RunError: if the sync is disabled, has no streams, or ``chosen`` is empty.
+    :raises UnknownNameError: if the sync has no stream with one of the names.
     """
     sync = yield from ask(elt_syncs.get(sync_id))
     if not sync.enabled:
@@ -52,15 +53,16 @@ def targets_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
 
 def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[str, Any]) -> Steps[list[Target]]:
     """
-    Find the streams of a sync, whether or not it is enabled.
+    Return the streams of a sync, which may be disabled.
 
-    :param sync_id: id of the sync.
-    :param chosen: names or ids of the streams; None for all.
-    :param options: what each run takes.
-    :raises RunError: the sync has no streams, or none was chosen.
-    :raises UnknownNameError: it has none of that name.
+    :param sync_id: ID of the sync.
+    :param chosen: names or IDs of the streams; None for all.
+    :param options: options of each run.
+    :raises NotFoundError: if the sync does not exist.
+    :raises RunError: if the sync has no streams, or ``chosen`` is empty.
+    :raises UnknownNameError: if the sync has no stream with one of the names.
     """
-    streams = yield from ask_all(elt_streams.list_(elt_sync_id=sync_id))
+    streams = yield from streams_of(sync_id)
     if not streams:
         raise RunError(f"ELT sync {sync_id} has no streams: add some in the service.")
     if chosen is not None:
@@ -68,10 +70,12 @@ def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
         if unknown := [name for name in chosen if name not in known]:
             near = sorted({match for name in unknown for match in near_matches(name, known)})
             hint = (
-                f"Was {' or '.join(near)} meant?" if near else f"It has {', '.join(sorted(s.name for s in streams))}."
+                f"Did you mean {' or '.join(near)}?"
+                if near
+                else f"It has {', '.join(sorted(s.name for s in streams))}."
             )
             raise UnknownNameError(f"ELT sync {sync_id} has no stream {', '.join(unknown)}. {hint}")
-        # A name given twice, or beside its id, is one stream.
+        # A stream can be listed twice, or by its name and its ID.
         streams = list({known[name].id: known[name] for name in chosen}.values())
         if not streams:
             raise RunError(f"No stream of ELT sync {sync_id} was chosen: name some, or leave streams out for all.")
@@ -79,7 +83,7 @@ def streams_of_sync(sync_id: str, chosen: Sequence[str] | None, options: dict[st
 
 
 def result_of_sync(sync_id: str, ends: Sequence[End]) -> SyncResult:
-    """Put the results of the streams together."""
+    """Return the result of a sync from the outcomes of its streams."""
     results = [result_of(end) for end in ends]
     failed = sum(error_of(end) is not None for end in ends)
     if not failed:
@@ -96,12 +100,12 @@ def result_of_sync(sync_id: str, ends: Sequence[End]) -> SyncResult:
 
 
 def error_of_sync(sync_id: str, ends: Sequence[End]) -> RunError | None:
-    """Put the errors of the streams together, or give None if all succeeded."""
+    """Return one error for all failed streams, None if no stream failed."""
     errors = [(end, error) for end in ends if (error := error_of(end))]
     if not errors:
         return None
-    told = " | ".join(str(error) for _, error in errors)
-    message = f"ELT sync {sync_id}: {len(errors)} of {len(ends)} streams failed: {told}"
-    # A run that failed counts for more than one that was only lost sight of, and that for more than one never started.
+    details = "\n".join(str(error) for _, error in errors).replace("\n", "\n  ")
+    message = f"ELT sync {sync_id}: {len(errors)} of {len(ends)} streams failed:\n  {details}"
+    # Class of the error: a failed run comes first, then other errors of started runs, then runs that did not start.
     kinds = [type(error) for end, error in errors if end.reason is not EndReason.NOT_STARTED] or [RunError]
     return (RunFailedError if any(issubclass(kind, RunFailedError) for kind in kinds) else kinds[0])(message)

@@ -1,4 +1,4 @@
-"""What a sensor waits for of all streams of an ELT sync, at one request for a look at them all."""
+"""Condition for all streams of an ELT sync, which one request polls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync, streams_of_sync
 from airflow_provider_datapipe.runs.targets import required
 
-#: After how many looks at the status of a sync its streams are looked at, whatever it says.
+#: Number of polls of a sync's status after which its streams are polled directly, whatever the status shows.
 _CONFIRM = 10
 #: The most names in a message.
 _LISTED = 5
@@ -28,21 +28,21 @@ _LISTED = 5
 
 @dataclass(slots=True)
 class _Stream:
-    """What is known of one stream of a sync."""
+    """State of one stream of a sync."""
 
     target: Target
     condition: RunCondition | FreshCondition
-    #: What the status showed when it was last looked at, and what that look showed.
+    #: Status of the stream at its last direct poll, and the result of this poll.
     mark: Mark | None = None
     check: Check | None = None
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is done for good: what is fresh does not stay so."""
+        """True if the stream needs no further polls. A freshness condition can become unmet again."""
         return self.check is not None and self.check.is_met and isinstance(self.condition, RunCondition)
 
     def needs_look(self, mark: Mark | None) -> bool:
-        """Tell whether a look may show something new."""
+        """Return True if a direct poll may show a change."""
         if self.check is None or self.check.is_met:
             return not self.is_settled
         return mark is None or mark != self.mark
@@ -50,12 +50,12 @@ class _Stream:
 
 class SyncCondition(Condition):
     """
-    All streams of an ELT sync, or those that are chosen, meet a condition.
+    All streams of an ELT sync, or the selected ones, meet a condition.
 
-    One request shows them all at each look; when it says that all may have met it, each is looked at itself, since the
-    status has no run ids, and no word for a load that goes on in slices.
+    One request polls all streams. Only if all of them may meet the condition, each one is polled directly, because the
+    status has no run IDs, and no status for a load that continues in slices.
 
-    Fields: ``sync_id``, ``streams`` (names or ids; left out, all), and those of :class:`RunCondition` or, with
+    Fields: ``sync_id``, ``streams`` (names or IDs, by default all), and those of :class:`RunCondition` or, with
     ``max_age``, of :class:`FreshCondition`.
     """
 
@@ -69,7 +69,7 @@ class SyncCondition(Condition):
     @override
     def check(self, now: float) -> Steps[Check]:
         sync_id = required("sync_id", self.fields.get("sync_id"))
-        # Before anything is asked: a wrong moment is said at once.
+        # Raise for an invalid time before the first request.
         bound = self._bound(now)
         if not self._streams:
             targets = yield from streams_of_sync(sync_id, self.fields.get("streams"), {})
@@ -77,14 +77,14 @@ class SyncCondition(Condition):
         status = SyncStatus(sync_id)
         shown = status.index((yield from ask(status.request())))
         items = [(stream, shown.get(stream.target.name)) for stream in self._streams]
-        # Also the first time: with mode="reschedule" each look is the first one of a process.
+        # The first check confirms as well: with mode="reschedule", each check is the first one of a process.
         confirm = self._looks % _CONFIRM == 0
         self._looks += 1
         late = [stream for stream, item in items if not stream.is_settled and item and _is_late(item, *bound)]
         if late and not confirm:
             return self._not_yet(late)
         for stream in late:
-            # One that is late indeed is enough: the status is right.
+            # A single confirmed late stream is sufficient.
             stream.check = yield from stream.condition.check(now)
             stream.mark = None
             if not stream.check.is_met:
@@ -117,7 +117,7 @@ class SyncCondition(Condition):
         return part(target=target, kind="elt_stream", **shared)
 
     def _bound(self, now: float) -> tuple[datetime, str]:
-        """Give what the newest run of each stream has to reach, and by which of its times."""
+        """Return the earliest time that satisfies the condition, and the name of the run's time that it applies to."""
         part = self._part(Target("", ""))
         if isinstance(part, FreshCondition):
             return part.bound(now), "finished_at"
@@ -130,7 +130,7 @@ class SyncCondition(Condition):
 
 
 def _is_late(item: Mapping[str, Any], bound: datetime, time: str) -> bool:
-    """Tell whether a stream can't have met its condition: its newest run that is over is too old."""
+    """Return True if a stream cannot meet its condition because its newest finished run is too old."""
     latest = item.get("latest_sync")
     if not latest:
         return True

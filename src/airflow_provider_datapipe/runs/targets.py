@@ -1,4 +1,4 @@
-"""What a task is told to run, by id or by name, once its templates were rendered."""
+"""Search for the resource of a task, by the rendered ID or name."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from airflow_provider_datapipe.runs.steps import Steps, ask
 
 def required(name: str, value: str | None) -> str:
     """
-    Give an id or a name, once its template was rendered.
+    Return a rendered ID or name.
 
-    :raises ValueError: it is empty, as a template often is that found nothing, or no text.
+    :raises ValueError: if it is empty, for example because its template found no value, or no text.
     """
     read = text(name, value)
     if not read or read == "None":
@@ -33,22 +33,22 @@ def required(name: str, value: str | None) -> str:
 
 def folder_of(folder_path: str | None) -> str | None:
     """
-    Give a folder, once its template was rendered; None for any, and an empty text for none.
+    Return a rendered folder: None for any folder, an empty text for no folder.
 
-    :raises ValueError: its template found nothing.
+    :raises ValueError: if its template found no value.
     """
     return required("folder_path", folder_path) if folder_path else folder_path
 
 
 def by_id(field: str, value: str | None, options: dict[str, Any] | None = None) -> Steps[Target]:
-    """Take an id as it is, with nothing to ask."""
+    """Return the target of an ID, without a request."""
     yield from ()
     resource_id = required(field, value)
     return Target(resource_id, resource_id, options or {})
 
 
 def connection_target(connection_id: str | None, connection_label: str | None) -> Steps[Target]:
-    """Find a connection to an external system: by its id, or by its label."""
+    """Find a connection to an external system: by its ID, or by its label."""
     if connection_label is None:
         return (yield from by_id("connection_id", connection_id))
     found = yield from find_connection(required("connection_label", connection_label))
@@ -56,7 +56,7 @@ def connection_target(connection_id: str | None, connection_label: str | None) -
 
 
 def elt_sync_target(sync_id: str | None, destination_schema_name: str | None) -> Steps[Target]:
-    """Find an ELT sync: by its id, or by the schema that it fills."""
+    """Find an ELT sync: by its ID, or by its destination schema."""
     if destination_schema_name is None:
         return (yield from by_id("sync_id", sync_id))
     found = yield from find_elt_sync(required("destination_schema_name", destination_schema_name))
@@ -66,11 +66,11 @@ def elt_sync_target(sync_id: str | None, destination_schema_name: str | None) ->
 def stream_target(
     stream_id: str | None, sync_id: str | None, stream_name: str | None, options: dict[str, Any] | None = None
 ) -> Steps[Target]:
-    """Find a stream: by its id, or by its sync and name."""
+    """Find a stream: by its ID, or by its sync and name."""
     if stream_name is None:
         given = required("stream_id", stream_id)
         try:
-            # Its sync is what shows its runs beside others: worth one request, and no failure.
+            # The ID of the sync allows bulk status requests. This is worth a request, but not a failure.
             found = yield from ask(replace(elt_streams.get(given), once=True))
         except (TransportError, ServerError, RateLimitError):
             return Target(given, given, options or {})
@@ -80,7 +80,7 @@ def stream_target(
 
 
 def orchestration_target(orchestration_id: str | None, orchestration_name: str | None) -> Steps[Target]:
-    """Find an orchestration: by its id, or by its name."""
+    """Find an orchestration: by its ID, or by its name."""
     if orchestration_name is None:
         return (yield from by_id("orchestration_id", orchestration_id))
     found = yield from find_orchestration(required("orchestration_name", orchestration_name))
@@ -90,7 +90,7 @@ def orchestration_target(orchestration_id: str | None, orchestration_name: str |
 def transform_target(
     transform_id: str | None, transform_name: str | None, folder_path: str | None, options: dict[str, Any]
 ) -> Steps[Target]:
-    """Find a transform: by its id, or by its name and, where that is not enough, its folder."""
+    """Find a transform: by its ID, or by its name and, if several have this name, its folder."""
     if transform_name is None:
         return (yield from by_id("transform_id", transform_id, options))
     found = yield from find_transform(required("transform_name", transform_name), folder_of(folder_path))

@@ -1,4 +1,4 @@
-"""Many series of steps at once, for whoever may block: as many requests at a time as the connection allows."""
+"""Concurrent execution of steps for blocking callers, with as many requests at a time as the connection allows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Of so few, one after another are done before the library for many would be loaded.
+#: Number of steps up to which sequential execution is faster, because importing the asynchronous client takes time.
 FEW = 8
 
 
@@ -25,46 +25,60 @@ def run_together(
     settings: Settings, several: Sequence[Steps[T]], told: Callable[[Request[Any]], None] = lambda _: None
 ) -> list[T]:
     """
-    Carry out several series of steps, and give what each gives, in their order.
+    Execute several steps concurrently, and return their results in the same order.
 
-    They have an event loop in a thread of its own: an event loop passes over what a signal raises while it calls
-    somebody back, and Airflow stops tasks by signals, which reach the thread that waits here.
+    They run on an event loop in a separate thread. Airflow stops a task by a signal whose handler raises an exception
+    in the main thread, and an event loop in that thread can swallow the exception. Whenever the exception is raised,
+    the thread has ended when this function returns.
 
-    :param settings: how to reach the service.
-    :param several: the steps; they are carried out in the other thread.
-    :param told: is told of every request, there.
-    :raises DatapipeError: what the first of them that fails raises; the others are given up.
+    :param settings: settings of the connection.
+    :param several: the steps, which are executed in the other thread.
+    :param told: function that is called with every request, in the other thread.
+    :raises DatapipeError: if one of the steps fails; the others are canceled.
     """
     loop = asyncio.new_event_loop()
     work = loop.create_task(_carry_out(settings, several, told))
     ended: Future[list[T]] = Future()
+    # Held by the thread that executes the work, or by the caller if it is stopped before that thread begins.
+    begun = threading.Lock()
 
     def carry_out() -> None:
+        if not begun.acquire(blocking=False):
+            return
         try:
             result = loop.run_until_complete(work)
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+        except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
             ended.set_exception(error)
         else:
             ended.set_result(result)
         finally:
-            loop.run_until_complete(loop.shutdown_default_executor())
-            loop.close()
+            _close(loop)
 
     thread = threading.Thread(target=carry_out, name="datapipe-together", daemon=True)
-    thread.start()
     try:
+        thread.start()
         return ended.result()
     finally:
-        # It may have come to its end by itself, just now.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(work.cancel)
-        thread.join()
+        if begun.acquire(blocking=False):
+            work.cancel()
+            loop.run_until_complete(asyncio.wait([work]))
+            _close(loop)
+        else:
+            # The loop is closed if the work has just ended.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(work.cancel)
+            thread.join()
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
 
 
 async def _carry_out(settings: Settings, several: Sequence[Steps[T]], told: Callable[[Request[Any]], None]) -> list[T]:
     from airflow_provider_datapipe.api.async_client import AsyncClient
 
-    # What waits for a connection would count as time without an answer.
+    # A request that waits for a free HTTP connection in the client would count as time without an answer.
     free = asyncio.Semaphore(settings.max_connections)
 
     async def send(request: Request[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What an end means for the task that waited for it."""
+"""Results and errors of a task for the outcomes of its waits."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from airflow_provider_datapipe.runs.errors import (
     RunVanishedError,
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.labels import resource_label
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, RunResult
 from airflow_provider_datapipe.runs.steps import Steps, ask
 from airflow_provider_datapipe.runs.wait import End, EndReason
 
-#: How many failed records are quoted in a message.
+#: The most failed records in a message.
 QUOTED_RECORDS = 3
 _GOES_ON = "The run may still be going: look at it in the service before this task is run again."
 
 
 def result_of(end: End) -> RunResult:
-    """Give what is known of a run, whatever its end."""
+    """Return the result of a run for any outcome."""
     reference = end.reference
     known = end.result or RunResult(
         kind=reference.kind,
@@ -52,13 +53,13 @@ def result_of(end: End) -> RunResult:
 
 def explain(end: End, *, most_records: int = QUOTED_RECORDS) -> Steps[End]:
     """
-    Ask the service why a run ended as it did, where the run itself does not say so, and which records failed.
+    Return the outcome with details of the service: the reason of a failure, and failed records.
 
-    A run that nobody could look at before the time was over, as while no triggerer ran, is looked at. What can't be
-    asked stays unsaid: the end itself is known.
+    If the deadline passed before the first poll (for example, while no triggerer was running), poll once. If a request
+    for details fails, the outcome is returned without them.
 
-    :param end: how the wait ended.
-    :param most_records: the most records to ask for; 0 for none.
+    :param end: the outcome.
+    :param most_records: the most failed records to request; 0 for none.
     """
     if end.reason is EndReason.TIMEOUT and end.result is None:
         end = yield from _last_look(end)
@@ -92,18 +93,19 @@ def _last_look(end: End) -> Steps[End]:
     return replace(end, reason=reason, reference=seen.reference, outcome=seen.outcome, result=seen.result)
 
 
-def error_of(end: End, *, max_failed_rows: int = 0) -> RunError | None:
+def error_of(end: End, *, max_failed_rows: int = 0, retries_failed_records: bool = False) -> RunError | None:
     """
-    Give the error that an end is, or None if it is a success.
+    Return the error of a run, None if it counts as a success.
 
-    :param end: how the wait ended.
-    :param max_failed_rows: how many rows may fail in a run that otherwise completed.
+    The first line of its message is the cause, the others have the details.
+
+    :param end: the outcome.
+    :param max_failed_rows: the most rows that may fail in a run that otherwise succeeded.
+    :param retries_failed_records: True if the run also sends the failed records of earlier runs.
     """
     result = result_of(end)
-    what = f"{KINDS[end.reference.kind].noun} {end.reference.name}"
-    if end.reference.name != end.reference.resource_id:
-        what += f" ({end.reference.resource_id})"
-    run = f"run {result['run_id']}" if result["run_id"] else "the run"
+    what = resource_label(end.reference, with_id=True)
+    run = f"\nRun: {result['run_id']}" if result["run_id"] else ""
     if end.reason is EndReason.SKIPPED:
         return None
     if end.reason is not EndReason.RUN_OVER:
@@ -112,48 +114,48 @@ def error_of(end: End, *, max_failed_rows: int = 0) -> RunError | None:
         case Outcome.SUCCEEDED:
             error = None
         case Outcome.PARTIAL:
-            error = _partial(result, what, run, max_failed_rows)
+            error = _partial(result, what, run, max_failed_rows, retries=retries_failed_records)
         case Outcome.CANCELED:
-            error = RunCanceledError(f"{what}: {run} was canceled in the service{_reason(result)}.")
+            error = RunCanceledError(f"{what}: the run was canceled in the service{_reason(result)}.{run}")
         case Outcome.FAILED:
-            reason = _reason(result) or "; the service gives no reason: look there"
-            error = RunFailedError(f"{what}: {run} failed{reason}.")
+            reason = _reason(result) or ".\nThe service gives no reason: look at the run in the service"
+            error = RunFailedError(f"{what}: the run failed{reason}.{run}")
         case _:
             error = RunUnknownError(
-                f"{what}: {run} ended with the status {result['status']!r}, which this version of the provider does "
-                "not know, so it is not taken for success. Look at the run in the service."
+                f"{what}: the run ended with the unknown status {result['status']!r}, which does not count as "
+                f"success.{run}\nLook at the run in the service, and for a newer version of the provider."
             )
     return error
 
 
-def _partial(result: RunResult, what: str, run: str, allowed: int) -> RunError | None:
+def _partial(result: RunResult, what: str, run: str, allowed: int, *, retries: bool) -> RunError | None:
     failed = result["rows_failed"]
     if failed is not None and failed <= allowed:
         return None
+    again = "run this task again" if retries else "run this task again with retry_failed_records=True"
     return RunPartialError(
-        f"{what}: {run} completed, but {_count(failed)} of {_count(result['rows_total'])} rows failed, "
-        f"{allowed} are allowed{_reason(result)}. Look at its failed records, mend them, then run this task again "
-        "with retry_failed_records."
+        f"{what}: {_count(failed)} of {_count(result['rows_total'])} rows failed, {allowed} are allowed"
+        f"{_reason(result)}.{run}\nCorrect the failed records, then {again}."
     )
 
 
 def _unfinished(end: End, what: str, run: str) -> RunError:
     detail = (end.detail or "").rstrip(".")
     if end.reason is EndReason.TIMEOUT:
-        return RunTimeoutError(f"{what}: {run} did not end in time; it is {end.outcome}. {_GOES_ON}")
+        return RunTimeoutError(f"{what}: the run did not end in time; it is {end.outcome}.{run}\n{_GOES_ON}")
     if end.reason is EndReason.NOT_SCHEDULED:
         return RunNotScheduledError(
-            f"{what}: a run was requested, but none was scheduled {detail}. Look at the schedule of its source in the "
+            f"{what}: a run was requested, but none was scheduled {detail}.\nLook at the schedule of its source in the "
             "service; a run may still begin."
         )
     if end.reason is EndReason.LOST_CONTACT:
-        return LostContactError(f"{what}: contact with the service was lost {detail}. {_GOES_ON}")
+        return LostContactError(f"{what}: contact with the service was lost {detail}.{run}\n{_GOES_ON}")
     if end.reason is EndReason.VANISHED:
         return RunVanishedError(
-            f"{what}: the service no longer knows {run}: {detail}. Look whether it was deleted in the service, and "
-            "whether the connection names the right account."
+            f"{what}: the service no longer knows the run.{run}\nIt gave {detail}.\nLook whether it was deleted in the "
+            "service, and whether the connection names the right account."
         )
-    return RunFailedError(f"{what}: the service refused to start a run: {detail}.")
+    return RunFailedError(f"{what}: the service did not start a run: {detail}.")
 
 
 def _reason(result: RunResult) -> str:

@@ -1,4 +1,4 @@
-"""When to look at a run again, and when to give up: decisions, apart from I/O and clocks."""
+"""State of the wait for one run: time of the next poll, timeouts, outcome. Pure: no I/O, and no clock of its own."""
 
 from __future__ import annotations
 
@@ -7,83 +7,95 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.api.retry import honored
+from airflow_provider_datapipe.runs.contact import counts_as_lost
 from airflow_provider_datapipe.runs.missing import GRACE, Missing, is_missing
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.pace import History, next_look
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult
+from airflow_provider_datapipe.runs.serialization import from_json, to_json
+from airflow_provider_datapipe.runs.worker_wait import DENSE_SECONDS, is_short
 
-#: The most seconds between two looks at a service that fails.
+#: The longest interval between two polls of a service that fails, in seconds.
 _LONGEST_BACKOFF = 300.0
 _NOTHING_KNOWN = History()
-#: Seconds after the deadline in which runs still get their last look.
+#: Seconds after the deadline in which a run still gets its last poll.
 _GRACE = 10.0
-#: Seconds from which a look that is late was held up.
+#: Delay in seconds from which a poll counts as held up (for example, by a blocked event loop).
 _HELD_UP = 30.0
-#: Seconds for which an outcome is not taken as final that may be the one before the request: a replica may lag.
+#: Seconds in which an outcome equal to the state before the request is not final, because a replica can lag behind.
 _STALE_LIMIT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class WaitPolicy:
     """
-    How patient a wait is.
+    Poll interval and time limits of a wait.
 
-    :param poll_interval: seconds between two looks at a run; None for what its history says (:mod:`.pace`).
-    :param deadline: when waiting ends, as seconds since the epoch; None for never.
-    :param contact_limit: seconds without an answer of the service after which contact counts as lost.
+    :param poll_interval: fixed interval between two polls of a run, in seconds; None for an interval that depends on
+        the durations of earlier runs (:mod:`.pace`).
+    :param deadline: time at which waiting ends, in seconds since the epoch; None for no deadline.
+    :param contact_limit: seconds without an answer from the service after which the wait ends as lost contact.
     :param schedule_limit: seconds in which a requested run has to appear (interface: up to an hour for some sources).
-    :param fastest: the least seconds between two looks, where there is no fixed interval.
-    :param slowest: the most.
+    :param fastest: the shortest interval between two polls in seconds, if the interval is not fixed.
+    :param slowest: the longest interval between two polls in seconds, if the interval is not fixed.
+    :param first_interval: seconds between the first two polls of a run that may be short, doubled after each poll up to
+        ``fastest``, for the first 15 s of a wait in a worker; None for no such polls.
     :param missing_grace: seconds in which the service has to answer repeatedly that a run does not exist before the
-        wait ends. A lagging replica, or a connection that names another account for a moment, answers so, too.
+        wait ends. A lagging replica, or a connection that temporarily points to another account, answers the same.
     """
 
     poll_interval: float | None = None
     deadline: float | None = None
     contact_limit: float = 1800.0
     schedule_limit: float = 7200.0
-    fastest: float = 2.0
+    fastest: float = 1.0
     slowest: float = 60.0
+    first_interval: float | None = None
     missing_grace: float = GRACE
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
-        return asdict(self)
+        """Return it as JSON."""
+        return to_json(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Return what :meth:`as_dict` of any version returned."""
+        return from_json(cls, data)
 
 
 class EndReason(StrEnum):
-    """Why a wait is over."""
+    """Reason for the end of a wait."""
 
     #: The run ended.
     RUN_OVER = "run_over"
     #: The deadline passed.
     TIMEOUT = "timeout"
-    #: The run never appeared.
+    #: The run did not appear within the limit.
     NOT_SCHEDULED = "not_scheduled"
-    #: The service could not be asked.
+    #: The service could not be reached.
     LOST_CONTACT = "lost_contact"
     #: The service answered for the whole grace period that the run does not exist.
     VANISHED = "vanished"
-    #: The service refused the request for a run.
+    #: The service refused the request for a run, or the run was not requested.
     NOT_STARTED = "not_started"
-    #: Another run was going, and this one was not asked for.
+    #: Another run was active, so this one was not requested.
     SKIPPED = "skipped"
 
 
 @dataclass(frozen=True, slots=True)
 class End:
     """
-    How the wait for one run ended.
+    Outcome of the wait for one run.
 
-    :param reason: why it is over.
-    :param reference: which run.
-    :param outcome: where the run stood.
-    :param result: what is known of the run, None if it never appeared.
-    :param detail: what else is known, for people.
+    :param reason: reason for the end of the wait.
+    :param reference: the run.
+    :param outcome: last known state of the run.
+    :param result: result of the run, None if it never appeared.
+    :param detail: further details for messages.
     :param records: some of the records that failed: ``record_id`` and ``error`` of each.
     """
 
@@ -95,38 +107,40 @@ class End:
     records: list[dict[str, str]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
-        return asdict(self)
+        """Return it as JSON."""
+        return asdict(self) | {"reference": self.reference.as_dict()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> End:
-        """Read what :meth:`as_dict` gave."""
+        """Return the instance that :meth:`as_dict` serialized."""
         return cls(
             EndReason(data["reason"]),
-            Reference(**data["reference"]),
+            Reference.from_dict(data["reference"]),
             Outcome(data["outcome"]),
             data["result"],
             data["detail"],
-            # A trigger of an earlier version has none.
+            # A trigger of an earlier version does not store them.
             data.get("records", []),
         )
 
 
 class Watch:
     """
-    The wait for one run: is told what was seen, and says when to look again.
+    The wait for one run. It takes the result of each poll and computes the time of the next one.
 
-    One that stays still for long is cheap: thousands of them wait in a triggerer.
+    Instances are small, because a triggerer can hold thousands of them.
 
-    :param reference: which run.
-    :param policy: how patient to be.
-    :param now: seconds since the epoch.
-    :param jitter: gives a number from 0 to 1, which spreads the looks of many watches at a service that fails.
+    :param reference: the run.
+    :param policy: poll interval and time limits.
+    :param now: current time in seconds since the epoch.
+    :param jitter: function that returns a number from 0 to 1. It spreads the polls of many waits while polls fail.
     """
 
     __slots__ = (
         "_began",
         "_contact",
+        "_early_interval",
+        "_early_until",
         "_failures",
         "_history",
         "_jitter",
@@ -135,70 +149,100 @@ class Watch:
         "_not_before",
         "_policy",
         "_refusal",
-        "_stale_until",
         "due",
+        "lost",
         "reference",
     )
 
     def __init__(
         self, reference: Reference, policy: WaitPolicy, now: float, jitter: Callable[[], float] = random.random
     ) -> None:
+        if reference.earlier_state is not None:
+            # Keep the limit that the worker set, unless its clock is ahead.
+            until = now + _STALE_LIMIT
+            known = reference.stale_until
+            reference = replace(reference, stale_until=until if known is None else min(known, until))
         self.reference = reference
-        #: When to look next.
+        #: Time of the next poll, in seconds since the epoch.
         self.due = now
         self._policy = policy
         self._jitter = jitter
         self._contact = now
-        self._stale_until = now + _STALE_LIMIT
+        #: The failure while polls of this run alone fail, None otherwise.
+        self.lost: DatapipeError | None = None
         self._failures = 0
         #: Answers that the run does not exist, None once an answer shows it.
         self._missing: Missing | None = None
-        #: Before this time the service does not want to be asked; and what it said.
+        #: Time before which the service does not want to be polled, and the message of its refusal.
         self._not_before, self._refusal = now, ""
         self._last: Observation | None = None
-        # When the run began, as far as that is known.
+        # Start of the run if known, otherwise the start of the wait.
         self._began = now if reference.absent_since is None else reference.absent_since
         self._history = None if policy.poll_interval is not None else History.from_json(reference.durations)
+        dense = policy.first_interval is not None and self._history is not None and is_short(reference.durations)
+        #: Seconds until the next poll if the history asks for less frequent polls, and the time until which this holds.
+        self._early_interval = policy.first_interval if dense else None
+        self._early_until = now + DENSE_SECONDS
+
+    @property
+    def poll_after(self) -> float | None:
+        """Time before which the service does not want to be polled, in seconds since the epoch; None for no limit."""
+        return self._not_before if self._refusal else None
 
     @property
     def was_seen(self) -> bool:
-        """Whether the service has answered so far."""
+        """True if a poll has returned the state of the run so far."""
         return self._last is not None
 
     @property
     def lost_at(self) -> float:
-        """When contact counts as lost, if no look succeeds until then."""
+        """Time at which contact counts as lost unless a poll succeeds before, in seconds since the epoch."""
         return self._contact + self._policy.contact_limit
 
     @property
     def outcome(self) -> Outcome:
-        """Where the run stood at the last look."""
+        """State of the run at the last poll."""
         return self._last.outcome if self._last else Outcome.SCHEDULED
 
     @property
     def result(self) -> RunResult | None:
-        """What the last look showed of the run."""
+        """Result of the run at the last poll, None if the run was not shown yet."""
         return self._last.result if self._last else None
 
     @property
     def began(self) -> float:
-        """When the run began, or, as long as that is not known, the wait for it."""
+        """Start of the run, or of the wait if that is not known, in seconds since the epoch."""
         return self._began
 
+    @property
+    def last_answer(self) -> float:
+        """Time of the last answer, or of the start of the wait, in seconds since the epoch."""
+        return self._contact
+
+    def was_just_read(self, now: float, longest: float) -> None:
+        """
+        Postpone the first poll of a run that was read when another run was requested.
+
+        :param now: current time in seconds since the epoch.
+        :param longest: the most seconds until the poll, unless the interval is fixed.
+        """
+        interval = self._interval(now)
+        self.due = now + (interval if self._policy.poll_interval is not None else min(interval, longest))
+
     def silence(self, now: float) -> float:
-        """Give the seconds for which looks have failed, or were due and not made."""
+        """Return the seconds since the last answer if polls have failed or are overdue, otherwise 0."""
         return now - self._contact if self._failures or now > self.due + _HELD_UP else 0.0
 
     def seen(self, observation: Observation, now: float, was_due: float | None = None) -> End | None:
         """
-        Take an answer; give the end, or None when there is more to wait for.
+        Process the answer to a poll. Return the outcome of the wait, or None if it continues.
 
-        :param observation: what the answer shows.
-        :param now: seconds since the epoch.
-        :param was_due: when the look was to be made, from which the next one is counted; None for now.
+        :param observation: state of the run in the answer.
+        :param now: current time in seconds since the epoch.
+        :param was_due: time at which the poll was due, from which the next interval is counted; None for ``now``.
         """
         self._note_shown(now)
-        # A slice of a load that goes on is known, while the run after it is not yet.
+        # After a slice of a load, the next run may not be listed yet: keep the result of the slice.
         known = observation.result or (self._last.result if self._last else None)
         self._last = replace(observation, result=known)
         absent = observation.result is None
@@ -210,7 +254,7 @@ class Watch:
         if started:
             self._began = datetime.fromisoformat(started).timestamp()
         if observation.outcome.is_over:
-            if observation.is_final or now >= self._stale_until:
+            if observation.is_final or now >= (self.reference.stale_until or 0.0):
                 return self._end(EndReason.RUN_OVER)
             self._last = replace(self._last, outcome=Outcome.RUNNING)
         if absent and since is not None and now >= since + self._policy.schedule_limit:
@@ -218,7 +262,7 @@ class Watch:
         return self._again(now, self._next_look(now, was_due))
 
     def unchanged(self, now: float, was_due: float | None = None) -> End | None:
-        """Take word that the run stands where it stood when it was last seen: :meth:`seen`, for less."""
+        """Process a poll without a change. Equivalent to :meth:`seen` with the last state, but cheaper."""
         self._note_shown(now)
         since = self.reference.absent_since
         if since is not None and now >= since + self._policy.schedule_limit:
@@ -227,11 +271,11 @@ class Watch:
 
     def failed(self, error: DatapipeError, now: float, *, rarer: bool = True) -> End | None:
         """
-        Take a look that failed; give the end, or None when it is to be tried again.
+        Process a failed poll. Return the outcome of the wait, or None if it continues.
 
-        :param error: why.
-        :param now: seconds since the epoch.
-        :param rarer: whether to look ever more rarely; not where the whole connection is slowed down already.
+        :param error: the failure.
+        :param now: current time in seconds since the epoch.
+        :param rarer: True to increase the interval with each failure. False if the backoff of the connection applies.
         """
         if is_missing(error):
             return self._not_found(error, now)
@@ -240,11 +284,13 @@ class Watch:
         delay = interval = self._interval(now)
         if rarer:
             self._failures += 1
+            if counts_as_lost(self._failures, self._contact if self.was_seen else None, now):
+                self.lost = error
             backoff = min(_LONGEST_BACKOFF, interval * 2 ** min(self._failures - 1, 10))
             delay = max(interval, backoff * (0.5 + self._jitter() / 2))
         asked = honored(error)
         if asked is not None:
-            # Never earlier than the service asks for.
+            # Do not poll before the time that the service asks for.
             delay = max(delay, asked)
             self._not_before, self._refusal = now + asked, str(error)
         end = self._again(now, delay)
@@ -253,30 +299,30 @@ class Watch:
 
     def _note_shown(self, now: float) -> None:
         self._contact = now
-        self._failures = 0
+        self._failures, self.lost = 0, None
         self._missing = None
 
     def _not_found(self, error: DatapipeError, now: float) -> End | None:
         """Count an answer that the run does not exist. Return the end after the grace period."""
         # The service can be reached, so this is no loss of contact.
         self._contact = now
-        self._failures = 0
+        self._failures, self.lost = 0, None
         missing = self._missing = self._missing or Missing(self._policy.missing_grace, now)
         if missing.is_final(now):
             return self._end(EndReason.VANISHED, f"{missing.summary(now)}, the last: {error}")
         return self._again(now, missing.pause(now, self._jitter()))
 
     def unreachable(self, error: DatapipeError, now: float) -> End | None:
-        """Take word that no run of this connection can be looked at; give the end when that has lasted too long."""
+        """Return the outcome of the wait if the service has been unreachable for longer than the limit, else None."""
         if now < self.lost_at:
             return None
-        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s: {error}")
+        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s.\n{error}")
 
     def expired(self, now: float) -> End | None:
         """
-        Give the end of a watch that is due but gets no last look.
+        Return the outcome of a wait that is due but must not poll again, else None.
 
-        It is past its deadline by too much, or the service asked for more patience than a limit leaves.
+        The grace period after its deadline is over, or the service asked for a pause beyond one of its limits.
         """
         deadline = self._policy.deadline
         if deadline is not None and now >= deadline + _GRACE:
@@ -285,22 +331,26 @@ class Watch:
             return None
         if deadline is not None and self.due >= deadline:
             return self._end(EndReason.TIMEOUT)
-        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s: {self._refusal}")
+        return self._end(EndReason.LOST_CONTACT, f"for {now - self._contact:.0f} s.\n{self._refusal}")
 
     def _next_look(self, now: float, was_due: float | None) -> float:
-        """Give the seconds until the next look."""
-        # A list is due when its first run is: this run may have been due later, or not yet.
+        """Return the seconds until the next poll."""
+        # A list is polled when its first run is due. This run may have been due later, or is not due yet.
         late = 0.0 if was_due is None else max(0.0, now - max(was_due, self.due))
         if late > _HELD_UP:
-            # Not a slow answer: all were held up, and need not be looked at twice for it.
+            # All polls were held up. Catching up would poll each run twice.
             late = 0.0
-        return max(self._interval(now) - late, 0.0)
+        interval = self._interval(now)
+        if self._early_interval is not None and now < self._early_until:
+            interval = min(interval, self._early_interval)
+            self._early_interval = min(self._early_interval * 2, self._policy.fastest)
+        return max(interval - late, 0.0)
 
     def _interval(self, now: float) -> float:
         policy = self._policy
         if policy.poll_interval is not None:
             return policy.poll_interval
-        # What earlier runs took says nothing of how long it takes until a run begins.
+        # The durations of earlier runs do not predict the time until a run begins.
         history = self._history if self._history and self.reference.absent_since is None else _NOTHING_KNOWN
         return next_look(now - self._began, history, fastest=policy.fastest, slowest=policy.slowest)
 

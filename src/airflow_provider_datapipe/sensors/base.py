@@ -5,14 +5,24 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from airflow import __version__ as airflow_version
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 
+from airflow_provider_datapipe.arguments import (
+    CheckedArguments,
+    Duration,
+    check_range,
+    exactly_one,
+    identify_stream,
+    seconds,
+)
 from airflow_provider_datapipe.links import ADDRESS, DatapipeLink, address_of, show_link
-from airflow_provider_datapipe.operators.base import DEFERRABLE, deadline_of, exactly_one, seconds, together
+from airflow_provider_datapipe.operators.base import DEFERRABLE, deadline_of
+from airflow_provider_datapipe.operators.map_label import MapLabel
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,9 +31,9 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.condition import Check, Condition
     from airflow_provider_datapipe.runs.patience import Patience
     from airflow_provider_datapipe.runs.records import Store
+    from airflow_provider_datapipe.runs.reference import Reference
 
-#: The end of the data interval; where a DAG run has none, as one that a person or an asset has started without a
-#: logical date, the time from which it was to run.
+#: End of the data interval. DAG runs without a logical date have none; for them, the time from which they can run.
 DATA_INTERVAL_END = "{{ data_interval_end | default(none) or dag_run.run_after }}"
 #: Key of the task state in which polls of mode="reschedule" find what earlier polls learned.
 _STATE = "datapipe.sensor"
@@ -31,29 +41,33 @@ _STATE = "datapipe.sensor"
 _STARTS_FROM_TRIGGER = (3, 3)
 
 
-class DatapipeSensor(BaseSensorOperator):
+class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
     """
-    Waits until something is so, in every mode to the same end.
+    Wait until a condition is met. All modes have the same result.
 
-    A look that gets no answer is repeated; contact is lost after 30 minutes without any. What can't become so, such as
-    an id that is not there, fails the sensor at once.
+    Failed polls are repeated. The sensor fails after 30 minutes without an answer, or at once if the condition cannot
+    be met, for example because an ID does not exist.
 
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
     :param deferrable: wait in the triggerer, without a worker slot. The default is Airflow's
         ``[operators] default_deferrable``.
-    :param start_from_trigger: begin in the triggerer, so that a worker is needed only for the end (Airflow 3.3 or
-        later). Not for mapped tasks, and not with values from other tasks, which Airflow can't give to a trigger.
+    :param defer_after: time that a deferrable sensor polls in the worker before it defers; 0 defers at once. None for
+        the ``defer_after`` of the connection, then ``[datapipe] defer_after``. Without these, a sensor that waits for
+        an active run decides as the operators do, and other sensors defer at once.
+    :param start_from_trigger: start in the triggerer, so that the task needs a worker only at the end (Airflow 3.3 or
+        later). Not available for mapped tasks and for values from other tasks, which Airflow does not pass to triggers.
     """
 
     template_fields: Sequence[str] = ("datapipe_conn_id",)
     operator_extra_links = (DatapipeLink(),)
     ui_color = "#d7efe9"
 
+    inherited_durations = ("poke_interval", "timeout")
     #: Name of the condition.
     condition: ClassVar[str]
-    #: The attributes that are the condition's fields.
+    #: Attributes that are fields of the condition.
     condition_fields: ClassVar[tuple[str, ...]] = ()
-    #: Fields of the condition that are the same for all of a class.
+    #: Fields of the condition that are constant for the class.
     condition_constants: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
@@ -61,18 +75,25 @@ class DatapipeSensor(BaseSensorOperator):
         *,
         datapipe_conn_id: str = "datapipe_default",
         deferrable: bool = DEFERRABLE,
+        defer_after: Duration | None = None,
         start_from_trigger: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.datapipe_conn_id = datapipe_conn_id
-        # Where Airflow does not start it from its trigger, as under dag.test(), it defers.
+        # Without a scheduler, as under dag.test(), Airflow does not start tasks from their triggers: defer instead.
         self.deferrable = deferrable or start_from_trigger
-        # Mapped tasks get it here from the DAG's default arguments, of which Airflow has not heard: they defer.
+        self.defer_after = defer_after
+        check_range("defer_after", defer_after, can_be_zero=True)
+        # Airflow applies default arguments to mapped tasks when they run, too late for a start from the trigger.
         self.start_from_trigger = start_from_trigger and not getattr(self, "_BaseOperator__from_mapped", False)
-        # One for all pokes: what was looked up once is not looked up again.
+        # Shared by all pokes, so that names are looked up once.
         self._looked: tuple[Condition, Patience] | None = None
         self._kept: dict[str, Any] | None = None
+        # Result of the last poll: description, active run, and the time before which the service must not be polled.
+        self._said = "no answer so far"
+        self._running: Reference | None = None
+        self._poll_after: float | None = None
         if start_from_trigger:
             _check_airflow()
 
@@ -81,7 +102,7 @@ class DatapipeSensor(BaseSensorOperator):
         """
         Map the sensor.
 
-        :raises ValueError: it is to start from its trigger.
+        :raises ValueError: if ``start_from_trigger`` is set.
         """
         if kwargs.get("start_from_trigger"):
             raise ValueError(_NOT_MAPPED)
@@ -89,58 +110,71 @@ class DatapipeSensor(BaseSensorOperator):
 
     def poke(self, context: Context) -> bool | PokeReturnValue:
         """
-        Look once. A look that gets no answer is no failure until contact is lost for long.
+        Poll once. Failed polls count as False until contact has been lost for 30 minutes.
 
-        :raises DatapipeError: it is so, and is a failure; or it can't become so.
+        :raises DatapipeError: if the condition is met by a failure, or cannot be met.
         """
-        from airflow_provider_datapipe.api.errors import DatapipeError
+        with contextlib.closing(self._hook()) as hook:
+            return self._poke(hook, context)
+
+    def _poke(self, hook: DatapipeHook, context: Context) -> bool | PokeReturnValue:
+        from airflow_provider_datapipe.api.errors import DatapipeError, first_line
         from airflow_provider_datapipe.runs.missing import is_missing
 
         self._restore(context)
         condition, patience = self._looking()
-        with contextlib.closing(self._hook()) as hook:
-            if not hasattr(self, ADDRESS):
-                # First: what can't be looked at has a page, too.
-                self._show_link(hook, context)
-            try:
-                check = hook.run(condition.check(time.time()))
-            except DatapipeError as error:
-                if patience.is_final(error, time.time()):
-                    raise
-                pause = patience.failed(error, time.time(), self.poke_interval)
-                self._save(context, is_failing=True)
-                self.log.warning("%s", error)
-                if not (self._is_rescheduled and is_missing(error)):
-                    return False
-                # The next poke would run in another process, which does not know of this answer.
-                time.sleep(pause)
-                return self.poke(context)
-            patience.answered(time.time())
-            self._show_link(hook, context, check)
-            if not check.is_met:
-                self._save(context, is_failing=False)
-                self.log.info("Not yet: %s.", check.said)
+        if not hasattr(self, ADDRESS):
+            # Before the poll, so that the link is shown also if the poll fails.
+            self._show_link(hook, context)
+        try:
+            check = hook.run(condition.check(time.time()))
+        except DatapipeError as error:
+            self._show_link(hook, context)
+            if patience.is_final(error, time.time()):
+                raise
+            pause = patience.failed(error, time.time(), self.poke_interval)
+            self._said, self._running, self._poll_after = first_line(error).rstrip("."), None, time.time() + pause
+            if line := patience.contact_line(error, time.time()):
+                self.log.log(*line)
+            self._save(context)
+            if not (self._is_rescheduled and is_missing(error)):
                 return False
-            return PokeReturnValue(is_done=True, xcom_value=self._judged(hook, check))
+            # The next poke runs in another process, which does not know this answer.
+            time.sleep(pause)
+            return self._poke(hook, context)
+        patience.answered(time.time())
+        if line := patience.contact_line(None, time.time()):
+            self.log.log(*line)
+        self._show_link(hook, context, check)
+        self._said, self._poll_after = check.said, None
+        self._running = check.awaited if check.is_running else None
+        if not check.is_met:
+            self._save(context)
+            self.log.info("Not yet: %s.", check.said)
+            return False
+        return PokeReturnValue(is_done=True, xcom_value=self._judged(hook, check))
 
     def execute(self, context: Context) -> Any:
-        """Poke once; then defer, or go on poking."""
+        """Poke once, then defer or continue to poke."""
         if not self.deferrable:
             return self._poke_on(context)
+        deadline = deadline_of(self, context, self.timeout)
         with self._never_failing():
-            done = self.poke(context)
+            done = self._poke_before_deferral(context, deadline)
         if isinstance(done, PokeReturnValue):
             return done.xcom_value
-        return self._wait_in_triggerer(deadline_of(self, context, self.timeout))
+        if time.time() >= deadline:
+            self._time_out(f"Time is over: {self._said}.")
+        return self._wait_in_triggerer(deadline)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """
-        Judge what the trigger saw.
+        Return the result after the deferral, or defer again.
 
         :param event: the event of :class:`~airflow_provider_datapipe.triggers.condition.DatapipeConditionTrigger`.
-        :raises AirflowSensorTimeout: it did not become so in time.
-        :raises AirflowTaskTimeout: it did not become so within ``execution_timeout``.
-        :raises DatapipeError: it is so, and is a failure; or it can't become so.
+        :raises AirflowSensorTimeout: if the condition was not met within ``timeout``.
+        :raises AirflowTaskTimeout: if the condition was not met within ``execution_timeout``.
+        :raises DatapipeError: if the condition is met by a failure, or cannot be met.
         """
         from airflow_provider_datapipe.runs.condition import Check
         from airflow_provider_datapipe.runs.errors import LostContactError
@@ -154,7 +188,7 @@ class DatapipeSensor(BaseSensorOperator):
                     return self._judged(hook, check)
             if status not in ("again", "timeout"):
                 raise LostContactError(str(event.get("message") or f"the trigger gave {status!r}"))
-            # What the trigger could not get over is met again here, and said; or it is over.
+            # Repeat the poll that failed in the trigger: it raises the error, or succeeds.
             done = self.poke(context)
         if isinstance(done, PokeReturnValue):
             return done.xcom_value
@@ -164,7 +198,7 @@ class DatapipeSensor(BaseSensorOperator):
         return self._wait_in_triggerer(deadline, patient=True)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Go on after the triggerer, telling ``execution_timeout`` from ``timeout`` where Airflow has ended it."""
+        """Resume after the deferral. Tell ``execution_timeout`` from ``timeout`` if Airflow ended the deferral."""
         from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowTaskTimeout
 
         try:
@@ -174,19 +208,57 @@ class DatapipeSensor(BaseSensorOperator):
                 raise AirflowTaskTimeout(str(error)) from error
             raise
 
+    def _poke_before_deferral(self, context: Context, deadline: float) -> bool | PokeReturnValue:
+        """Poll in the worker as long as the condition should be met soon. Return the result of the last poll."""
+        from airflow_provider_datapipe.runs.worker_wait import sensor_intervals
+
+        with contextlib.closing(self._hook()) as hook:
+            setting = self._defer_after_setting(hook)
+            done = self._poke(hook, context)
+            until = min(time.time() + self._seconds_in_worker(hook, setting), deadline)
+            for interval in sensor_intervals(self.poke_interval):
+                # After a failed poll, the triggerer waits for the service to recover.
+                if isinstance(done, PokeReturnValue) or self._poll_after is not None or time.time() >= until:
+                    break
+                time.sleep(min(interval, until - time.time()))
+                done = self._poke(hook, context)
+        return done
+
+    def _defer_after_setting(self, hook: DatapipeHook) -> float | None:
+        from airflow_provider_datapipe.operators.deferral import defer_after_setting, minimum_deferral_time
+
+        # A wrong setting fails the task before it waits.
+        minimum_deferral_time(self)
+        argument = None if self.defer_after is None else seconds(self.defer_after)
+        return defer_after_setting(argument, hook.extra.defer_after)
+
+    def _seconds_in_worker(self, hook: DatapipeHook, setting: float | None) -> float:
+        from airflow_provider_datapipe.api.errors import DatapipeError
+        from airflow_provider_datapipe.runs.run_conditions import durations_of_earlier_runs
+        from airflow_provider_datapipe.runs.worker_wait import seconds_in_worker
+
+        if setting is not None or self._running is None:
+            return setting or 0.0
+        try:
+            return seconds_in_worker([hook.run(durations_of_earlier_runs(self._running))])
+        except DatapipeError as error:
+            # The triggerer waits for the service to recover.
+            self.log.warning("%s", error)
+            return 0.0
+
     def _poke_on(self, context: Context) -> Any:
         from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException
 
         try:
             return super().execute(context)
         except AirflowSensorTimeout as error:
-            # Airflow leaves out its own time-out.
+            # Airflow does not apply never_fail to its own timeout.
             if self.never_fail:
                 raise AirflowSkipException(str(error)) from None
             raise
 
     def _ready(self) -> None:
-        """Tell Airflow, once all attributes are there, with which trigger to start. Every class ends so."""
+        """Set the trigger that Airflow starts the task with. Each class calls this after it has set its attributes."""
         for name, value in self._fields().items():
             if isinstance(value, datetime) and value.utcoffset() is None:
                 raise ValueError(f"{name} has no time zone: {value}")
@@ -206,12 +278,22 @@ class DatapipeSensor(BaseSensorOperator):
         )
 
     def _wait_in_triggerer(self, deadline: float, *, patient: bool = False) -> NoReturn:
+        from airflow_provider_datapipe.operators.deferral import DEFERRED, hold_arguments
         from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 
-        condition, _ = self._looking()
+        condition, patience = self._looking()
         trigger = DatapipeConditionTrigger(
-            self.condition, self.datapipe_conn_id, self.poke_interval, deadline, patient, **condition.fields
+            self.condition,
+            self.datapipe_conn_id,
+            self.poke_interval,
+            deadline,
+            patient,
+            poll_after=self._poll_after,
+            lost_since=patience.lost_since,
+            **hold_arguments(self),
+            **condition.fields,
         )
+        self.log.info(DEFERRED)
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def _fields(self) -> dict[str, Any]:
@@ -219,7 +301,7 @@ class DatapipeSensor(BaseSensorOperator):
         return {**self.condition_constants, **{name: value for name, value in own.items() if value is not None}}
 
     def _looking(self) -> tuple[Condition, Patience]:
-        """Give the condition, and how long the service was not there."""
+        """Return the condition and the backoff, which are created once."""
         from airflow_provider_datapipe.runs.conditions import condition_of
         from airflow_provider_datapipe.runs.patience import Patience
 
@@ -229,7 +311,7 @@ class DatapipeSensor(BaseSensorOperator):
         return self._looked
 
     def _restore(self, context: Context) -> None:
-        """Continue with what earlier polls learned: with ``mode="reschedule"`` each poll is a process of its own."""
+        """Restore the state of earlier polls: with ``mode="reschedule"`` each poll runs in its own process."""
         from airflow_provider_datapipe.runs.conditions import condition_of
         from airflow_provider_datapipe.runs.patience import Patience
 
@@ -237,15 +319,16 @@ class DatapipeSensor(BaseSensorOperator):
         if self._looked or not self.reschedule or store is None:
             return
         kept = store.get(_STATE)
-        # A retry begins anew, and so does a cleared task.
+        # Retries and cleared tasks start without it.
         if kept and kept["try_number"] == _try_number(context):
             self._kept = kept
-            patience = Patience(kept["failing_since"] or time.time(), polled_before=kept["was_answered"])
+            since = kept["failing_since"]
+            patience = Patience(since or time.time(), polled_before=kept["was_answered"], lost_since=since)
             patience.was_answered = kept["was_answered"]
             self._looked = (condition_of(self.condition, kept["fields"]), patience)
 
-    def _save(self, context: Context, *, is_failing: bool) -> None:
-        """Keep for the next poll what this one learned; Airflow before 3.3 has no place for it."""
+    def _save(self, context: Context) -> None:
+        """Store the state for the next poll. Airflow before 3.3 has no task state."""
         store: Store | None = context.get("task_state_store")
         if not self.reschedule or store is None:
             return
@@ -255,7 +338,7 @@ class DatapipeSensor(BaseSensorOperator):
             "try_number": _try_number(context),
             "fields": condition.fields,
             "was_answered": patience.was_answered,
-            "failing_since": (before.get("failing_since") or time.time()) if is_failing else None,
+            "failing_since": patience.lost_since,
         }
         if state != before:
             store.set(_STATE, state)
@@ -267,11 +350,11 @@ class DatapipeSensor(BaseSensorOperator):
         return self.reschedule and not self.deferrable
 
     def _show_link(self, hook: DatapipeHook, context: Context, check: Check | None = None) -> None:
-        """Show the page of what is waited for, as soon as it is known; what an earlier pass has shown stays."""
+        """Show the link to the resource as soon as it is known. An earlier link stays otherwise."""
         condition, _ = self._looking()
         try:
-            template = hook.extra.link
-        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: who needs the connection says it
+            template = hook.page_template
+        except Exception as error:  # noqa: BLE001 - of any secrets backend; the next request raises it
             self.log.debug("No link: %s", error)
             return
         if address := address_of(template, *condition.page(check)):
@@ -283,21 +366,20 @@ class DatapipeSensor(BaseSensorOperator):
         return DatapipeHook(self.datapipe_conn_id)
 
     def _judged(self, hook: DatapipeHook, check: Check) -> Any:
-        """Give the result of what has succeeded; skip or fail for anything else."""
-        from dataclasses import replace
-
+        """Return the result of the sensor, or skip or fail the task."""
         from airflow.providers.common.compat.sdk import AirflowSkipException
 
+        from airflow_provider_datapipe.runs.result_lines import condition_lines
         from airflow_provider_datapipe.runs.verdict import explain
         from airflow_provider_datapipe.runs.wait import EndReason
 
         condition, _ = self._looking()
-        self.log.info("%s.", check.said[:1].upper() + check.said[1:])
         explained = replace(check, ends=tuple(hook.run(explain(end)) for end in check.ends))
+        self.log.info("%s", "\n".join(condition_lines(check.said, explained.ends)))
         result, error = condition.verdict(explained)
         if error is None:
             return result
-        # Contact that is lost says nothing about a run.
+        # A loss of contact is no failure of a run.
         is_known = all(end.reason is EndReason.RUN_OVER for end in check.ends)
         if self.never_fail or (self.soft_fail and is_known):
             raise AirflowSkipException(str(error))
@@ -305,7 +387,7 @@ class DatapipeSensor(BaseSensorOperator):
 
     @contextlib.contextmanager
     def _never_failing(self) -> Iterator[None]:
-        """Let ``never_fail`` mean while deferred what it means while poking."""
+        """Apply ``never_fail`` while deferred, as Airflow does while poking."""
         from airflow.providers.common.compat.sdk import AirflowSkipException
 
         from airflow_provider_datapipe.api.errors import DatapipeError
@@ -323,7 +405,7 @@ class DatapipeSensor(BaseSensorOperator):
         return limit is not None and limit.total_seconds() < self.timeout
 
     def _time_out(self, message: str) -> NoReturn:
-        """End as a poking sensor ends: Airflow retries after ``execution_timeout``, and not after ``timeout``."""
+        """Raise the error of a timeout. Airflow retries after ``execution_timeout``, but not after ``timeout``."""
         from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException, AirflowTaskTimeout
 
         if self.soft_fail or self.never_fail:
@@ -333,15 +415,18 @@ class DatapipeSensor(BaseSensorOperator):
         raise AirflowSensorTimeout(message)
 
 
-_NOT_MAPPED = "start_from_trigger is not for mapped tasks, to which Airflow gives no arguments: use deferrable=True."
+_NOT_MAPPED = (
+    "start_from_trigger does not work with mapped tasks, because Airflow passes their triggers no arguments: use "
+    "deferrable=True."
+)
 
 
 class DatapipeStreamSensor(DatapipeSensor):
     """
-    A sensor for an ELT stream.
+    Base class of sensors for an ELT stream.
 
-    :param stream_id: id of the stream; or give ``sync_id`` and ``stream_name``. (templated)
-    :param sync_id: id of the sync that the stream belongs to. (templated)
+    :param stream_id: ID of the stream; alternatively, ``sync_id`` and ``stream_name``. (templated)
+    :param sync_id: ID of the sync of the stream. (templated)
     :param stream_name: name of the stream in its sync. (templated)
     """
 
@@ -358,8 +443,7 @@ class DatapipeStreamSensor(DatapipeSensor):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        exactly_one(stream_id=stream_id, stream_name=stream_name)
-        together(sync_id=sync_id, stream_name=stream_name)
+        identify_stream(stream_id, stream_name, sync_id=sync_id)
         self.stream_id = stream_id
         self.sync_id = sync_id
         self.stream_name = stream_name
@@ -367,15 +451,16 @@ class DatapipeStreamSensor(DatapipeSensor):
 
 class DatapipeSyncSensor(DatapipeSensor):
     """
-    A sensor for the streams of an ELT sync.
+    Base class of sensors for the streams of an ELT sync.
 
-    :param sync_id: id of the sync. (templated)
-    :param streams: names or ids of the streams; None for all. (templated)
+    :param sync_id: ID of the sync. (templated)
+    :param streams: names or IDs of the streams; None for all. (templated)
     """
 
     template_fields: Sequence[str] = ("sync_id", "streams")
     condition = "sync"
     condition_fields: ClassVar[tuple[str, ...]] = ("sync_id", "streams")
+    non_empty_lists: ClassVar[Mapping[str, str]] = {"streams": "all streams of the sync"}
 
     def __init__(self, *, sync_id: str, streams: Sequence[str] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -385,9 +470,9 @@ class DatapipeSyncSensor(DatapipeSensor):
 
 class DatapipeOrchestrationSensor(DatapipeSensor):
     """
-    A sensor for an orchestration.
+    Base class of sensors for an orchestration.
 
-    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_id: ID of the orchestration; alternatively, ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
     """
 
@@ -406,9 +491,9 @@ class DatapipeOrchestrationSensor(DatapipeSensor):
 
 class DatapipeReverseEtlSensor(DatapipeSensor):
     """
-    A sensor for a reverse ETL sync.
+    Base class of sensors for a reverse ETL sync.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
+    :param reverse_etl_sync_id: ID of the reverse ETL sync. (templated)
     """
 
     template_fields: Sequence[str] = ("reverse_etl_sync_id",)
@@ -437,22 +522,22 @@ def _as_json(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check_airflow() -> None:
     """
-    Refuse a start from the trigger where Airflow can't do it.
+    Check that Airflow can start tasks from their triggers.
 
-    :raises ValueError: it can't.
+    :raises ValueError: if its version is too old.
     """
     version = tuple(int(part) for part in airflow_version.split(".")[:2])
     if version < _STARTS_FROM_TRIGGER:
         raise ValueError(
-            f"start_from_trigger needs Airflow 3.3 or later, and this is {airflow_version}: use deferrable=True."
+            f"start_from_trigger requires Airflow 3.3 or later; this is {airflow_version}. Use deferrable=True."
         )
 
 
 def _check_renders_in_triggerer(name: str, value: Any) -> None:
     """
-    Refuse what Airflow does not render for a task that starts from its trigger.
+    Check that Airflow can render an argument for a task that starts from its trigger.
 
-    :raises ValueError: it comes from another task.
+    :raises ValueError: if the value comes from another task.
     """
     from airflow.sdk import XComArg
 
@@ -460,6 +545,6 @@ def _check_renders_in_triggerer(name: str, value: Any) -> None:
         pulls = isinstance(one, str) and "xcom_pull" in one and "map_indexes" not in one
         if isinstance(one, XComArg) or isinstance(value, XComArg) or pulls:
             raise ValueError(
-                f"{name} comes from another task, and Airflow can't give that to a trigger: use deferrable=True in "
-                "place of start_from_trigger, or xcom_pull(..., map_indexes=-1) in a template."
+                f"{name} is an output of another task, which Airflow does not pass to triggers. Use deferrable=True "
+                "instead of start_from_trigger, or xcom_pull(..., map_indexes=-1) in a template."
             )

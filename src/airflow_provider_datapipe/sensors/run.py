@@ -41,10 +41,6 @@ class DatapipeAfterSensor(DatapipeSensor):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if moment_of not in ("start", "end"):
-            raise ValueError(f"moment_of must be 'start' or 'end', not {moment_of!r}")
-        if on_failure not in ("fail", "next"):
-            raise ValueError(f"on_failure must be 'fail' or 'next', not {on_failure!r}")
         self.after = after
         self.moment_of = moment_of
         self.on_failure = on_failure

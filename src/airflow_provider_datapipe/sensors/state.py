@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from math import inf
+from datetime import datetime
 from typing import Any, ClassVar
 
-from airflow_provider_datapipe.operators.base import seconds
+from airflow_provider_datapipe.arguments import Duration, check_range
 from airflow_provider_datapipe.sensors.base import (
     DatapipeOrchestrationSensor,
     DatapipeReverseEtlSensor,
@@ -34,10 +33,9 @@ class DatapipeFreshnessSensor(DatapipeSensor):
     condition = "fresh"
     condition_fields: ClassVar[tuple[str, ...]] = ("max_age", "as_of")
 
-    def __init__(self, *, max_age: timedelta | float, as_of: str | datetime | None = None, **kwargs: Any) -> None:
+    def __init__(self, *, max_age: Duration, as_of: str | datetime | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not 0 < seconds(max_age) < inf:
-            raise ValueError(f"max_age must be a finite number of more than 0 seconds, not {max_age}")
+        check_range("max_age", max_age)
         self.max_age = max_age
         self.as_of = as_of
 

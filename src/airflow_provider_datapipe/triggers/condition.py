@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_provider_datapipe.triggers import load
-from airflow_provider_datapipe.triggers import run as run_trigger
+from airflow_provider_datapipe.triggers.run import error_event, hold_event, serialized_hold
 
 if TYPE_CHECKING:
+    from airflow_provider_datapipe.api.errors import DatapipeError
     from airflow_provider_datapipe.runs.board import Board
     from airflow_provider_datapipe.runs.condition import Check
+    from airflow_provider_datapipe.runs.patience import Patience
     from airflow_provider_datapipe.runs.reference import Reference
     from airflow_provider_datapipe.runs.wait import End
 
@@ -40,6 +42,11 @@ class DatapipeConditionTrigger(BaseTrigger):
     :param poll_interval: seconds between two looks.
     :param deadline: when waiting ends, as seconds since the epoch; None where Airflow ends it.
     :param patient: whether what looks final is waited for, too: the worker has seen otherwise.
+    :param deferred_at: time of the deferral, in seconds since the epoch; None if the event can be sent at once.
+    :param minimum_deferral_time: seconds from the deferral to the event, at least.
+    :param poll_after: time before which the service is not polled, because a poll of the worker failed, as seconds
+        since the epoch; None for no limit.
+    :param lost_since: time of a loss of contact that the worker has logged, as seconds since the epoch.
     :param fields: what the condition takes, as JSON.
     """
 
@@ -50,6 +57,11 @@ class DatapipeConditionTrigger(BaseTrigger):
         poll_interval: float = 60.0,
         deadline: float | None = None,
         patient: bool = False,
+        *,
+        deferred_at: float | None = None,
+        minimum_deferral_time: float = 0.0,
+        poll_after: float | None = None,
+        lost_since: float | None = None,
         **fields: Any,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
@@ -58,6 +70,10 @@ class DatapipeConditionTrigger(BaseTrigger):
         self.poll_interval = poll_interval
         self.deadline = deadline
         self.patient = patient
+        self.deferred_at = deferred_at
+        self.minimum_deferral_time = minimum_deferral_time
+        self.poll_after = poll_after
+        self.lost_since = lost_since
         self._names = tuple(fields)
         for name, value in fields.items():
             setattr(self, name, value)
@@ -68,7 +84,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         return {name: getattr(self, name) for name in self._names}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give class path and arguments."""
+        """Return class path and arguments."""
         return (
             "airflow_provider_datapipe.triggers.condition.DatapipeConditionTrigger",
             {
@@ -77,15 +93,17 @@ class DatapipeConditionTrigger(BaseTrigger):
                 "poll_interval": self.poll_interval,
                 "deadline": self.deadline,
                 "patient": self.patient,
+                **serialized_hold(self.deferred_at, self.minimum_deferral_time),
+                **({} if self.poll_after is None else {"poll_after": self.poll_after}),
+                **({} if self.lost_since is None else {"lost_since": self.lost_since}),
                 **self.fields,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and give one event: what was seen, or why there was nothing to see."""
-        began = asyncio.get_running_loop().time()
         event = await self._wait()
-        await run_trigger.keep_back(self, began)
+        await hold_event(self, self.deferred_at, self.minimum_deferral_time)
         yield TriggerEvent(event | {"deadline": self.deadline})
 
     async def _wait(self) -> dict[str, Any]:
@@ -97,11 +115,15 @@ class DatapipeConditionTrigger(BaseTrigger):
             async with joined(self.datapipe_conn_id, DatapipeHook(self.datapipe_conn_id).aget_settings) as board:
                 return await self._look_until_met(board)
         except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: nothing was seen
-            return {"status": "error", "message": f"connection {self.datapipe_conn_id}: {error}"}
+            return error_event(self.datapipe_conn_id, error)
 
-    def _tell(self, line: str) -> None:
+    def _tell(self, level: int, line: str) -> None:
         """Say how far it is in the log of the task, whose logger is made for the first line only."""
-        self.log.info(line)
+        self.log.log(level, line)
+
+    def _log_contact(self, patience: Patience, error: DatapipeError | None = None) -> None:
+        if line := patience.contact_line(error, time.time()):
+            self._tell(*line)
 
     async def _look_until_met(self, board: Board) -> dict[str, Any]:
         from airflow_provider_datapipe.api.errors import DatapipeError
@@ -110,9 +132,11 @@ class DatapipeConditionTrigger(BaseTrigger):
         from airflow_provider_datapipe.runs.patience import Patience
 
         # A worker that deferred has polled before; it passes the deadline.
-        patience = Patience(time.time(), polled_before=self.deadline is not None)
+        patience = Patience(time.time(), polled_before=self.deadline is not None, lost_since=self.lost_since)
         condition = condition_of(self.condition, self.fields)
-        said, before = "nothing was seen so far", None
+        said, before = "no answer so far", None
+        if self.poll_after is not None:
+            await self._sleep(self.poll_after - time.time())
         while True:
             pause = max(self.poll_interval, _FASTEST)
             try:
@@ -129,9 +153,10 @@ class DatapipeConditionTrigger(BaseTrigger):
                     pause = patience.failed(error, time.time(), pause)
                 except LostContactError as lost:
                     return {"status": "error", "message": str(lost)}
-                self.log.warning("%s", error)
+                self._log_contact(patience, error)
             else:
                 patience.answered(time.time())
+                self._log_contact(patience)
                 if check.is_met:
                     return _met(check)
                 if check.said != said:
@@ -145,9 +170,13 @@ class DatapipeConditionTrigger(BaseTrigger):
                         continue
                     return event
                 before = None
-            if self.deadline is not None:
-                pause = min(pause, self.deadline - time.time())
-            await asyncio.sleep(max(pause, 0))
+            await self._sleep(pause)
+
+    async def _sleep(self, pause: float) -> None:
+        """Sleep until the next poll, at most until the deadline."""
+        if self.deadline is not None:
+            pause = min(pause, self.deadline - time.time())
+        await asyncio.sleep(max(pause, 0))
 
     async def _look(self, board: Board, condition: Any) -> Check:
         """

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Sequence
 from importlib.util import find_spec
-from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_provider_datapipe.arguments import Duration, check_range, checked, seconds
 from airflow_provider_datapipe.triggers import load
 
 if TYPE_CHECKING:
@@ -42,18 +42,20 @@ class _EventTrigger(BaseEventTrigger):
     #: The name of the feed.
     _feed: ClassVar[str]
 
-    def __init__(self, datapipe_conn_id: str, outcomes: Sequence[str], poll_interval: float) -> None:
+    def __init__(self, datapipe_conn_id: str, outcomes: Sequence[str], poll_interval: Duration) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
         if not outcomes or isinstance(outcomes, str):
-            raise ValueError("outcomes: must be a list of at least one outcome")
+            raise ValueError("outcomes must be a list of at least one outcome")
         if unknown := sorted(set(outcomes) - OUTCOMES):
-            raise ValueError(f"outcomes: {', '.join(unknown)}: must be of {', '.join(sorted(OUTCOMES))}")
-        if not 0 < poll_interval < inf:
-            raise ValueError("poll_interval: must be a finite number of more than 0 seconds")
+            raise ValueError(f"outcomes must be of {', '.join(sorted(OUTCOMES))}, not {', '.join(unknown)}")
+        check_range("poll_interval", poll_interval)
         self.datapipe_conn_id = datapipe_conn_id
         # In one order: Airflow tells triggers apart by their arguments.
         self.outcomes = sorted(set(outcomes))
-        self.poll_interval = poll_interval
+        # Numbers stay as they are: Airflow tells triggers apart by their arguments.
+        self.poll_interval = (
+            poll_interval if isinstance(poll_interval, int | float) else _number(seconds(poll_interval))
+        )
 
     def _key(self) -> str:
         """Give the key of what is looked at."""
@@ -110,7 +112,7 @@ class _EventTrigger(BaseEventTrigger):
         await load(*_NEEDED)
         from airflow_provider_datapipe.runs.desk import Desk
 
-        desk: Desk = Desk(_reader(self.datapipe_conn_id))
+        desk: Desk = Desk(_reader(self.datapipe_conn_id), f"the Airflow connection `{self.datapipe_conn_id}`")
         try:
             member = await self._member()
             async with desk.joined(member):
@@ -153,6 +155,11 @@ class _EventTrigger(BaseEventTrigger):
                 pause = min(pause * 2, _LONGEST_PAUSE)
             else:
                 return cursor
+
+
+def _number(value: float) -> float:
+    """Return a whole number as an int, as DAG files write it."""
+    return int(value) if value.is_integer() else value
 
 
 def _reader(conn_id: str) -> Reader:
@@ -198,9 +205,10 @@ class EltStreamRunEventTrigger(_EventTrigger):
     :param sync_id: the ELT sync; without ``stream_id`` all its streams are watched.
     :param datapipe_conn_id: the connection.
     :param outcomes: which ends count.
-    :param poll_interval: seconds between two looks.
+    :param poll_interval: time between two looks, as a duration.
     """
 
+    @checked
     def __init__(
         self,
         stream_id: str | None = None,
@@ -208,7 +216,7 @@ class EltStreamRunEventTrigger(_EventTrigger):
         *,
         datapipe_conn_id: str = "datapipe_default",
         outcomes: Sequence[str] = _SUCCEEDED,
-        poll_interval: float = 30,
+        poll_interval: Duration = 30,
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
         if not (stream_id or sync_id):
@@ -237,18 +245,19 @@ class OrchestrationRunEventTrigger(_EventTrigger):
     :param orchestration_id: the orchestration; None for all.
     :param datapipe_conn_id: the connection.
     :param outcomes: which ends count.
-    :param poll_interval: seconds between two looks.
+    :param poll_interval: time between two looks, as a duration.
     """
 
     _feed = "orchestration"
 
+    @checked
     def __init__(
         self,
         orchestration_id: str | None = None,
         *,
         datapipe_conn_id: str = "datapipe_default",
         outcomes: Sequence[str] = _SUCCEEDED,
-        poll_interval: float = 30,
+        poll_interval: Duration = 30,
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
         self.orchestration_id = orchestration_id
@@ -270,18 +279,19 @@ class ReverseEtlRunEventTrigger(_EventTrigger):
     :param reverse_etl_sync_id: the reverse ETL sync.
     :param datapipe_conn_id: the connection.
     :param outcomes: which ends count; a run with failed rows is ``partial``.
-    :param poll_interval: seconds between two looks.
+    :param poll_interval: time between two looks, as a duration.
     """
 
     _feed = "reverse_etl"
 
+    @checked
     def __init__(
         self,
         reverse_etl_sync_id: str,
         *,
         datapipe_conn_id: str = "datapipe_default",
         outcomes: Sequence[str] = _SUCCEEDED,
-        poll_interval: float = 30,
+        poll_interval: Duration = 30,
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
         self.reverse_etl_sync_id = reverse_etl_sync_id
@@ -303,18 +313,19 @@ class TransformMaterializationEventTrigger(_EventTrigger):
     :param transform_id: the transform.
     :param datapipe_conn_id: the connection.
     :param outcomes: which ends count.
-    :param poll_interval: seconds between two looks.
+    :param poll_interval: time between two looks, as a duration.
     """
 
     _feed = "transform"
 
+    @checked
     def __init__(
         self,
         transform_id: str,
         *,
         datapipe_conn_id: str = "datapipe_default",
         outcomes: Sequence[str] = _SUCCEEDED,
-        poll_interval: float = 30,
+        poll_interval: Duration = 30,
     ) -> None:
         super().__init__(datapipe_conn_id, outcomes, poll_interval)
         self.transform_id = transform_id
@@ -333,18 +344,19 @@ class FailedRecordsEventTrigger(_EventTrigger):
     :param reverse_etl_sync_id: the reverse ETL sync.
     :param threshold: how many are too many.
     :param datapipe_conn_id: the connection.
-    :param poll_interval: seconds between two looks.
+    :param poll_interval: time between two looks, as a duration.
     """
 
     _feed = "failed_records"
 
+    @checked
     def __init__(
         self,
         reverse_etl_sync_id: str,
         threshold: int = 1,
         *,
         datapipe_conn_id: str = "datapipe_default",
-        poll_interval: float = 60,
+        poll_interval: Duration = 60,
     ) -> None:
         super().__init__(datapipe_conn_id, ("partial",), poll_interval)
         if threshold < 1:

@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.async_client import AsyncClient
     from airflow_provider_datapipe.runs.batch import Batch
 
-#: Seconds from its start in which a trigger keeps its event back. A scheduler that hears of a task's first pass only
-#: after the task was queued again takes the one for the other, and fails the task ("executor reported that the task
-#: instance finished with state success, but the task instance's state attribute is queued"): seen with Airflow 3.3.2.
-#: It may hear of it as late as the task's supervisor looks whether the process has ended, ``[workers]
-#: min_heartbeat_interval``, by default 5 s; and a loop of its own later.
-SETTLE_SECONDS = 8.0
 #: The most seconds for a last look at the runs of a task that is stopped.
 LAST_LOOK_SECONDS = 10.0
 
@@ -30,19 +24,37 @@ _NEEDED = (
     "airflow_provider_datapipe.hooks.datapipe",
     "airflow_provider_datapipe.runs.board",
     "airflow_provider_datapipe.runs.stop",
+    "airflow_provider_datapipe.triggers.stopped",
 )
 
 
-async def keep_back(trigger: BaseTrigger, began: float) -> None:
+async def hold_event(trigger: BaseTrigger, deferred_at: float | None, minimum: float) -> None:
     """
-    Wait until a trigger may give its event.
+    Wait until a trigger may send its event (:func:`airflow_provider_datapipe.operators.deferral.hold_arguments`).
 
     :param trigger: the trigger.
-    :param began: when it began, by the clock of its event loop.
+    :param deferred_at: time of the deferral by the clock of the worker, in seconds since the epoch; None for no wait.
+    :param minimum: seconds from the deferral to the event, at least.
     """
     # Under dag.test() there is no scheduler, and no task instance.
-    if getattr(trigger, "task_instance", None) is not None:
-        await asyncio.sleep(began + SETTLE_SECONDS - asyncio.get_running_loop().time())
+    if deferred_at is not None and getattr(trigger, "task_instance", None) is not None:
+        await asyncio.sleep(hold_seconds(deferred_at, minimum, time.time()))
+
+
+def hold_seconds(deferred_at: float, minimum: float, now: float) -> float:
+    """
+    Return the seconds for which a trigger holds its event: never more than the minimum, whatever the clocks show.
+
+    :param deferred_at: time of the deferral, by the clock of the worker.
+    :param minimum: seconds from the deferral to the event, at least.
+    :param now: current time, by the clock of the triggerer.
+    """
+    return max(0.0, min(deferred_at + minimum - now, minimum))
+
+
+def serialized_hold(deferred_at: float | None, minimum: float) -> dict[str, float]:
+    """Return the arguments of a trigger for :func:`hold_event`; none if it does not hold its event."""
+    return {} if deferred_at is None else {"deferred_at": deferred_at, "minimum_deferral_time": minimum}
 
 
 class DatapipeRunTrigger(BaseTrigger):
@@ -55,16 +67,27 @@ class DatapipeRunTrigger(BaseTrigger):
     :param batch: which runs (:meth:`airflow_provider_datapipe.runs.batch.Batch.as_dict`).
     :param policy: how patient to be (:meth:`airflow_provider_datapipe.runs.wait.WaitPolicy.as_dict`).
     :param kill_policy: what happens when a person stops the task: ``leave`` or ``disable``.
+    :param deferred_at: time of the deferral, in seconds since the epoch; None if the event can be sent at once.
+    :param minimum_deferral_time: seconds from the deferral to the event, at least.
     """
 
     def __init__(
-        self, datapipe_conn_id: str, batch: dict[str, Any], policy: dict[str, Any], kill_policy: str = "leave"
+        self,
+        datapipe_conn_id: str,
+        batch: dict[str, Any],
+        policy: dict[str, Any],
+        kill_policy: str = "leave",
+        *,
+        deferred_at: float | None = None,
+        minimum_deferral_time: float = 0.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
         self.datapipe_conn_id = datapipe_conn_id
         # Thousands of them wait for long, and as text this takes a fifth of the memory.
         self._batch, self._policy = json.dumps(batch), json.dumps(policy)
         self.kill_policy = kill_policy
+        self.deferred_at = deferred_at
+        self.minimum_deferral_time = minimum_deferral_time
 
     @property
     def batch(self) -> dict[str, Any]:
@@ -79,7 +102,7 @@ class DatapipeRunTrigger(BaseTrigger):
         return policy
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give class path and arguments."""
+        """Return class path and arguments."""
         return (
             "airflow_provider_datapipe.triggers.run.DatapipeRunTrigger",
             {
@@ -87,14 +110,14 @@ class DatapipeRunTrigger(BaseTrigger):
                 "batch": self.batch,
                 "policy": self.policy,
                 "kill_policy": self.kill_policy,
+                **serialized_hold(self.deferred_at, self.minimum_deferral_time),
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Wait, and give one event: the batch, or why it could not be waited for."""
-        began = asyncio.get_running_loop().time()
         event = await self._wait()
-        await keep_back(self, began)
+        await hold_event(self, self.deferred_at, self.minimum_deferral_time)
         yield TriggerEvent(event)
 
     async def on_kill(self) -> None:
@@ -133,9 +156,9 @@ class DatapipeRunTrigger(BaseTrigger):
         late = [end.reference for end in looked_at.ended if end.reason is EndReason.TIMEOUT]
         return Batch(batch.kind, waiting=[*late, *looked_at.waiting])
 
-    def _tell(self, line: str) -> None:
+    def _tell(self, level: int, line: str) -> None:
         """Say how far it is in the log of the task."""
-        self.log.info(line)
+        self.log.log(level, line)
 
     async def _wait(self) -> dict[str, Any]:
         await load(*_NEEDED)
@@ -147,10 +170,23 @@ class DatapipeRunTrigger(BaseTrigger):
         batch = Batch.from_dict(self.batch)
         read = DatapipeHook(self.datapipe_conn_id).aget_settings
         try:
-            await wait_on_board(self.datapipe_conn_id, read, batch, WaitPolicy(**self.policy), self._tell)
+            await wait_on_board(self.datapipe_conn_id, read, batch, WaitPolicy.from_dict(self.policy), self._tell)
         except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the run has not failed
-            return {"status": "error", "message": f"connection {self.datapipe_conn_id}: {error}"}
+            return error_event(self.datapipe_conn_id, error)
         return {"status": "success", "batch": batch.as_dict(), "policy": self.policy}
+
+
+def error_event(conn_id: str, error: Exception) -> dict[str, Any]:
+    """
+    Return the payload of the event of a trigger that can't wait. Its message keeps the lines of the error.
+
+    :param conn_id: the Airflow connection.
+    :param error: the error.
+    """
+    message = (str(error) or type(error).__name__).rstrip(".")
+    if f"`{conn_id}`" not in message:
+        message += f".\nCheck the Airflow connection `{conn_id}`"
+    return {"status": "error", "message": f"{message}."}
 
 
 def check_event(event: dict[str, Any]) -> None:
@@ -163,8 +199,8 @@ def check_event(event: dict[str, Any]) -> None:
     from airflow_provider_datapipe.runs.errors import LostContactError
 
     if event.get("status") != "success":
-        reason = str(event.get("message") or f"the trigger gave {event.get('status')!r}").rstrip(".")
+        reason = str(event.get("message") or f"the trigger sent the status {event.get('status')!r}").rstrip(".")
         raise LostContactError(
-            f"The run could not be waited for: {reason}. The run may still be going: mend the cause, then run this "
+            f"The run could not be waited for: {reason}.\nThe run may still be going: correct the cause, then run this "
             "task again; it attaches to the run if that is still going."
         )

@@ -165,7 +165,7 @@ def send(body: bytes, sending: Sending) -> Sent:
             if not again or delay is None:
                 raise UnconfirmedError(error, in_doubt=in_doubt) from None
             if attempts == 1:
-                sending.warn(f"{error} Trying again for up to {sending.retry.budget:g} s.")
+                sending.warn(f"{error}\nTrying again for up to {sending.retry.budget:g} s.")
         except DatapipeError as error:
             raise UnconfirmedError(error, in_doubt=in_doubt) from None
         time.sleep(delay)
@@ -310,13 +310,13 @@ class Delivery:
 
     def _error(self, cause: DatapipeError, batch: Batch | None) -> IngestError:
         progress = self.progress
-        told = [str(cause), f"Accepted are the first {progress.records:,} records, in {progress.batches:,} batches."]
+        told = [f"Accepted are the first {progress.records:,} records, in {progress.batches:,} batches."]
         if batch is not None:
             told.append(f"The next one is {batch.place}.")
             doubtful = progress.in_doubt - batch.first
             if doubtful > 0:
                 told.append(f"The {doubtful:,} after them may have arrived, and will be sent again.")
-        return IngestError(" ".join(told), self.result())
+        return IngestError(f"{cause}\n{' '.join(told)}", self.result())
 
 
 def _following(left: Iterator[Batch]) -> tuple[Batch | None, DatapipeError | None]:

@@ -11,7 +11,8 @@ from datapipe_local.control.polls import Polls
 from datapipe_local.control.query import rows
 from datapipe_local.control.script import StoredScript
 from datapipe_local.control.traffic import Delays
-from datapipe_local.errors import BadRequestError, ServiceError, SetupError
+from datapipe_local.errors import BadRequestError, InsufficientStorageError, ServiceError, SetupError
+from datapipe_local.routes import failures
 from datapipe_local.seed.apply import Seeding
 from datapipe_local.seed.document import GivenDocument, GivenError
 
@@ -56,9 +57,14 @@ class InvalidSeedError(BadRequestError):
 
 
 class Arrival(NamedTuple):
-    """A request that was noted, and the fault that it meets."""
+    """
+    A request, and the fault that it meets.
 
-    seq: int
+    :param seq: Its number in the journal; ``None`` for a webhook, which is not in the journal.
+    :param acting: The fault.
+    """
+
+    seq: int | None
     acting: Acting | None
 
 
@@ -96,12 +102,22 @@ class Control:
             self.polls.look(resource_id)
         return Arrival(seq, acting)
 
+    def webhook_arrived(self, method: str, path: str, connection_id: str) -> Arrival:
+        """Count a request to a webhook with the fault that it meets."""
+        with self._context.store.transaction():
+            return Arrival(None, self.faults.meet(method, path, connection_id))
+
+    def insufficient_storage(self, error: Exception) -> InsufficientStorageError | None:
+        """Return the answer to a request whose write failed, or None if an error has another cause."""
+        return failures.insufficient_storage(self._context, error)
+
     def nothing_to_do(self, arrival: Arrival) -> None:
         """Take back that a fault has acted on a request."""
         if arrival.acting is not None:
             with self._context.store.transaction():
                 self.faults.give_back(arrival.acting)
-                self.journal.fault(arrival.seq, None)
+                if arrival.seq is not None:
+                    self.journal.fault(arrival.seq, None)
 
     def behave(self, behaviour: RunBehaviour) -> None:
         """Have runs behave so, instead of all that was said before. What waits for looks goes on."""

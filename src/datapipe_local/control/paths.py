@@ -53,10 +53,12 @@ class Interface:
     The routes of the interface.
 
     :param routes: All of them.
+    :param webhooks: The routes of webhook ingestion, which faults cover and the journal does not.
     """
 
-    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+    def __init__(self, routes: Iterable[BaseRoute], webhooks: Iterable[BaseRoute] = ()) -> None:
         self._routes = [route for route in routes if isinstance(route, Route)]
+        self._webhooks = [route for route in webhooks if isinstance(route, Route)]
 
     def target(self, scope: Scope, query: Mapping[str, str]) -> Target | None:
         """Tell what a request is about; ``None`` if its path is none of the interface."""
@@ -66,13 +68,35 @@ class Interface:
                 return _target(route.path, list(found["path_params"].values()), query)
         return None
 
+    def webhook_connection(self, scope: Scope) -> str | None:
+        """Return the connection that a request pushes to; ``None`` if it is no request to a webhook."""
+        for route in self._webhooks:
+            match, found = route.matches(scope)
+            if match != Match.NONE:
+                return str(found["path_params"]["connection_id"])
+        return None
+
+    def check_journal(self, pattern: str) -> None:
+        """
+        Raise if no request in the journal can match a pattern.
+
+        :raises BadRequestError: the pattern matches no path, or only webhooks.
+        """
+        is_unknown = not any(could_match(pattern, route.path) for route in self._routes)
+        if is_unknown and any(could_match(pattern, route.path) for route in self._webhooks):
+            raise BadRequestError(
+                f"path: {pattern[:200]!r} matches only webhooks, which are not in the journal: read `acted` of the"
+                " faults, or the rows of the table."
+            )
+        self.check("*", pattern)
+
     def check(self, method: str, pattern: str) -> None:
         """
         See to it that a pattern can mean a request.
 
         :raises BadRequestError: it cannot: it is misspelt.
         """
-        near = [route for route in self._routes if could_match(pattern, route.path)]
+        near = [route for route in (*self._routes, *self._webhooks) if could_match(pattern, route.path)]
         if not near:
             raise BadRequestError(f"path: {pattern[:200]!r} matches no path of the interface.")
         methods = set().union(*(route.methods or () for route in near))

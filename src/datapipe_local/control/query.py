@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from datapipe_local import samples
-from datapipe_local.engine.values import json_value
+from datapipe_local import previews
 from datapipe_local.errors import BadRequestError
 from datapipe_local.warehouse import WarehouseError
 
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
     from datapipe_local.warehouse import Warehouse
 
 _MOST_ROWS = 10_000
+_MOST_CHARACTERS = 20_000_000
 _SECONDS = 30
 
 
@@ -25,15 +25,18 @@ def rows(warehouse: Warehouse, sql: str) -> list[dict[str, Any]]:
     :raises BadRequestError: it is another, it fails, or it finds too much.
     """
     try:
-        with samples.opened(warehouse, sql, seconds=_SECONDS) as sample:
-            found = [
-                {name: json_value(value) for name, value in zip(sample.columns, row, strict=True)}
-                for row in sample.rows(_MOST_ROWS + 1)
-            ]
+        found = previews.preview(
+            warehouse,
+            sql,
+            seconds=_SECONDS,
+            most_rows=_MOST_ROWS,
+            most_characters=_MOST_CHARACTERS,
+            with_total=False,
+        )
     except WarehouseError as error:
         raise BadRequestError(f"sql: {error}", error_code="query_failed") from error
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise BadRequestError(f"sql: a value cannot be shown: {error}: cast it to text.") from error
-    if len(found) > _MOST_ROWS:
-        raise BadRequestError(f"sql: more than {_MOST_ROWS:,} rows: have it find less, or count them.")
-    return found
+    if not found.is_complete:
+        raise BadRequestError(
+            f"sql: more than {_MOST_ROWS:,} rows or {_MOST_CHARACTERS:,} characters: have it find less, or count them."
+        )
+    return found.rows

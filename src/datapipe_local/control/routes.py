@@ -38,7 +38,7 @@ def read_journal(  # noqa: PLR0917 - FastAPI passes them by name
 ) -> dict[str, Any]:
     """Give the journal, oldest first; ``total`` counts all entries after ``after``, not only those given."""
     if path is not None and kind == "requests":
-        control.interface.check("*", path)
+        control.interface.check_journal(path)
     told = control.journal.read(kind, resource_id=resource_id, path=path, after=after, limit=limit)
     # Who looks for nothing is to know whether it is for that there can be nothing.
     return told if resource_id is None else {**told, "known": control.journal.knows(resource_id)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -11,6 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from datapipe_local.control.answer import Answer, Recorder, made_up, malformed, rewritten, stock, with_body
 from datapipe_local.control.connection import hang_up, is_open
 from datapipe_local.control.tables import REQUEST
+from datapipe_local.routes.failures import as_response
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from datapipe_local.control.control import Arrival, Control
 
 _SERVER_ERROR = 500
+_READS = frozenset({"GET", "HEAD"})
 
 
 class Request(NamedTuple):
@@ -55,6 +58,8 @@ class Traffic:
     """
     Notes each request of the interface, and does with it what the faults say. Nothing else is touched.
 
+    Faults cover webhooks, too. The journal does not: several of their requests share a transaction.
+
     :param app: What answers.
     :param control: The control plane.
     """
@@ -68,18 +73,37 @@ class Traffic:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        query = scope["query_string"].decode("latin-1")
-        target = self._control.interface.target(scope, dict(parse_qsl(query)))
-        if target is None:
+        try:
+            arrival = await self._arrival(scope)
+        except sqlite3.Error as error:
+            failed = self._control.insufficient_storage(error)
+            if failed is None:
+                raise
+            # To read needs no journal.
+            answer = self._app if scope["method"] in _READS else as_response(failed)
+            await answer(scope, receive, send)
+            return
+        if arrival is None:
             await self._app(scope, receive, send)
             return
-        arrival = await run_in_threadpool(self._control.arrived, scope["method"], scope["path"], query, target)
         exchange = _Exchange(self._app, self._control, arrival, Request(scope, receive, send))
         token = REQUEST.set(arrival.seq)
         try:
             await exchange.run()
         finally:
             REQUEST.reset(token)
+
+    async def _arrival(self, scope: Scope) -> Arrival | None:
+        """Count a request of the interface or to a webhook; return ``None`` for other requests."""
+        control, method, path = self._control, scope["method"], scope["path"]
+        connection_id = control.interface.webhook_connection(scope)
+        if connection_id is not None:
+            return await run_in_threadpool(control.webhook_arrived, method, path, connection_id)
+        query = scope["query_string"].decode("latin-1")
+        target = control.interface.target(scope, dict(parse_qsl(query)))
+        if target is None:
+            return None
+        return await run_in_threadpool(control.arrived, method, path, query, target)
 
 
 class _Exchange:
@@ -176,10 +200,17 @@ class _Exchange:
         elif rule.effect == "rewrite" and answer is not None:
             changed = rewritten(answer, rule.rewrite, rule.remove)
             if changed is None:
-                await run_in_threadpool(self._control.nothing_to_do, self._arrival)
+                await self._nothing_to_do()
             await self._answer(changed or answer, answer)
         else:
             await self._answer(answer or stock(), answer)
+
+    async def _nothing_to_do(self) -> None:
+        try:
+            await run_in_threadpool(self._control.nothing_to_do, self._arrival)
+        except sqlite3.Error as error:
+            if self._control.insufficient_storage(error) is None:
+                raise
 
     async def _answer(self, told: Answer, by_service: Answer | None) -> None:
         """Give an answer, if the caller has waited for it."""
@@ -206,5 +237,12 @@ class _Exchange:
             await self._note(status, by_service=by_service.status, body=body)
 
     async def _note(self, status: int | None, *, by_service: int | None, body: bytes = b"") -> None:
+        if self._arrival.seq is None:
+            return
         journal = self._control.journal
-        await run_in_threadpool(journal.answered, self._arrival.seq, status, by_service=by_service, body=body)
+        try:
+            await run_in_threadpool(journal.answered, self._arrival.seq, status, by_service=by_service, body=body)
+        except sqlite3.Error as error:
+            # The answer is right, and the journal lacks it.
+            if self._control.insufficient_storage(error) is None:
+                raise

@@ -12,6 +12,7 @@ from datapipe_local.destinations.settings import (
     JsonLinesSettings,
     SqlSettings,
 )
+from datapipe_local.egress import EgressRule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +50,12 @@ def offer(connection: Connection) -> Offer:
 
 
 def connect(
-    connection: Connection, target: Target, *, progress: Progress, pause: Callable[[float], None]
+    connection: Connection,
+    target: Target,
+    *,
+    progress: Progress,
+    pause: Callable[[float], None],
+    rule: EgressRule = EgressRule.LOOPBACK,
 ) -> Destination:
     """
     Give the destination that a connection leads to, for one run.
@@ -58,12 +64,13 @@ def connect(
     :param target: What is written there, and how.
     :param progress: How far this run, and those before, got.
     :param pause: Waits that many seconds, or raises when the service stops.
+    :param rule: The addresses that records are sent to over HTTP.
     :raises RunError: nothing can be written there.
     """
     if connection.integration_id == "http":
         from datapipe_local.destinations.http import HttpDestination
 
-        return HttpDestination(connection.settings, target, progress, pause)
+        return HttpDestination(connection.settings, target, progress, pause, rule)
     if connection.integration_id == "sql_tables":
         from datapipe_local.destinations.sql import SqlTable
 

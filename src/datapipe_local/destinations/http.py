@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,10 @@ import httpx
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local.destinations.base import ABSENT
 from datapipe_local.destinations.http_answer import Answer, read, refused
+from datapipe_local.destinations.http_network import open_client
 from datapipe_local.destinations.http_request import UnderWay
 from datapipe_local.destinations.settings import HttpSettings
+from datapipe_local.egress import EgressRule, RefusedDestinationError
 from datapipe_local.errors import RunError
 
 if TYPE_CHECKING:
@@ -64,11 +65,17 @@ class HttpDestination:
     :param target: What is written, and how.
     :param progress: How far one got.
     :param pause: Waits before another try.
+    :param rule: The addresses that it may send to.
     :raises RunError: no request can be sent there.
     """
 
     def __init__(
-        self, settings: dict[str, Any], target: Target, progress: Progress, pause: Callable[[float], None]
+        self,
+        settings: dict[str, Any],
+        target: Target,
+        progress: Progress,
+        pause: Callable[[float], None],
+        rule: EgressRule = EgressRule.LOOPBACK,
     ) -> None:
         url = HttpSettings.model_validate(settings).url.rstrip("/")
         self._url = f"{url}/{quote(target.object_type_id, safe='')}"
@@ -80,8 +87,7 @@ class HttpDestination:
         self._method = target.settings.get("method", "PATCH" if self._by_key else "POST")
         self._under_way = UnderWay(target.sync_id, progress)
         try:
-            # A proxy of the environment cannot reach this machine's own addresses.
-            self._client = httpx.Client(timeout=_SECONDS_FOR_AN_ANSWER, trust_env=not _is_local(url))
+            self._client = open_client(url, rule, timeout=_SECONDS_FOR_AN_ANSWER)
         except httpx.InvalidURL as error:
             raise RunError(f"The destination {self._url} is no address ({error}): correct its connection.") from error
 
@@ -182,6 +188,10 @@ class HttpDestination:
             try:
                 with self._client.stream(method, url, content=body, headers=headers) as response:
                     answer = read(response, _SECONDS_FOR_AN_ANSWER, is_needed=self._is_array and not is_deletion)
+            except RefusedDestinationError as error:
+                if not may_be_done:
+                    self._under_way.forget()
+                raise RunError(f"The destination {self._url} was refused: {error}.") from error
             except httpx.HTTPError as error:
                 said = f"could not be reached ({str(error) or type(error).__name__})"
                 may_be_done = may_be_done or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
@@ -207,11 +217,3 @@ class HttpDestination:
         first = records[0].record_id
         what = f"{len(records)} records from {first!r} on" if self._is_array else f"record {first!r}"
         return RunError(f"The destination {self._url} {said} for {what}: see to it, then run the sync again.")
-
-
-def _is_local(url: str) -> bool:
-    host = httpx.URL(url).host
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
+from datapipe_local import storage
 from datapipe_local.destinations.base import Unanswered, as_json, from_json
 from datapipe_local.errors import RunError
 
@@ -179,4 +180,6 @@ def as_line(entry: Any) -> bytes:
 
 def unwritable(path: Path, error: OSError | sqlite3.Error) -> RunError:
     """Give the error of a run that cannot write its file."""
-    return RunError(f"The destination {path} cannot be written: {getattr(error, 'strerror', None) or error}.")
+    failed = storage.failure(error, path.parent)
+    reason = (getattr(error, "strerror", None) or error) if failed is None else f"{failed.reason}: {failed.advice}"
+    return RunError(f"The destination {path} cannot be written: {reason}.")

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import AnyHttpUrl, Field, field_validator
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from datapipe_local.egress import EgressRule, allowed_addresses, literal_address
 from datapipe_local.strict import Secret, Strict
 
 Mode = Literal["insert", "update", "upsert", "mirror"]
@@ -67,6 +68,17 @@ class HttpSettings(DestinationSettings, title="HTTP endpoint"):
     def _is_a_url(cls, url: str) -> str:
         AnyHttpUrl(url)
         return url
+
+    def check_address(self, rule: EgressRule) -> None:
+        """
+        Check the address if the URL contains one; names are checked when the service connects.
+
+        :raises RefusedDestinationError: the rule does not allow it.
+        """
+        host = (AnyHttpUrl(self.url).host or "").strip("[]")
+        address = literal_address("127.0.0.1" if host.removesuffix(".") == "localhost" else host)
+        if address is not None:
+            allowed_addresses(host, [address], rule)
 
 
 class JsonLinesSettings(DestinationSettings, title="JSON Lines files"):

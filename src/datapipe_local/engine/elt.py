@@ -8,11 +8,15 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStreamRunStatus
 from airflow_provider_datapipe.api.models.elt_syncs import FullSyncTrigger, OperationMode
 from datapipe_local.clock import later
 from datapipe_local.errors import RunError
+from datapipe_local.loading import protection
+from datapipe_local.loading.columns import ColumnsError
 from datapipe_local.loading.increment import OutdatedError
 from datapipe_local.loading.manner import Run
+from datapipe_local.loading.structure import StructureError
 from datapipe_local.loads import Loads, Slice, Told
 from datapipe_local.service import elt_plan, elt_streams, elt_syncs, elt_tables, jobs, readings
 from datapipe_local.sources.base import Need
+from datapipe_local.statements import WarehouseStorageError
 from datapipe_local.store.records import EltStreamRun
 from datapipe_local.warehouse import Place, Scan, WarehouseError
 
@@ -194,7 +198,7 @@ class StreamLoader:
                 try:
                     return self._load(task, mode, trigger, reading, None if reading.is_whole else since)
                 except WarehouseError as error:
-                    raise RunError(_reason(reading, task.place, error)) from error
+                    raise RunError(_reason(reading, task, error)) from error
         except WarehouseError as error:
             raise RunError(f"Cannot load {task.place}: {error}.") from error
 
@@ -273,7 +277,8 @@ class StreamLoader:
 
 def _told(stream: EltStream, run: EltStreamRun, size: int, mode: str, trigger: str) -> Told:
     resets = stream.history_reset_requested and trigger == FullSyncTrigger.USER
-    return Told(Run(run.id, run.started_at.removesuffix("Z"), resets), size, str(mode), str(trigger))
+    accepts_columns = trigger in (FullSyncTrigger.USER, FullSyncTrigger.INITIAL_SYNC)
+    return Told(Run(run.id, run.started_at.removesuffix("Z"), resets), size, str(mode), str(trigger), accepts_columns)
 
 
 def _corrections(result: Loaded | None) -> dict[str, str]:
@@ -288,12 +293,14 @@ def _loaded(added: Slice, before: int, size: int) -> Loaded:
     return Loaded(added.rows, size, is_slice=not added.is_last, rows_so_far=0 if added.is_last else before + added.rows)
 
 
-def _reason(reading: Reading, place: Place, error: WarehouseError) -> str:
-    if not isinstance(reading.readable, Scan):
-        return f"Cannot load {reading.name} into {place}: {error}."
-    said = str(error)
-    if isinstance(reading.readable, Scan):
-        # The reader sees an unpacked copy; a person looks for the file that was declared.
-        for path in reading.readable.paths:
-            said = said.replace(str(path), reading.name)
+def _reason(reading: Reading, task: _Task, error: WarehouseError) -> str:
+    place = task.place
+    said = protection.without_values(error) if readings.selection_of(task.stream).protected else str(error)
+    if isinstance(error, ColumnsError | WarehouseStorageError) or not isinstance(reading.readable, Scan):
+        return f"Cannot load {reading.name} into {place}: {said}."
+    # The reader sees an unpacked copy; a person looks for the file that was declared.
+    for path in reading.readable.paths:
+        said = said.replace(str(path), reading.name)
+    if isinstance(error, StructureError):
+        return f"Cannot load {reading.name} into {place}: {said}."
     return f"Cannot load {reading.name} into {place}: {said}. Correct the file, or the stream's `options`."

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
+from datapipe_local import storage
 from datapipe_local.clock import later
 from datapipe_local.engine import orchestration
 from datapipe_local.engine.looks import Looks
@@ -32,6 +35,9 @@ _SECONDS_TO_STOP = 3.0
 # The engine is woken for everything that it can know; this bounds what it cannot, such as a clock that was set.
 _LONGEST_SLEEP = 30.0
 _SECONDS_AFTER_A_DEFECT = 1.0
+_SECONDS_BETWEEN_PROBES = 1.0
+# A run that needs more room than there ever is fails in the end.
+_MOST_INTERRUPTIONS = 3
 
 
 class Executor(Protocol):
@@ -75,6 +81,9 @@ class Engine:
         self._guard = threading.Lock()
         self._going: dict[int, threading.Thread] = {}
         self._dispatcher = threading.Thread()
+        self._outage = context.outage
+        #: How often the work of a job was interrupted because the state could not be written.
+        self._interrupted: Counter[int] = Counter()
 
     def have_schedules(self, *, wanted: bool) -> None:
         """Have what has a schedule run by itself from now on, or not."""
@@ -107,12 +116,18 @@ class Engine:
         while not stop.is_requested:
             self._context.wake.clear()
             try:
-                seconds = self._step(stop)
-            except Exception:  # whatever went wrong with one job, the others are still owed
-                if not stop.is_requested:
+                # While the state cannot be written, nothing begins.
+                seconds = self._step(stop) if self._outage.probe() else _SECONDS_BETWEEN_PROBES
+            except Exception as defect:  # whatever went wrong with one job, the others are still owed
+                if not self._outage.begin(defect) and not stop.is_requested:
                     log.exception("The engine stumbled")
                 seconds = _SECONDS_AFTER_A_DEFECT
-            self._context.wake.wait(seconds)
+            if self._outage.is_on:
+                # Nothing wakes it that would let it write.
+                with suppress(StoppedError):
+                    stop.pause(min(seconds, _SECONDS_BETWEEN_PROBES))
+            else:
+                self._context.wake.wait(seconds)
 
     def _step(self, stop: Stop) -> float:
         """Begin what is due and tell for how many seconds there is nothing more to do."""
@@ -154,15 +169,17 @@ class Engine:
             return None
         try:
             return schedule.fire()
-        except Exception:  # what is wrong with a schedule must not keep what was asked for from being done
-            log.exception("What is due by its schedule could not begin")
+        except Exception as defect:  # what is wrong with a schedule must not keep what was asked for from being done
+            if not self._outage.begin(defect):
+                log.exception("What is due by its schedule could not begin")
             return later(self._context.clock.now(), _SECONDS_AFTER_A_DEFECT)
 
     def _begin(self, job: Job) -> None:
         try:
             self._executors[job.kind].begin(job)
-        except Exception:  # what is wrong with one job must not keep the others from beginning
-            log.exception("%s of %s could not begin", job.kind, job.subject_id)
+        except Exception as defect:  # what is wrong with one job must not keep the others from beginning
+            if not self._outage.begin(defect):
+                log.exception("%s of %s could not begin", job.kind, job.subject_id)
 
     def _start(self, job: Job, stop: Stop) -> None:
         thread = threading.Thread(target=self._do, args=(job, stop), name=f"{job.kind} {job.subject_id}", daemon=True)
@@ -175,9 +192,12 @@ class Engine:
             self._execute(job, stop)
         except StoppedError:
             log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
-        except Exception:  # its thread ends here; the job stays owed, and is tried again
+        except Exception as defect:  # its thread ends here; the job stays owed, and is tried again
             if stop.is_requested:
                 log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
+            elif self._outage.begin(defect):
+                # As after a kill, the job is carried on.
+                self._interrupted[job.seq] += 1
             else:
                 log.exception("The end of %s of %s could not be noted", job.kind, job.subject_id)
                 # Not at once: it would fail as fast as it can be tried.
@@ -198,11 +218,35 @@ class Engine:
         except RunError as failure:
             error = str(failure)
         except Exception as defect:  # a defect of ours: the run must end, and say so, rather than go on for ever
-            if not stop.is_requested:
-                log.exception("%s of %s failed", job.kind, job.subject_id)
-            error = f"datapipe-local itself failed ({type(defect).__name__}): see the service's log."
+            failed = storage.failure(defect, self._outage.folder)
+            if failed is not None:
+                # The state alone knows how far a run got: it is carried on once that can be written.
+                if isinstance(defect, sqlite3.Error) and self._interrupted[job.seq] < _MOST_INTERRUPTIONS:
+                    raise
+                error = f"{failed.at(self._outage.folder)}, and run it again."
+            else:
+                if not stop.is_requested:
+                    log.exception("%s of %s failed", job.kind, job.subject_id)
+                error = f"datapipe-local itself failed ({type(defect).__name__}): see the service's log."
         # Work that was broken off looks as if it had failed.
         if error is not None:
             stop.check()
             log.warning("%s of %s failed: %s", job.kind, job.subject_id, error)
-        executor.finish(job, result, error)
+        self._finish(job, result, error, stop)
+
+    def _finish(self, job: Job, result: Any, error: str | None, stop: Stop) -> None:
+        """Note the result, once the state can be written: the work is not done again."""
+        while True:
+            try:
+                self._executors[job.kind].finish(job, result, error)
+            except Exception as failure:
+                if stop.is_requested or not self._outage.begin(failure):
+                    raise
+            else:
+                self._interrupted.pop(job.seq, None)
+                return
+            # The dispatcher finds out when the outage is over.
+            self._context.wake.set()
+            stop.pause(_SECONDS_BETWEEN_PROBES)
+            while self._outage.is_on:
+                stop.pause(_SECONDS_BETWEEN_PROBES)

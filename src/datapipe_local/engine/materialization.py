@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_provider_datapipe.api.models.transforms import Materialization, MaterializationStatus
 from datapipe_local.errors import BadRequestError, NotFoundError, RunError
 from datapipe_local.service import jobs, publishing, transforms
 from datapipe_local.service.references import place_of
+from datapipe_local.statements import WarehouseStorageError
 from datapipe_local.warehouse import Unfinished, WarehouseError
 
 if TYPE_CHECKING:
@@ -76,7 +78,12 @@ class Materializer:
                     self._discard(table)
                     return
             if table is not None:
-                self._context.warehouse.show(table, instead_of=transforms.stands_at(transform))
+                try:
+                    self._context.warehouse.show(table, instead_of=transforms.stands_at(transform))
+                except WarehouseStorageError as failure:
+                    error = f"The transform {transform.name} cannot be built: {failure}, and publish it again."
+                    with suppress(WarehouseStorageError):
+                        self._discard(table)
             with self._context.store.transaction():
                 is_table = transform.materialization == Materialization.TABLE
                 status = MaterializationStatus.FAILED if error else MaterializationStatus.COMPLETED

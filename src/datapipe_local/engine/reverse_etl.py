@@ -95,6 +95,7 @@ class RecordSender:
                 Target(sync.id, sync.object_type_id, OperationName(sync.operation["mode"]), sync.settings),
                 progress=self._progress(run),
                 pause=stop.pause,
+                rule=self._context.http_destinations,
             )
             try:
                 # Before the first record: what a killed process has written is found after this.

@@ -35,7 +35,7 @@ class Manner:
     def signature(self) -> list[object]:
         """What rows that were loaded in another manner do not fit to."""
         return [
-            sorted({name.casefold() for name in self.selection.excluded}),
+            sorted(self.selection.omitted),
             sorted({name.casefold() for name in self.selection.hashed}),
             self.pointer and self.pointer.casefold(),
             [name.casefold() for name in self.key],
@@ -76,6 +76,12 @@ class Note:
     mode: str
     trigger: str
     signature: list[object]
+
+    @property
+    def hashed(self) -> set[str]:
+        """The columns that contain hashes, in lower case."""
+        names = self.signature[1]
+        return {str(name) for name in names} if isinstance(names, list) else set()
 
     def write(self, cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
         """Put it where the table is."""

@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias, overload
 from uuid import uuid4
 
-import duckdb
-
+from datapipe_local.loading import csv_files, json_lines
 from datapipe_local.loading.types import common_type, converted, described
 from datapipe_local.warehouse import Scan, WarehouseError, literal, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import duckdb
 
 #: The table of a :class:`Stored` result.
 RESULT = "__result__"
-#: The types of CSV, without those of times and truth.
-_NUMBERS_AND_TEXT = ["BIGINT", "BIGNUM", "DOUBLE", "VARCHAR"]
-#: Has each field of a row be a column, however many there are, and however rare they are.
-_BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
 
 
 @dataclass(frozen=True)
 class Selection:
     """
-    Which columns of a source a table gets. Names that the source does not have mean nothing.
+    Columns of a source that a table gets.
 
     :param excluded: Left out.
     :param hashed: Replaced by the SHA-256 of their text, in hexadecimal digits; null stays null.
+    :param substreams: Lists of records that are left out if the source has them.
     """
 
     excluded: Collection[str] = ()
     hashed: Collection[str] = ()
+    substreams: Collection[str] = ()
 
     @property
     def is_whole(self) -> bool:
         """Tell whether it is all of the columns as they are."""
-        return not self.excluded and not self.hashed
+        return not self.excluded and not self.hashed and not self.substreams
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """The columns that the source must have: else their values can be in columns with other names."""
+        return (*self.excluded, *self.hashed)
+
+    @property
+    def omitted(self) -> set[str]:
+        """The names of all columns that are left out, in lower case."""
+        return {name.casefold() for name in (*self.excluded, *self.substreams)}
 
     def sql(self, relation: str, columns: Collection[str]) -> str:
         """
@@ -50,7 +60,7 @@ class Selection:
         :param columns: The columns that it has.
         :raises WarehouseError: none is left of them.
         """
-        excluded, hashed = ({name.casefold() for name in names} for names in (self.excluded, self.hashed))
+        excluded, hashed = self.omitted, {name.casefold() for name in self.hashed}
         shown = [
             f"{hash_of(name)} AS {quoted(name)}" if name.casefold() in hashed else quoted(name)
             for name in columns
@@ -84,17 +94,51 @@ class Query:
 
     :param sql: The query.
     :param instead: What is tried if a value does not fit the types of it.
+    :param left_out: Columns that the source has and the query has not, because they are excluded.
     """
 
     sql: str
     instead: str | None = None
+    left_out: tuple[str, ...] = ()
 
 
 Readable: TypeAlias = Scan | Stored | Query
 
 
+class Relations(Sequence[str]):
+    """
+    Relations of the same rows: if a value does not fit the types of one, the next takes more time and more care.
+
+    :param makers: Functions that return a relation. They are called when it is needed, and not twice.
+    """
+
+    def __init__(self, *makers: Callable[[], str]) -> None:
+        self._makers = [cache(make) for make in makers]
+
+    @classmethod
+    def of(cls, *relations: str) -> Relations:
+        """Return relations that are known."""
+        return cls(*((lambda relation=relation: relation) for relation in relations))
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Relations: ...
+
+    def __getitem__(self, index: int | slice) -> str | Relations:
+        """Return a relation, or some of them."""
+        return Relations(*self._makers[index]) if isinstance(index, slice) else self._makers[index]()
+
+    def __len__(self) -> int:
+        """Return the number of relations."""
+        return len(self._makers)
+
+
 @contextmanager
-def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable, text: Collection[str] = ()) -> Iterator[list[str]]:
+def relations(
+    cursor: duckdb.DuckDBPyConnection, readable: Readable, text: Collection[str] = ()
+) -> Iterator[Sequence[str]]:
     """
     Give what SQL can read, for the time of a ``with`` block.
 
@@ -104,48 +148,35 @@ def relations(cursor: duckdb.DuckDBPyConnection, readable: Readable, text: Colle
     :return: One relation or more: if a value does not fit the types of one, the next takes more time and more care.
     """
     if isinstance(readable, Query):
-        yield [f"({query})" for query in (readable.sql, readable.instead) if query is not None]
+        yield Relations.of(*(f"({query})" for query in (readable.sql, readable.instead) if query is not None))
         return
     if isinstance(readable, Scan):
-        yield ways(cursor, _with_text(cursor, readable, {name.lower() for name in text}))
+        with json_lines.explained(readable) if readable.reader == "read_json" else nullcontext():
+            yield ways(cursor, readable, {name.lower() for name in text})
         return
     alias = f"__stored__{uuid4().hex}"
     cursor.execute(f"ATTACH {literal(str(readable.path))} AS {alias} (READ_ONLY)")
     try:
-        yield [f"{alias}.main.{RESULT}"]
+        yield Relations.of(f"{alias}.main.{RESULT}")
     finally:
         cursor.execute(f"DETACH {alias}")
 
 
-def ways(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
-    """Give the ways to read a file: types are inferred from its beginning, then from all of it, then fewer of them."""
-    given = scan.options.keys()
-    if scan.reader == "read_csv" and "sample_size" not in given:
-        # Days that are written in several ways, and words of truth among numbers, are errors to DuckDB, and no text.
-        fewer = (["BOOLEAN", *_NUMBERS_AND_TEXT], _NUMBERS_AND_TEXT)
-        careful = [scan.sql(sample_size=-1, auto_type_candidates=types) for types in fewer]
-        return [scan.sql(), scan.sql(sample_size=-1), *careful]
-    if scan.reader == "read_json" and not given & {"columns", "sample_size"}:
-        more = _BY_COLUMN if _is_one_map(cursor, scan) else {}
-        return [scan.sql(**more), scan.sql(**more, sample_size=-1)]
+def ways(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str] = ()) -> Sequence[str]:
+    """
+    Return the relations of files: types are inferred from their beginning, then from all of them, then fewer of them.
+
+    :param cursor: The cursor that reads.
+    :param scan: The files.
+    :param text: Columns of CSV files that are text, in lower case, whatever their values are.
+    """
+    if csv_files.is_csv(scan):
+        return Relations(*csv_files.relations_of(cursor, scan, text))
+    if scan.reader == "read_json":
+        return json_lines.readings(cursor, scan)
     if scan.reader == "read_parquet" and len(scan.paths) > 1:
-        return [scan.sql(), _file_by_file(cursor, scan)]
-    return [scan.sql()]
-
-
-def _with_text(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str]) -> Scan:
-    """Have columns of CSV read as text."""
-    if scan.reader != "read_csv" or not text:
-        return scan
-    try:
-        present = [name for name, _ in described(cursor, scan.sql())]
-    except duckdb.Error:
-        # Whoever reads it says what is wrong.
-        return scan
-    given = scan.options.get("types", {})
-    taken = {name.lower() for name in given}
-    found = {name: "VARCHAR" for name in present if name.lower() in text and name.lower() not in taken}
-    return replace(scan, options={**scan.options, "types": {**given, **found}}) if found else scan
+        return Relations(scan.sql, lambda: _file_by_file(cursor, scan))
+    return Relations.of(scan.sql())
 
 
 def _file_by_file(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> str:
@@ -160,9 +191,3 @@ def _file_by_file(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> str:
         shown = ", ".join(f"{converted(name, kind, wanted[name.lower()])} AS {quoted(name)}" for name, kind in typed)
         parts.append(f"SELECT {shown} FROM {file}")  # noqa: S608 - quoted
     return f"({' UNION ALL BY NAME '.join(parts)})"
-
-
-def _is_one_map(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> bool:
-    """Tell whether rows have so many fields that DuckDB takes them for one value."""
-    columns = cursor.execute(f"DESCRIBE FROM {scan.sql()}").fetchall()
-    return len(columns) == 1 and str(columns[0][1]).startswith("MAP(")

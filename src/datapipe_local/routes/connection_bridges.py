@@ -1,12 +1,12 @@
 """Connection bridges."""
 
-import re
 from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import Field
 
 from airflow_provider_datapipe.api.models.common import Body
+from datapipe_local.authority import parse_authority
 from datapipe_local.dto.common import PageDto
 from datapipe_local.dto.connections import ConnectionBridgeDto
 from datapipe_local.errors import BadRequestError
@@ -21,7 +21,6 @@ router = APIRouter(prefix="/connection_bridges", tags=["connection bridges"])
 
 #: Where a person authorizes.
 AUTHORIZE_PATH = "/authorize/"
-_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
 
 
 def _no_default(schema: dict[str, Any]) -> None:
@@ -61,7 +60,9 @@ def _answer(base: str, bridge: ConnectionBridge) -> dict[str, Any]:
 def _base(request: Request) -> str:
     """Give the address of the service as the caller knows it, which is the one that leads here from where they are."""
     host = request.headers.get("host", "")
-    if not _HOST.fullmatch(host):
-        raise BadRequestError("Host: the header must name this service, as in localhost:8484.")
+    try:
+        parse_authority(host)
+    except ValueError:
+        raise BadRequestError("Host: the header must name this service, as in localhost:8484.") from None
     scheme = "https" if request.scope["scheme"] in ("https", "wss") else "http"
     return f"{scheme}://{host}"

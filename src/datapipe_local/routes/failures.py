@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,14 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from datapipe_local.errors import BadRequestError, ServiceError
+from datapipe_local import storage
+from datapipe_local.errors import BadRequestError, InsufficientStorageError, ServiceError
+from datapipe_local.statements import WarehouseError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
+
+    from datapipe_local.service.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -37,28 +42,56 @@ _PLAIN_WORDS = {
 def install(app: FastAPI) -> None:
     """Have an app answer failures so."""
     app.add_exception_handler(ServiceError, _refused)
+    for failed_write in (sqlite3.Error, OSError, WarehouseError):
+        app.add_exception_handler(failed_write, _not_written)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(UnicodeEncodeError, _not_unicode)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _defect)
 
 
-def _answer(error: ServiceError) -> JSONResponse:
+def as_response(error: ServiceError) -> JSONResponse:
+    """Return the answer to a request that is refused."""
     body = error.as_json()
     # What a caller sent may be quoted there, down to half a character.
     body["message"] = error.message.encode("utf-8", "backslashreplace").decode()
     return JSONResponse(body, error.status)
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ServiceError)  # noqa: S101 - as it was registered
-    return _answer(error)
+    # Not the request is wrong, but the disk is full.
+    failed = None if error.__cause__ is None else insufficient_storage(_context(request), error)
+    return as_response(failed or error)
+
+
+async def _not_written(request: Request, error: Exception) -> JSONResponse:
+    failed = insufficient_storage(_context(request), error)
+    if failed is None:
+        raise error
+    return as_response(failed)
+
+
+def insufficient_storage(context: Context, error: Exception) -> InsufficientStorageError | None:
+    """Return the answer to a request whose write failed, or None if an error has another cause."""
+    failed = storage.failure(error, context.store.folder)
+    if failed is None:
+        return None
+    context.outage.begin(error)
+    # The engine finds out when it is over.
+    context.wake.set()
+    return InsufficientStorageError(failed.reason, failed.advice)
+
+
+def _context(request: Request) -> Context:
+    context: Context = request.app.state.context
+    return context
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
     said = "; ".join(_told(entry) for entry in error.errors())
-    return _answer(BadRequestError(f"{said}.", error_code="invalid_request"))
+    return as_response(BadRequestError(f"{said}.", error_code="invalid_request"))
 
 
 def _told(entry: dict[str, Any]) -> str:
@@ -72,7 +105,7 @@ def _told(entry: dict[str, Any]) -> str:
 
 async def _not_unicode(_: Request, __: Exception) -> JSONResponse:
     # JSON can spell what no text holds: "\ud800". It comes to light where the text is first used.
-    return _answer(BadRequestError("A text in the body holds half a character.", error_code="invalid_request"))
+    return as_response(BadRequestError("A text in the body holds half a character.", error_code="invalid_request"))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
@@ -82,7 +115,9 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
         headers["Allow"] = ", ".join(sorted(_methods_at(request)))
     if error.status_code == HTTPStatus.BAD_REQUEST:
         # FastAPI says so of bytes that are no text, and of what is nested too deep.
-        return _answer(BadRequestError("body: it cannot be read: send JSON in UTF-8.", error_code="invalid_request"))
+        return as_response(
+            BadRequestError("body: it cannot be read: send JSON in UTF-8.", error_code="invalid_request")
+        )
     name = HTTPStatus(error.status_code).name.lower()
     message = {
         HTTPStatus.NOT_FOUND: "There is nothing at this path.",
@@ -106,4 +141,4 @@ def _methods_at(request: Request) -> set[str]:
 async def _defect(request: Request, error: Exception) -> JSONResponse:
     # Without the address: what stands in it is the caller's.
     log.error("Could not answer a %s request", request.method, exc_info=error)
-    return _answer(ServiceError("datapipe-local itself failed: see the service's log."))
+    return as_response(ServiceError("datapipe-local itself failed: see the service's log."))

@@ -1,11 +1,12 @@
-"""By which names the service is called: a web page elsewhere must not reach it by a name that was made to lead here."""
+"""Check of the ``Host`` header: a page of another origin must not reach the service (DNS rebinding)."""
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 
 from starlette.responses import JSONResponse
+
+from datapipe_local.authority import parse_authority
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,53 +19,62 @@ _MOST_KNOWN = 100
 
 class HostCheck:
     """
-    Refuse requests for other hosts.
+    Refuse requests for other hosts (421), and requests whose ``Host`` header is not one ``host[:port]`` (400).
 
-    A browser lets a page of ``evil.example`` read what that name answers, and whoever has the name can have it lead
-    to this machine from one moment to the next. Addresses and ``localhost`` are nobody's to redirect.
+    A browser lets a page of ``evil.example`` read the responses from that name, and the owner of the name can point it
+    to this machine at any time. IP addresses and ``localhost`` need no list: DNS cannot redirect them.
 
-    :param app: What answers the others.
-    :param names: By what else the service is called.
+    :param app: The application behind the check.
+    :param names: Other names of the service; ``None`` allows every name.
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, names: Collection[str] | None) -> None:
         self._app = app
-        self._names = names
-        # Few are ever asked for.
+        self._names = None if names is None else frozenset(names)
+        # Headers that passed, as received: the same client sends the same one each time.
         self._known: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or hand on."""
+        """Pass the request on, or refuse it."""
         if scope["type"] == "http":
-            for name, value in scope["headers"]:
-                if name == b"host" and value not in self._known:
-                    host = value.decode("latin-1")
-                    if not self._is_ours(_without_port(host)):
-                        await _refusal(host)(scope, receive, send)
-                        return
-                    # A caller can name any port.
-                    if len(self._known) < _MOST_KNOWN:
-                        self._known.add(value)
+            hosts = [value for name, value in scope["headers"] if name == b"host"]
+            refusal = self._refusal(hosts)
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
         await self._app(scope, receive, send)
 
-    def _is_ours(self, host: str) -> bool:
-        if host in self._names or host == "localhost" or host.endswith(".localhost"):
+    def _refusal(self, hosts: list[bytes]) -> JSONResponse | None:
+        for value in hosts:
+            if value in self._known:
+                continue
+            text = value.decode("latin-1")
+            try:
+                is_allowed = self._is_allowed(text)
+            except ValueError:
+                return _malformed(f"{text[:_LONGEST_SHOWN]!r} is not a host with an optional port")
+            if not is_allowed:
+                return _misdirected(text)
+            # A client can send any port: the set must not grow without limit.
+            if len(self._known) < _MOST_KNOWN:
+                self._known.add(value)
+        return _malformed("there are several") if len(hosts) > 1 else None
+
+    def _is_allowed(self, text: str) -> bool:
+        authority = parse_authority(text)
+        if self._names is None or authority.address is not None or authority.is_localhost:
             return True
-        try:
-            ipaddress.ip_address(host.strip("[]"))
-        except ValueError:
-            return False
-        return True
+        return authority.host in self._names
 
 
-def _without_port(host: str) -> str:
-    name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-    return name.lower().removesuffix(".")
+def _malformed(problem: str) -> JSONResponse:
+    message = f"Host: {problem}: send the header once, with the address of the service, such as localhost:8484."
+    return JSONResponse({"error_code": "bad_request", "message": message}, 400)
 
 
-def _refusal(host: str) -> JSONResponse:
+def _misdirected(host: str) -> JSONResponse:
     message = (
-        f"This service is not called {host[:_LONGEST_SHOWN]!r}: use the address that it told when it was ready, or"
+        f"This service is not called {host[:_LONGEST_SHOWN]!r}: use the address that it printed when it was ready, or"
         " start it with --allow-host."
     )
     return JSONResponse({"error_code": "misdirected_request", "message": message}, 421)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from datapipe_local.clock import later
+from datapipe_local.destinations.settings import HttpSettings
+from datapipe_local.egress import RefusedDestinationError
 from datapipe_local.errors import BadRequestError
 from datapipe_local.service import connections, integrations, redirects
 from datapipe_local.store.records import ConnectionBridge, Json
@@ -153,7 +155,7 @@ def authorize(context: Context, bridge_id: str, given: Json) -> str:
     """
     with context.store.transaction():
         bridge = _open(context, bridge_id)
-        settings = _checked(integrations.get(bridge.integration_id), given)
+        settings = _checked(context, integrations.get(bridge.integration_id), given)
         if bridge.connection_id is None:
             connection_id = connections.create(
                 context, integration_id=bridge.integration_id, label=bridge.label, settings=settings
@@ -186,14 +188,19 @@ def _open(context: Context, bridge_id: str) -> ConnectionBridge:
     return bridge
 
 
-def _checked(integration: Integration, given: Json) -> Json:
+def _checked(context: Context, integration: Integration, given: Json) -> Json:
     problems = []
     folder = given.get(_FOLDER)
     if isinstance(folder, str) and folder and not PurePath(folder).is_absolute():
         problems.append(Problem((_FOLDER,), "Give the whole path, which begins with a slash."))
     settings: Json = {}
     try:
-        settings = integration.settings.model_validate(given).model_dump(exclude_none=True)
+        validated = integration.settings.model_validate(given)
+        settings = validated.model_dump(exclude_none=True)
+        if isinstance(validated, HttpSettings):
+            validated.check_address(context.http_destinations)
+    except RefusedDestinationError as error:
+        problems.append(Problem(("url",), f"{error}."))
     except ValidationError as error:
         problems += [
             Problem(one["loc"], _sentence(one)) for one in error.errors(include_url=False, include_input=False)

@@ -6,8 +6,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from datapipe_local.egress import EgressRule
 from datapipe_local.locks import Locks
 from datapipe_local.service.script import Script
+from datapipe_local.storage import Outage
 
 if TYPE_CHECKING:
     from datapipe_local.clock import Clock
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Name of the setting: show only the fields of the older interface description.
 OLDER_DESCRIPTION = "older_description"
+#: Name of the setting that is written to find out whether writes succeed again.
+_PROBE = "storage.probe"
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Context:
     :param clock: Its time.
     :param script: What its runs are told to do, by tests.
     :param older_description: Show only the fields of the older interface description, whatever the seed says.
+    :param http_destinations: The addresses that records are sent to over HTTP.
     """
 
     store: Store
@@ -35,6 +40,7 @@ class Context:
     clock: Clock
     script: Script = field(default_factory=Script)
     older_description: bool = False
+    http_destinations: EgressRule = EgressRule.LOOPBACK
     #: Set it to have the engine look for work.
     wake: threading.Event = field(default_factory=threading.Event)
     #: Held by whoever changes what stands in the warehouse for a transform. Take it before a transaction.
@@ -42,6 +48,18 @@ class Context:
 
     #: By table: held by whoever loads or drops one of ELT. Take it before a transaction.
     loading: Locks = field(default_factory=Locks)
+
+    #: The time in which the state cannot be written.
+    outage: Outage = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Watch the writes of the state."""
+
+        def write() -> None:
+            self.store.set(_PROBE, self.clock.now())
+
+        # As the instance is frozen.
+        object.__setattr__(self, "outage", Outage(self.store.folder, write))
 
     @property
     def shows_newer_fields(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from datapipe_local import sandbox, sources
 from datapipe_local.errors import RunError
+from datapipe_local.loading import protection
 from datapipe_local.loading.manner import Manner
 from datapipe_local.loading.readable import Selection, Stored, relations
 from datapipe_local.loading.substreams import names as substream_names
@@ -70,7 +71,7 @@ def source_of(context: Context, sync: EltSync) -> Source:
 
 def selection_of(stream: EltStream) -> Selection:
     """Give the columns that the table of a stream gets."""
-    return Selection((*stream.excluded_columns, *stream.excluded_substreams), stream.hashed_columns)
+    return Selection(stream.excluded_columns, stream.hashed_columns, stream.excluded_substreams)
 
 
 def manner_of(stream: EltStream) -> Manner:
@@ -133,7 +134,9 @@ def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterato
             try:
                 sandbox.store(context.warehouse, report.query, tables, file)
             except WarehouseError as error:
-                raise RunError(f"The query of the custom report {report.name!r} failed: {error}.") from error
+                is_protected = any(table.selection.protected for table in tables.values())
+                said = protection.without_values(error) if is_protected else str(error)
+                raise RunError(f"The query of the custom report {report.name!r} failed: {said}.") from error
         yield Reading(f"the custom report {report.name!r}", Stored(file), size)
 
 

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from airflow_provider_datapipe.api.models.rules import check_redirect_uri
+from datapipe_local.authority import parse_authority
 from datapipe_local.errors import BadRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LONGEST = 2048
-# What stands in a header, in an attribute and in a policy: only what has no meaning of its own there.
-_HOST = re.compile(
-    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?|[0-9a-f.]*:[0-9a-f:.]+"
-)
+# The address is written to a header, to an HTML attribute and to a Content-Security-Policy.
 _ADDRESS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 
@@ -43,12 +41,19 @@ def _problem(uri: str) -> str | None:
         return str(error)
     url = urlsplit(uri)
     broken = {
-        "must name a host such as app.example.com": not _HOST.fullmatch(url.hostname or ""),
-        "must have no user name": "@" in url.netloc,
+        "must name a host such as app.example.com": not _is_authority(url.netloc),
         "must have no query parameters": "?" in uri,
         "must have no fragment": "#" in uri,
     }
     return next((rule for rule, is_broken in broken.items() if is_broken), None)
+
+
+def _is_authority(text: str) -> bool:
+    try:
+        parse_authority(text)
+    except ValueError:
+        return False
+    return True
 
 
 def origin(uri: str) -> str:

@@ -196,6 +196,8 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
     except RunError as error:
         raise _refused(index, next((field for field in named if named[field]), _SUBSTREAMS), f"{error}") from error
     columns = {column.name.lower() for column in typed}
+    known = context.store.elt_streams.first("WHERE elt_sync_id = ? AND name = ?", sync.id, one.name)
+    is_protected = known is not None and bool(readings.selection_of(known).protected)
     lists = {name.lower() for name in substream_names(typed)}
     for substream in substreams:
         if substream.lower() not in lists:
@@ -203,10 +205,12 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
     for column_field, names in named.items():
         for name in names:
             if name.lower() not in columns:
+                # Without a header, the names are values: not shown if the stream protects columns already.
+                remedy = "restore the header" if is_protected else f"give one of {', '.join(sorted(columns))[:500]}"
                 raise _refused(
                     index,
                     column_field,
-                    f"the source has no column {name[:100]!r}: give one of {', '.join(sorted(columns))[:500]}.",
+                    f"the source has no column {name[:100]!r}: {remedy}.",
                     error_code="unknown_column",
                 )
     excluded, hashed = ({name.lower() for name in named[field]} for field in _COLUMNS)

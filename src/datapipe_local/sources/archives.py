@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from datapipe_local import storage
 from datapipe_local.errors import RunError
 from datapipe_local.sources.formats import format_of
 
@@ -27,6 +28,12 @@ _MOST_FILES = 10_000
 def is_archive(name: str) -> bool:
     """Tell whether a file is an archive, by its name."""
     return name.lower().endswith(".zip")
+
+
+def begins_as_archive(path: Path) -> bool:
+    """Return True if a file begins as archives do, whatever its name is."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PK\x03\x04"
 
 
 def names(path: Path) -> list[str]:
@@ -60,6 +67,7 @@ def unpack(
                 if (within is None or fnmatchcase(member.filename, within))
                 and (known or format_of(member.filename) is not None)
             ]
+            _refuse_unclear_names(path, wanted)
             _refuse_what_fills_the_disk(path, wanted, folder)
             return [
                 (member.filename, _unpack(archive, member, folder / f"data{number}", check))
@@ -70,7 +78,9 @@ def unpack(
     except RuntimeError as error:
         raise RunError(f"{path} cannot be unpacked: it is encrypted. Pack it without a password.") from error
     except OSError as error:
-        raise RunError(f"{path} cannot be unpacked: {error.strerror or error}.") from error
+        failed = storage.failure(error)
+        reason = (error.strerror or error) if failed is None else failed.at(folder.parent)
+        raise RunError(f"{path} cannot be unpacked: {reason}.") from error
 
 
 def _files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
@@ -84,6 +94,19 @@ def _files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     ]
 
 
+def _refuse_unclear_names(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Raise if names lead out of the archive, or if one stands for several files."""
+    known: set[str] = set()
+    for member in members:
+        name = member.filename
+        place = PurePosixPath(name.replace("\\", "/"))
+        if place.is_absolute() or ".." in place.parts:
+            raise RunError(f"{path} cannot be unpacked: the name {name!r} leads out of it. Pack it again.")
+        if name in known:
+            raise RunError(f"{path} cannot be unpacked: it holds several files named {name!r}. Pack it again.")
+        known.add(name)
+
+
 def _refuse_what_fills_the_disk(path: Path, members: list[zipfile.ZipInfo], folder: Path) -> None:
     # What an archive says of itself holds: a file that is larger in truth is refused as it is unpacked.
     size, packed = sum(member.file_size for member in members), path.stat().st_size
@@ -94,7 +117,9 @@ def _refuse_what_fills_the_disk(path: Path, members: list[zipfile.ZipInfo], fold
             f"{path} would become {size} bytes, {size // packed} times as many: unpack it, if that is meant."
         )
     if size > shutil.disk_usage(folder).free:
-        raise RunError(f"{path} would become {size} bytes, and there is no room for them below {folder.parent}.")
+        raise RunError(
+            f"{path} would become {size} bytes, and there is no room for them in {folder.parent}: make room there."
+        )
 
 
 def _unpack(archive: zipfile.ZipFile, member: zipfile.ZipInfo, out: Path, check: Callable[[], None]) -> Path:

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from datapipe_local.errors import RunError
 from datapipe_local.names import numbered, snake_case
-from datapipe_local.sources import archives
+from datapipe_local.sources import archives, gzipped
 from datapipe_local.sources.archives import is_archive
 from datapipe_local.sources.base import Fetched, Need, Offer, SourceError
 from datapipe_local.sources.formats import FORMATS, format_of, stem_of
@@ -147,7 +147,8 @@ class FilesSource:
     def may_nest(self, origin: dict[str, Any]) -> bool:
         """Tell whether a file is one of JSON Lines that need not be unpacked to be looked at."""
         wanted = FileOrigin.model_validate(origin)
-        return wanted.known_format == "jsonl" and not is_archive(wanted.declared)
+        is_packed = is_archive(wanted.declared) or gzipped.is_named_gzip(wanted.declared)
+        return wanted.known_format == "jsonl" and not is_packed
 
     def has(self, origin: dict[str, Any]) -> bool:
         """Tell whether a stream's file is there, or one of its files."""
@@ -208,7 +209,8 @@ class FilesSource:
             )
         (kind,) = kinds
         options = {**wanted.reader_options(kind), "union_by_name": True}
-        scan = Scan(FORMATS[kind].reader, tuple(path for _, path in readable), options)
+        paths, names = tuple(path for _, path in readable), tuple(name for name, _ in readable)
+        scan = Scan(FORMATS[kind].reader, paths, options, names=names)
         return Fetched(str(where), scan.stamped(), sum(path.stat().st_size for path in found))
 
     def _matching(self, pattern: str) -> list[Path]:
@@ -222,13 +224,38 @@ class FilesSource:
 def _readable(wanted: FileOrigin, path: Path, folder: Path, need: Need) -> list[tuple[str, Path]]:
     """Give what DuckDB can read of a file, and what it is called: all files of an archive, or the file itself."""
     if is_archive(path.name):
-        return archives.unpack(path, folder, need.check, within=wanted.within, known=wanted.known_format is not None)
+        found = archives.unpack(path, folder, need.check, within=wanted.within, known=wanted.known_format is not None)
+        return [_plain(wanted, name, member, path, need) for name, member in found]
+    if gzipped.is_named_gzip(path.name) or _is_text(wanted, path.name):
+        _refuse_zip(path, str(path))
+    if gzipped.is_named_gzip(path.name) or (_is_text(wanted, path.name) and gzipped.is_gzip(path)):
+        return [(path.name, gzipped.unpack(path, folder / "data", str(path), need.check))]
     if _PATTERN_CHARACTERS & set(str(path)):
         # Under a plain name it is one file and no pattern.
         alias = folder / "data"
         alias.symlink_to(path.absolute())
         return [(path.name, alias)]
     return [(path.name, path)]
+
+
+def _plain(wanted: FileOrigin, name: str, member: Path, archive: Path, need: Need) -> tuple[str, Path]:
+    """Return a file of an archive, unpacked once more if it is a gzip file."""
+    place = f"{name} in {archive}"
+    if gzipped.is_named_gzip(name) or (_is_text(wanted, name) and gzipped.is_gzip(member)):
+        return name, gzipped.unpack(member, member.with_name(f"{member.name}_plain"), place, need.check)
+    if _is_text(wanted, name):
+        _refuse_zip(member, place)
+    return name, member
+
+
+def _is_text(wanted: FileOrigin, name: str) -> bool:
+    return (wanted.known_format or format_of(name)) in ("csv", "jsonl")
+
+
+def _refuse_zip(path: Path, name: str) -> None:
+    """Raise if a file is an archive whose name does not show it, or one within another."""
+    if archives.begins_as_archive(path):
+        raise RunError(f"{name} is a zip archive: unpack it, or give the archive itself a name that ends with .zip.")
 
 
 def _is_offered(entry: os.DirEntry[str]) -> bool:

@@ -3,6 +3,8 @@
 from pathlib import PurePath
 from typing import Any
 
+from pydantic import field_validator
+
 from datapipe_local.strict import Strict
 
 
@@ -27,6 +29,14 @@ class CsvOptions(Strict):
     thousands: str | None = None
     timestampformat: str | None = None
     types: dict[str, str] | None = None
+
+    @field_validator("nullstr")
+    @classmethod
+    def _has_text(cls, value: str | list[str] | None) -> str | list[str] | None:
+        """Raise if the list is empty, which DuckDB refuses."""
+        if value == []:
+            raise ValueError("the list is empty: list at least one text, or omit the option")
+        return value
 
 
 class JsonLinesOptions(Strict):
@@ -75,6 +85,7 @@ JSON_LINES = Format("read_json", JsonLinesOptions, {"format": "newline_delimited
 PARQUET = Format("read_parquet", ParquetOptions)
 
 FORMATS = {"csv": CSV, "jsonl": JSON_LINES, "parquet": PARQUET}
+_PACKED = frozenset({".zip", ".gz"})
 _SUFFIXES = {
     ".csv": "csv",
     ".tsv": "csv",
@@ -85,7 +96,7 @@ _SUFFIXES = {
 
 
 def format_of(name: str) -> str | None:
-    """Tell the format of a file by its name, ``.zip`` aside; ``None`` if the name does not tell."""
+    """Return the format of a file by its name, without ``.zip`` or ``.gz``; None if the name does not show it."""
     return _SUFFIXES.get(_unpacked(name).suffix.lower())
 
 
@@ -96,4 +107,4 @@ def stem_of(name: str) -> str:
 
 def _unpacked(name: str) -> PurePath:
     path = PurePath(name)
-    return path.with_suffix("") if path.suffix.lower() == ".zip" else path
+    return path.with_suffix("") if path.suffix.lower() in _PACKED else path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
@@ -74,7 +75,10 @@ def write(connection: sa.Connection, table: sa.Table, need: Need, path: Path) ->
             longest = max(longest, *map(len, lines))
             size += file.write(b"".join(lines))
     types = {column.name: kind[0] for column, kind in zip(columns, kinds, strict=True)}
-    return Rows(_query(path, types, longest, size), size, condition is None)
+    excluded = {name.casefold() for name in need.excluded}
+    left_out = tuple(column.name for column in table.columns if column.name.casefold() in excluded)
+    query = replace(_query(path, types, longest, size), left_out=left_out)
+    return Rows(query, size, condition is None)
 
 
 def _columns(connection: sa.Connection, table: sa.Table, need: Need) -> list[_Column]:

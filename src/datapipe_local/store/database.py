@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from contextlib import contextmanager
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from datapipe_local import storage
 from datapipe_local.errors import SetupError
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Which :file:`schema.sql` a file was made with; another number is another, incompatible layout.
 SCHEMA_VERSION = 2
+#: SQLite's name of a database without a file.
+_IN_MEMORY = ":memory:"
 
 
 class Database:
@@ -34,6 +38,9 @@ class Database:
         self._turn = threading.RLock()
         self._depth = 0
         try:
+            if not path.exists() and str(path) != _IN_MEMORY:
+                # Settings hold secrets. SQLite gives the files beside it the same mode.
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
             # Transactions are begun by name, never by the driver.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._connection.row_factory = sqlite3.Row
@@ -44,7 +51,11 @@ class Database:
             self._connection.execute("PRAGMA cache_size = -32768")
             self._prepare(path)
         except sqlite3.Error as error:
-            raise SetupError(f"Cannot open the state in {path}: {error}.") from error
+            failed = storage.failure(error, path.parent)
+            reason = error if failed is None else f"{failed.reason}: {failed.advice}"
+            raise SetupError(f"Cannot open the state in {path}: {reason}.") from error
+        except OSError as error:
+            raise SetupError(f"Cannot create the state in {path}: {error.strerror or error}.") from error
 
     def close(self) -> None:
         """Close the file. No thread may be at work on it."""
@@ -63,11 +74,21 @@ class Database:
             except BaseException:
                 self._depth -= 1
                 if self._depth == 0:
-                    self._connection.execute("ROLLBACK")
+                    self._roll_back()
                 raise
             self._depth -= 1
             if self._depth == 0:
-                self._connection.execute("COMMIT")
+                try:
+                    self._connection.execute("COMMIT")
+                except sqlite3.Error:
+                    # It would stay open, and be committed with the next.
+                    self._roll_back()
+                    raise
+
+    def _roll_back(self) -> None:
+        # On a full disk SQLite has done so by itself.
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def rows(self, sql: str, *parameters: Any) -> list[sqlite3.Row]:
         """Give all rows of a query."""

@@ -22,6 +22,7 @@ class Store:
     """
 
     def __init__(self, path: Path) -> None:
+        self.folder = path.parent
         self.database = database = Database(path)
         self.transaction = database.transaction
         self.close = database.close

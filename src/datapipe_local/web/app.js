@@ -7,6 +7,7 @@ import { empty, heading, link } from "./widgets.js";
 import { journal } from "./views/journal.js";
 import { orchestration, orchestrations } from "./views/orchestrations.js";
 import { overview } from "./views/overview.js";
+import { queryPreview } from "./views/query_previews.js";
 import { reverseSync, reverseSyncs } from "./views/reverse.js";
 import { stream, streams } from "./views/streams.js";
 import { connections, sync, syncs } from "./views/syncs.js";
@@ -28,6 +29,8 @@ const PLACES = [
   { path: "/orchestrations", title: "Orchestrations", view: orchestrations, one: orchestration, icon: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zM12 7v5l3 3" },
   { path: "/reverse", title: "Reverse ETL", view: reverseSyncs, one: reverseSync, icon: "M4 12h14M13 6l6 6-6 6M4 5v14" },
 ];
+// Pages without an entry in the navigation.
+const QUERY_PREVIEWS = { path: "/query_previews", title: "Query previews", one: queryPreview };
 // What the interface calls them, for links that are made from its names, such as those of Airflow's tasks.
 const COLLECTIONS = { elt_syncs: "syncs", elt_streams: "streams", reverse_etl_syncs: "reverse" };
 const JOURNAL = { path: "/journal", title: "Journal", view: journal, icon: "M6 3h11a2 2 0 0 1 2 2v16H7a2 2 0 0 1-2-2V4a1 1 0 0 1 1-1zM9 8h6M9 12h6M5 18a2 2 0 0 1 2-2h12" };
@@ -77,7 +80,7 @@ class App {
     this.pause = SHORTEST;
     this.missing = false;
     if (place && id !== null && place.one) this.view = place.one(this, [id], query);
-    else if (place && id === null) this.view = place.view(this, [], query);
+    else if (place && id === null && place.view) this.view = place.view(this, [], query);
     else this.view = { title: "Not here", isGoing: () => false, load: async () => {}, render: () => [heading("There is no such page"), link("/", "To the overview")] };
     this.show();
     window.scrollTo(0, 0);
@@ -94,7 +97,7 @@ class App {
     const [path, search = ""] = (location.hash.slice(1) || "/").split("?");
     const query = Object.fromEntries(new URLSearchParams(search));
     const [, first = "", ...rest] = path.split("/");
-    const place = this.places.find((one) => one.path === `/${COLLECTIONS[first] || first}`);
+    const place = [...this.places, QUERY_PREVIEWS].find((one) => one.path === `/${COLLECTIONS[first] || first}`);
     let id = rest.length ? rest.join("/") : null;
     try {
       id = id === null ? null : decodeURIComponent(id);

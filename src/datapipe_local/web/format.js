@@ -52,7 +52,7 @@ export function seconds(run) {
 }
 
 const TONES = {
-  COMPLETED: "good", CHUNK_COMPLETED: "good", PUBLISHED: "good", ENABLED: "good",
+  COMPLETED: "good", CHUNK_COMPLETED: "good", PUBLISHED: "good", ENABLED: "good", DONE: "good",
   FAILED: "bad",
   RUNNING: "going", RETRYING: "going",
   SCHEDULED: "waiting", DELAYED: "waiting", NOT_STARTED: "waiting",

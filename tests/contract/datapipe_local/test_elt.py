@@ -169,7 +169,7 @@ def test_a_broken_file_fails_the_run_in_one_line(api: Api, data: Path) -> None:
     assert latest is not None
     said = str(latest.error_message)
     assert said.startswith(f"Cannot load {data / 'later.csv'} into shop.later: ")
-    assert said.endswith("Correct the file, or the stream's `options`.")
+    assert said.endswith("line 1: the line is not UTF-8: set the option `encoding: utf-16`, or save the file as UTF-8.")
     assert "\n" not in said
 
 

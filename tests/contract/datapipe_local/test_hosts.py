@@ -58,6 +58,61 @@ def sent(service: LocalService, request: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(4096), b""))
 
 
+HOSTILE = [
+    b"[::1].evil.com",
+    b"[::1]evil.com:80",
+    b"127.0.0.1:80@evil.com",
+    b"localhost@evil.com",
+    b"evil.com@localhost",
+    b"localhost:port",
+    b"localhost:65536",
+    b"localhost:80:80",
+    b".localhost",
+    b"localhost..",
+    b"",
+    b":80",
+    b"::1",
+    b"[fe80::1%25eth0]",
+    b"2130706433",
+    b"0177.0.0.1",
+    b"0x7f.1",
+    b"127.1",
+    "127\u30020\u30020\u30021".encode(),
+    b"localhost evil.com",
+    b"localhost, evil.com",
+    b"localhost\t.evil.com",
+    b"localhost/.evil.com",
+    b"localhost%00.evil.com",
+]
+
+
+@pytest.mark.parametrize("host", HOSTILE)
+def test_a_malformed_host_header_is_refused(service: LocalService, host: bytes) -> None:
+    # Twice: a refused header must not be remembered as allowed.
+    for _ in range(2):
+        answer = sent(service, b"GET /health HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % host)
+        assert answer.startswith(b"HTTP/1.1 400 "), answer
+        assert b"Host: " in answer
+
+
+@pytest.mark.parametrize("character", [b"\0", b"\x01", b"\x0b", b"\x7f", b"\n", b"\r"])
+def test_control_characters_in_a_host_are_refused(service: LocalService, character: bytes) -> None:
+    request = b"GET /health HTTP/1.1\r\nHost: localhost%s.evil.com\r\nConnection: close\r\n\r\n"
+    assert sent(service, request % character).startswith(b"HTTP/1.1 400 ")
+
+
+def test_two_equal_host_headers_are_refused(service: LocalService) -> None:
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    for _ in range(2):
+        assert sent(service, request).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("host", ["[::ffff:127.0.0.1]", "192.0.2.7:8484", "[2001:DB8::1]:8484"])
+def test_every_ip_address_is_accepted(service: LocalService, host: str) -> None:
+    answer = httpx.get(f"{service.base_url}/connections", headers={**service.headers, "host": host})
+    assert answer.status_code == 200
+
+
 def test_one_of_two_names_is_enough_to_be_refused(service: LocalService) -> None:
     request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
     assert sent(service, request).startswith(b"HTTP/1.1 421 ")
@@ -110,3 +165,18 @@ def test_who_lets_others_in_is_called_as_they_like(tmp_path: Path) -> None:
     with serving(home, "--port", "0", "--host", everywhere) as (_, line):
         url = line.split()[-1].replace(everywhere, "127.0.0.1")
         assert httpx.get(f"{url}/health", headers={"host": "datapipe.internal"}).status_code == 200
+        # Any name, but a name: the address of an authorize page is made of it.
+        assert httpx.get(f"{url}/health", headers={"host": "[::1].evil.com"}).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["https://tunnel.example", "tunnel.example:80", "*.example", "a@b", "[::1].example"])
+def test_allow_host_refuses_what_is_no_host_name(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home"
+    run("init", "--home", home)
+    for option, more, environment in (
+        ("--allow-host", ["--allow-host", name], {}),
+        ("DATAPIPE_LOCAL_ALLOWED_HOSTS", [], {"DATAPIPE_LOCAL_ALLOWED_HOSTS": f"other, {name}"}),
+    ):
+        done = run("serve", "--home", home, "--port", "0", *more, **environment)
+        assert done.returncode == 1
+        assert f"{option}: {name!r} is not a host name" in done.stderr

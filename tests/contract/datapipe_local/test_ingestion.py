@@ -530,3 +530,17 @@ def test_a_table_may_change_its_mode(controlled: LocalService, api: Api, sender:
     form = {"authentication.method": "none", "tables.0.name": "raw", "tables.0.sync_mode": "unpacked"}
     assert httpx.post(url, data=form).status_code == 303
     assert len(rows(controlled, api, "open.raw")) == 4
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**64, 2**128 + 1, -(10**60) - 7])
+def test_signed_integers_keep_all_digits(controlled: LocalService, api: Api, sender: httpx.Client, value: int) -> None:
+    body = json.dumps([{"id": 1, "in": {"x": [value]}, "x": value}, {"id": 2, "x": 3}], separators=(",", ":")).encode()
+    push(sender, "/webhooks/hmac/events", body, headers={"X-Signature": signature(body)})
+    first = next(row for row in rows(controlled, api, "hmac.events") if str(row[0]) == "1")
+    assert str(value) in str(first[1])
+    assert str(first[2]) == str(value)
+
+
+def test_packed_integers_keep_all_digits(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
+    push(sender, "/webhooks/open/raw", {"x": 10**60 + 7})
+    assert json.loads(rows(controlled, api, "open.raw")[0][0]) == {"x": 10**60 + 7}

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 import datapipe_local.web
+from tests.contract.datapipe_local.elt_home import Home
 from tests.support.local_service import LocalService
 
 FOLDER = Path(datapipe_local.web.__path__[0])
@@ -104,3 +105,39 @@ def test_no_text_can_become_html_or_a_program(name: str) -> None:
     text = (FOLDER / name).read_text()
     for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "DOMParser"):
         assert way not in text
+
+
+COLUMNS = "/web/streams/people/columns"
+
+
+@pytest.fixture(scope="module")
+def controlled() -> Iterator[LocalService]:
+    with LocalService({}, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def home(controlled: LocalService, tmp_path: Path) -> Home:
+    home = Home(controlled, tmp_path)
+    home.seed({"name": "people", "hashed_columns": ["EMAIL"]})
+    home.write("people", *[{"id": number, "email": "ann@x.org"} for number in range(3)])
+    return home
+
+
+def test_the_columns_of_a_stream(home: Home) -> None:
+    assert home.api.get(COLUMNS) == {"columns": [], "rows": None}
+    home.run("people")
+    columns = [
+        {"name": "id", "type": "BIGINT", "hashed": False},
+        {"name": "email", "type": "VARCHAR", "hashed": True},
+    ]
+    assert home.api.get(COLUMNS) == {"columns": columns, "rows": 3}
+
+
+def test_the_columns_of_an_unknown_stream(home: Home) -> None:
+    assert home.api.refused("GET", "/web/streams/nope/columns", 404)["error_code"] == "not_found"
+
+
+def test_the_columns_of_a_stream_need_the_key(home: Home) -> None:
+    assert httpx.get(f"{home.service.base_url}{COLUMNS}").status_code == 401

@@ -294,6 +294,39 @@ def current(path: str) -> str:
     return PLACES["/" + path.partition("?")[0].split("/")[1]]
 
 
+def test_query_preview(browser: Chrome, service: LocalService, api: Api) -> None:
+    api.run_stream("people")
+    sql = "SELECT name, {'city': 'Bern'} AS address, NULL AS note FROM {{raw.shop.people}} ORDER BY name LIMIT 1"
+    query_id = asked(api, sql)
+    go(browser, service, f"/query_previews/{query_id}")
+    until(browser, lambda: texts(browser, ".heading .badge") == ["Done"])
+    assert texts(browser, "h1") == ["Query preview"]
+    assert texts(browser, "thead th") == ["name", "address", "note"]
+    assert texts(browser, "tbody tr > *")[1:] == ['{"city":"Bern"}', "null"]
+    # It is no place in the navigation.
+    assert texts(browser, ".side [aria-current=page]") == []
+
+
+def test_query_preview_that_failed(browser: Chrome, service: LocalService, api: Api) -> None:
+    query_id = asked(api, "SELECT CAST('x' AS INTEGER)")
+    go(browser, service, f"/query_previews/{query_id}")
+    until(browser, lambda: texts(browser, ".heading .badge") == ["Failed"])
+    assert "Could not convert string 'x'" in texts(browser, ".problem")[0]
+    assert found(browser, "table") == []
+
+
+def test_query_preview_that_is_unknown(browser: Chrome, service: LocalService) -> None:
+    go(browser, service, "/query_previews/gone")
+    until(browser, lambda: texts(browser, "h1") == ["It is not here"])
+    assert refusals(browser)
+
+
+def asked(api: Api, sql: str) -> str:
+    """Return the ID of a query preview."""
+    created: dict[str, Any] = api.post("/transforms/query_previews", {"sql_template": sql}, status=201)
+    return str(created["query_execution_id"])
+
+
 def test_what_there_is(browser: Chrome, service: LocalService, api: Api) -> None:
     api.run_stream("people")
     go(browser, service)
@@ -315,6 +348,16 @@ def test_what_there_is(browser: Chrome, service: LocalService, api: Api) -> None
     browser.get(f"{service.base_url}/#/streams")
     people = until(browser, lambda: [row for row in table(browser, "Streams") if row[0] == "people" and row[3] == "3"])
     assert people[0][1:4] == ["shop", "Completed", "3"]
+
+
+def test_the_columns_of_a_stream(browser: Chrome, service: LocalService, api: Api) -> None:
+    go(browser, service, "/streams/people")
+    assert "There is no table yet." in texts(browser, ".empty .lead")
+    api.run_stream("people")
+    until(browser, lambda: table(browser, "Columns of people"))
+    names = [column["name"] for column in api.get("/web/streams/people/columns")["columns"]]
+    assert [row[0] for row in table(browser, "Columns of people")] == names
+    assert "Rows of the last load: 3." in texts(browser, ".note")
 
 
 def test_times_are_those_of_the_user(browser: Chrome, service: LocalService, api: Api) -> None:

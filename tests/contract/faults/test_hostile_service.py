@@ -87,7 +87,8 @@ def test_both_modes_send_the_same_requests(kind: Any) -> None:
         played = play(Case(kind, deferrable))
         sent.append([(entry.method, entry.target.split("?")[0].split("/")[1]) for entry in played.service.journal])
     # A trigger and a worker may poll at slightly different times at the end.
-    assert abs(len(sent[0]) - len(sent[1])) <= 2
+    # A task in a worker polls up to once per second for the first 15 s, because the run may be short.
+    assert abs(len(sent[0]) - len(sent[1])) <= 16
     assert sent[0][:8] == sent[1][:8]
 
 

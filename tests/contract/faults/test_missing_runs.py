@@ -30,7 +30,8 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     assert defaults is not None
     assert defaults[-1] == missing.GRACE
     monkeypatch.setattr(WaitPolicy.__init__, "__defaults__", (*defaults[:-1], 0.6))
-    monkeypatch.setattr("airflow_provider_datapipe.runs.patience.GRACE", 0.6)
+    for module in ("missing", "patience"):
+        monkeypatch.setattr(f"airflow_provider_datapipe.runs.{module}.GRACE", 0.6)
 
 
 def missing_at(polls: range, status: int = 404) -> Callable[[int], Reply | None]:
@@ -71,7 +72,7 @@ def test_a_deleted_run_ends_the_wait_after_the_grace_period(
 ) -> None:
     with WaitedRun(disturb=missing_at(range(2, 1000))) as service:
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
-        with pytest.raises(RunVanishedError, match=r"no longer knows .* answers in .* the last: .*answered 404"):
+        with pytest.raises(RunVanishedError, match=r"(?s)no longer knows .* answers in .* the last: .*answered 404"):
             run(operator(kind, deferrable=deferrable))
     # The pauses double, so the number of polls is bounded.
     assert 4 <= len([seen for seen in service.seen if seen.method == "GET"]) <= 25

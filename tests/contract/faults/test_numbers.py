@@ -157,13 +157,13 @@ def test_answer_of_any_endpoint_is_strict_json(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("argument", ["timeout", "poll_interval"])
 def test_durations_of_operators_have_to_be_finite(argument: str, value: float) -> None:
     wrong: dict[str, Any] = {argument: value}
-    with pytest.raises(ValueError, match=f"{argument} must be a finite number"):
+    with pytest.raises(ValueError, match=f"{argument} must be (a duration|more than 0 seconds)"):
         EltStreamRunOperator(task_id="t", stream_id="s", **wrong)
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan, 0, -1])
 def test_durations_of_sensors_and_event_triggers_have_to_be_finite(value: float) -> None:
-    with pytest.raises(ValueError, match="max_age must be a finite number"):
+    with pytest.raises(ValueError, match=r"max_age must be (a duration|more than 0 seconds)"):
         EltStreamFreshnessSensor(task_id="t", stream_id="s", max_age=value)
-    with pytest.raises(ValueError, match="poll_interval: must be a finite number"):
+    with pytest.raises(ValueError, match=r"poll_interval:? must be (a duration|more than 0 seconds)"):
         EltStreamRunEventTrigger("s", poll_interval=value)

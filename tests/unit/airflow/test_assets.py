@@ -56,21 +56,29 @@ def result(**known: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("asset", "uri"),
+    ("asset", "name", "uri"),
     [
-        (elt_stream_asset("orders"), STREAM),
-        (elt_sync_asset("shop"), "datapipe://datapipe_default/elt_syncs/shop"),
-        (transform_asset("t.1"), "datapipe://datapipe_default/transforms/t.1"),
-        (orchestration_asset("n"), "datapipe://datapipe_default/orchestrations/n"),
-        (reverse_etl_sync_asset("crm"), "datapipe://datapipe_default/reverse_etl_syncs/crm"),
+        (
+            elt_stream_asset("shop.orders"),
+            "ELT stream shop.orders",
+            "datapipe://datapipe_default/elt_streams/shop.orders",
+        ),
+        (elt_sync_asset("shop"), "ELT sync shop", "datapipe://datapipe_default/elt_syncs/shop"),
+        (transform_asset("t.1"), "Transform t.1", "datapipe://datapipe_default/transforms/t.1"),
+        (orchestration_asset("n"), "Orchestration n", "datapipe://datapipe_default/orchestrations/n"),
+        (reverse_etl_sync_asset("crm"), "Reverse ETL sync crm", "datapipe://datapipe_default/reverse_etl_syncs/crm"),
         (
             elt_stream_asset("Ä b/c?d#e", datapipe_conn_id="Eu@1"),
+            "ELT stream %C3%84%20b%2Fc%3Fd%23e (Eu@1)",
             "datapipe://Eu%401/elt_streams/%C3%84%20b%2Fc%3Fd%23e",
         ),
+        # Not the name of the stream a of the connection eu.
+        (elt_stream_asset("a (eu)"), "ELT stream a%20%28eu%29", "datapipe://datapipe_default/elt_streams/a%20%28eu%29"),
     ],
 )
-def test_a_name_stays_as_it_is(asset: Asset, uri: str) -> None:
-    assert (asset.name, asset.uri) == (uri, uri)
+def test_name_group_and_uri(asset: Asset, name: str, uri: str) -> None:
+    assert (asset.name, asset.uri, asset.group) == (name, uri, "datapipe")
+    assert asset.extra["id"] in (name.rpartition(" ")[2], "Ä b/c?d#e", "a (eu)")
     # What Airflow makes of it, with the check of this provider in between.
     assert Asset(uri=uri).uri == uri
     assert asset.normalized_uri == uri
@@ -113,7 +121,7 @@ def test_a_task_has_no_outlet_unless_it_is_asked_for(operator: Any, argument: st
 @pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)
 def test_what_is_known_when_the_dag_is_read_is_an_outlet(operator: Any, argument: str, collection: str) -> None:
     task = operator(task_id="t", emit_assets=True, datapipe_conn_id="eu", **{argument: "a"})
-    assert task.outlets == [Asset(uri=f"datapipe://eu/{collection}/a")]
+    assert [(each.uri, each.group) for each in task.outlets] == [(f"datapipe://eu/{collection}/a", "datapipe")]
 
 
 @pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)

@@ -50,5 +50,6 @@ def test_the_dag_of_the_page_tells_the_chat() -> None:
 @pytest.mark.parametrize("kind", ["elt_stream", "elt_sync", "transform", "orchestration", "reverse_etl_sync"])
 def test_the_table_of_names_is_right(kind: str) -> None:
     argument = {"elt_stream": "stream_id", "elt_sync": "sync_id"}.get(kind, f"{kind}_id")
-    uri = getattr(assets, f"{kind}_asset")("ID").uri.replace("ID", "<id>")
-    assert f"| `{kind}_asset({argument})` | `{uri}` |" in pages()["docs/assets.md"]
+    asset = getattr(assets, f"{kind}_asset")("ID")
+    name, uri = (text.replace("ID", "<id>") for text in (asset.name, asset.uri))
+    assert f"| `{kind}_asset({argument})` | `{name}` | `{uri}` |" in pages()["docs/assets.md"]

@@ -163,11 +163,15 @@ def test_values_that_make_no_sense_are_refused_when_the_dag_is_read(
 @pytest.mark.parametrize(
     ("found", "arguments", "problem"),
     [
-        (EltStreamRunOperator, {}, "exactly one of stream_id and stream_name"),
-        (EltStreamRunOperator, {"stream_id": "s", "stream_name": "n", "sync_id": "y"}, "exactly one"),
-        (EltStreamRunOperator, {"stream_name": "n"}, "sync_id and stream_name together"),
-        (EltStreamRunOperator, {"stream_id": "s", "sync_id": "y"}, "sync_id and stream_name together"),
-        (EltStreamRunSensor, {"stream_name": "n"}, "sync_id and stream_name together"),
+        (EltStreamRunOperator, {}, "give stream_id, or stream_name and sync_id"),
+        (
+            EltStreamRunOperator,
+            {"stream_id": "s", "stream_name": "n", "sync_id": "y"},
+            "remove stream_name and sync_id",
+        ),
+        (EltStreamRunOperator, {"stream_name": "n"}, "give stream_id, or stream_name and sync_id"),
+        (EltStreamRunOperator, {"stream_id": "s", "sync_id": "y"}, "already identifies the stream; remove sync_id"),
+        (EltStreamRunSensor, {"stream_name": "n"}, "give stream_id, or stream_name and sync_id"),
         (OrchestrationRunOperator, {}, "exactly one of orchestration_id and orchestration_name"),
         (OrchestrationRunSensor, {}, "exactly one of orchestration_id and orchestration_name"),
         (TransformPublishOperator, {}, "exactly one of transform_id and transform_name"),
@@ -197,7 +201,7 @@ def test_records_may_come_from_a_template(given: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("given", ["r1", "", "None", "[1]", "{'a': 1}", "__import__('os')"])
 def test_a_text_is_no_list_of_records(given: str) -> None:
-    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)  # type: ignore[arg-type]  # what a template may give
+    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)
     with pytest.raises(ValueError, match="retry_failed_records must be"):
         task._target()
 

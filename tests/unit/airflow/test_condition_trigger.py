@@ -11,7 +11,6 @@ from unittest.mock import Mock
 import pytest
 
 from airflow_provider_datapipe.runs.condition import Check
-from airflow_provider_datapipe.triggers import run as run_trigger
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from tests.support.scripted_server import Reply, ScriptedServer
 
@@ -27,7 +26,6 @@ def count(number: int) -> Reply:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing wait longer than it has to."""
-    monkeypatch.setattr(run_trigger, "SETTLE_SECONDS", 0.0)
     monkeypatch.setattr("airflow_provider_datapipe.runs.contact._SHORTEST", 0.05)
 
 
@@ -123,7 +121,11 @@ def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("airflow_provider_datapipe.runs.progress._SHORTEST_GAP", 0.05)
     going = {"id": "r", "reverse_etl_sync_id": "e", "started_at": "2026-01-01T00:00:00.000Z", "status": "RUNNING"}
     told: list[str] = []
-    monkeypatch.setattr(DatapipeConditionTrigger, "log", Mock(info=lambda line, *_: told.append(line)))
+    monkeypatch.setattr(
+        DatapipeConditionTrigger,
+        "log",
+        Mock(info=lambda line, *_: told.append(line), log=lambda _, line: told.append(line)),
+    )
     with ScriptedServer([Reply(body=going)]) as server:
         deadline = time.time() + 1.5
         event = event_of(server, monkeypatch, condition="run", deadline=deadline, kind="reverse_etl", run_id="r")

@@ -70,18 +70,18 @@ def test_a_wrong_address_is_told_apart(connect: Connect) -> None:
         healthy, message = connect(f"http://127.0.0.1:{taken.getsockname()[1]}").test_connection()
     assert not healthy
     assert "got no answer from http://127.0.0.1" in message
-    assert "Check the base address" in message
+    assert "Check the host (base address) of this connection" in message
 
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"host": None}, "Connection datapipe_test: There is no base address"),
+        ({"host": None}, "There is no base address: .*\nCheck the Airflow connection `datapipe_test`"),
         ({"host": "http://api.example.com"}, "Plain http to api.example.com"),
         ({"host": "https://api.example.com", "password": None}, "There is no API key"),
-        ({"host": "https://api.example.com", "extra": {"timeout": "soon"}}, "extra field timeout: Input should be a"),
-        ({"host": "https://api.example.com", "extra": {"timeout": 0}}, "extra field timeout"),
-        ({"host": "https://api.example.com", "extra": {"max_connections": 0}}, "extra field max_connections"),
+        ({"host": "https://api.example.com", "extra": {"timeout": "soon"}}, "Extra field timeout: Input should be a"),
+        ({"host": "https://api.example.com", "extra": {"timeout": 0}}, "Extra field timeout"),
+        ({"host": "https://api.example.com", "extra": {"max_connections": 0}}, "Extra field max_connections"),
         ({"host": "https://api.example.com", "extra": {"ca_bundle": "nowhere.pem"}}, r"nowhere\.pem"),
     ],
 )
@@ -103,10 +103,23 @@ def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields
         ({"host": "http://localhost", "port": 8080}, "http://localhost:8080"),
         ({"host": "http://localhost:1/x", "port": 8080}, "http://localhost:1/x"),
         ({"host": "http://[::1]/x", "port": 8080}, "http://[::1]:8080/x"),
+        ({"host": "https://api.example.com/v1", "port": "0"}, "https://api.example.com/v1"),
+        ({"host": "http://[::1]/x", "port": "0"}, "http://[::1]/x"),
+        ({"host": "api.example.com", "port": "0"}, "https://api.example.com"),
     ],
 )
 def test_the_ways_to_write_an_address(connect: Connect, fields: dict[str, Any], expected: str) -> None:
     assert connect(**fields).get_conn().settings.base_url == expected
+
+
+def test_uri_with_port_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", f"datapipe://:{KEY}@https%3A%2F%2Fapi.example.com:0")
+    assert DatapipeHook("datapipe_test").get_conn().settings.base_url == "https://api.example.com"
+
+
+async def test_async_settings_with_port_zero(connect: Connect) -> None:
+    settings = await connect("https://api.example.com", port="0").aget_settings()
+    assert settings.base_url == "https://api.example.com"
 
 
 def test_every_field_of_the_form_is_read_and_every_field_that_is_read_is_in_the_form(connect: Connect) -> None:
@@ -121,6 +134,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
     given = {
         "poll_interval": 7,
         "max_poll_interval": 90,
+        "defer_after": 4,
         "timeout": "31",
         "retry_budget": 3,
         "max_connections": 2,
@@ -135,6 +149,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
     settings = hook.get_conn().settings
     assert hook.extra.poll_interval == 7
     assert hook.extra.max_poll_interval == 90
+    assert hook.extra.defer_after == 4
     assert settings.timeout == 31
     assert settings.retry.budget == 3
     assert settings.max_connections == 2
@@ -147,9 +162,7 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
 
 @pytest.mark.parametrize("template", ["javascript:alert({id})", "https://app.example.com/", "app.example.com/{id}"])
 def test_a_template_for_links_leads_to_a_page_of_its_own(connect: Connect, template: str) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"extra field link: .*must be an http or https address that has \{id\}"
-    ):
+    with pytest.raises(ConfigurationError, match=r"Extra field link: must be an http or https address that has \{id\}"):
         connect("https://api.example.com", extra={"link": template}).get_conn()
 
 
@@ -238,7 +251,7 @@ def test_finding_by_name(connect: Connect) -> None:
         assert hook.find_stream("y", "orders").id == "s"
         assert hook.find_orchestration("Nightly").id == "o"
         assert hook.find_transform("daily", "sales").id == "t"
-        with pytest.raises(NameLookupError, match="Near to it: Nightly"):
+        with pytest.raises(NameLookupError, match="Did you mean Nightly"):
             hook.find_orchestration("nightly")
         hook.close()
 

@@ -73,7 +73,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, host: str, **more: Any) -> None:
 def test_a_failed_task_tells_what_why_and_where() -> None:
     failure = failure_of(of_partial_run())
     assert failure.title == "Task send of DAG shop, run r, try 2 failed."
-    assert failure.error.startswith("reverse ETL sync crm: run run-7 completed, but 5 of 1,205 rows failed")
+    assert failure.error.startswith("reverse ETL sync crm: 5 of 1,205 rows failed, 0 are allowed: for example record ")
     assert failure.runs == ("reverse ETL sync crm: run run-7 partial, 1,200 of 1,205 rows, 5 failed.",)
     assert failure.records == tuple(f"{one['record_id']}: {one['error']}" for one in RECORDS[:3])
     assert (failure.link, failure.log_url) == (LINK, LOG)

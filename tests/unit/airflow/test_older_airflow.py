@@ -14,5 +14,5 @@ def test_the_retry_policy_says_which_airflow_it_needs(monkeypatch: pytest.Monkey
     # As before Airflow 3.3: the module has no RetryPolicy.
     monkeypatch.setitem(sys.modules, "airflow.sdk", ModuleType("airflow.sdk"))
     monkeypatch.delitem(sys.modules, "airflow_provider_datapipe.retries", raising=False)
-    with pytest.raises(ImportError, match=rf"needs Airflow 3\.3 or later, and this is {__version__}"):
+    with pytest.raises(ImportError, match=rf"requires Airflow 3\.3 or later; this is {__version__}"):
         importlib.import_module("airflow_provider_datapipe.retries")

@@ -71,7 +71,7 @@ def test_it_needs_an_airflow_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
     for version, refused in (("3.2.1", True), ("3.3.0", False), ("4.0.0rc1", False)):
         monkeypatch.setattr(base, "airflow_version", version)
         if refused:
-            with pytest.raises(ValueError, match=r"needs Airflow 3\.3 or later, and this is 3\.2\.1"):
+            with pytest.raises(ValueError, match=r"requires Airflow 3\.3 or later; this is 3\.2\.1"):
                 EltStreamRunSensor(task_id="t", stream_id="s", start_from_trigger=True)
         else:
             EltStreamRunSensor(task_id="t", stream_id="s", start_from_trigger=True)
@@ -90,7 +90,7 @@ def test_mapped_tasks_that_have_it_from_the_default_arguments_of_their_dag_defer
 
 
 def test_mapped_tasks_are_refused_when_the_dag_is_read() -> None:
-    with dag(), pytest.raises(ValueError, match="not for mapped tasks"):
+    with dag(), pytest.raises(ValueError, match="does not work with mapped tasks"):
         EltStreamRunSensor.partial(task_id="t", start_from_trigger=True)
     with dag():
         EltStreamRunSensor.partial(task_id="t", deferrable=True).expand(stream_id=["a"])
@@ -106,7 +106,7 @@ def test_mapped_tasks_are_refused_when_the_dag_is_read() -> None:
     ],
 )
 def test_values_of_other_tasks_are_refused(arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="comes from another task"):
+    with pytest.raises(ValueError, match="is an output of another task"):
         EltStreamRunSensor(task_id="t", start_from_trigger=True, **arguments)
     EltStreamRunSensor(task_id="t", deferrable=True, **arguments)
     waits_for_no_index = {name: value.replace("')", "', map_indexes=-1)") for name, value in arguments.items()}
@@ -123,7 +123,7 @@ def test_the_result_of_another_task_is_refused() -> None:
             {"sync_id": "y", "streams": [result]},
             {"sync_id": "y", "streams": result},
         ):
-            with pytest.raises(ValueError, match="comes from another task"):
+            with pytest.raises(ValueError, match="is an output of another task"):
                 EltSyncRunSensor(task_id=f"t{len(str(arguments))}", start_from_trigger=True, **arguments)
 
 

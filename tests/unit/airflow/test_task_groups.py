@@ -218,7 +218,7 @@ def test_a_group_is_within_another(file: Path) -> None:
         ({"snapshot": "broken.json"}, SnapshotError, "broken.json, line 2, column 1: this is no JSON"),
         ({"snapshot": "stale.json"}, SnapshotError, "has the format version 0"),
         ({"snapshot": "circle.json"}, CycleError, "x -> y -> x"),
-        ({"select": "order"}, SelectionError, "Near to it: orders"),
+        ({"select": "order"}, SelectionError, "Did you mean orders"),
         ({"select": "draft"}, SelectionError, "all that is selected are drafts"),
         ({"node_args": {"order": {"pool": "x"}}}, SelectionError, "node_args=['order']: nothing is called 'order'"),
         ({"transforms": "build"}, ValueError, "transforms must be 'rebuild' or 'publish', not 'build'"),
@@ -297,7 +297,7 @@ def test_a_path_is_one_beside_the_dag_file(tmp_path: Path, file: Path) -> None:
     assert dags == {"whole": 6, "part": 4}
     (said,) = errors.values()
     assert "SelectionError: select='padi': nothing is called 'padi' in" in said
-    assert "Near to it: paid" in said
+    assert "Did you mean paid" in said
 
 
 def parsed(folder: Path) -> tuple[dict[str, int], dict[str, str]]:

@@ -14,8 +14,7 @@ from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
-from airflow_provider_datapipe.triggers import run as trigger_module
-from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
+from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, hold_seconds
 from tests.support.scripted_server import Reply, ScriptedServer
 
 RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
@@ -29,10 +28,9 @@ def connect(monkeypatch: pytest.MonkeyPatch, host: str, key: str = "k") -> None:
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
 
 
-def trigger(**policy: float) -> DatapipeRunTrigger:
-    return DatapipeRunTrigger(
-        "datapipe_test", WAITING.as_dict(), WaitPolicy(**({"poll_interval": 0.05} | policy)).as_dict()
-    )
+def trigger(hold: dict[str, Any] | None = None, **policy: float) -> DatapipeRunTrigger:
+    patience = WaitPolicy(**({"poll_interval": 0.05} | policy))
+    return DatapipeRunTrigger("datapipe_test", WAITING.as_dict(), patience.as_dict(), **(hold or {}))
 
 
 def event_of(waiting: DatapipeRunTrigger) -> dict[str, Any]:
@@ -87,33 +85,37 @@ def test_the_deadline_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert end.reason is EndReason.TIMEOUT
 
 
-def test_an_early_event_is_kept_back_where_there_is_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trigger_module, "SETTLE_SECONDS", 1.0)
+def held_until(deferred_at: float, minimum: float, monkeypatch: pytest.MonkeyPatch, *, is_scheduled: bool) -> float:
+    """Return the time of the event of a run that has finished."""
     with ScriptedServer([DONE]) as server:
         connect(monkeypatch, server.url)
-        inline = trigger()
-        scheduled = trigger()
-        scheduled.task_instance = SimpleNamespace(task_id="t")  # type: ignore[assignment]  # what it is does not matter
-        began = time.monotonic()
-        event_of(inline)
-        between = time.monotonic()
-        event_of(scheduled)
-        ended = time.monotonic()
-    # The one difference between the two: no wall-clock bound is asserted, only which took a second more.
-    assert ended - between >= 1.0
-    assert between - began < ended - between
+        waiting = trigger(hold={"deferred_at": deferred_at, "minimum_deferral_time": minimum})
+        if is_scheduled:
+            waiting.task_instance = SimpleNamespace(task_id="t")  # type: ignore[assignment]  # any object does
+        event_of(waiting)
+        return time.time()
 
 
-def test_cancelling_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def go() -> set[asyncio.Task[Any]]:
-        events = trigger().run()
-        waiting = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0.3)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        return asyncio.all_tasks() - {asyncio.current_task()}
+def test_early_event_is_held_until_the_minimum_deferral_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    deferred_at = time.time()
+    assert held_until(deferred_at, 2, monkeypatch, is_scheduled=True) >= deferred_at + 2
 
-    with ScriptedServer([GOING]) as server:
-        connect(monkeypatch, server.url)
-        assert asyncio.run(go()) == set()
+
+def test_event_is_not_held_without_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    deferred_at = time.time()
+    assert held_until(deferred_at, 3600, monkeypatch, is_scheduled=False) < deferred_at + 3600
+
+
+def test_time_of_the_deferral_survives_a_move_to_another_triggerer() -> None:
+    moved = DatapipeRunTrigger(**trigger(hold={"deferred_at": 100.0, "minimum_deferral_time": 8.0}).serialize()[1])
+    assert hold_seconds(moved.deferred_at or 0.0, moved.minimum_deferral_time, 103.0) == 5.0
+    assert hold_seconds(moved.deferred_at or 0.0, moved.minimum_deferral_time, 109.0) == 0.0
+
+
+def test_wrong_clock_holds_an_event_no_longer_than_the_minimum() -> None:
+    assert hold_seconds(86_500.0, 90.0, 100.0) == 90.0
+
+
+def test_trigger_without_a_hold_has_no_argument_for_it() -> None:
+    # A triggerer with an earlier version of the provider does not know these arguments.
+    assert set(trigger().serialize()[1]) == {"datapipe_conn_id", "batch", "policy", "kill_policy"}

@@ -22,10 +22,10 @@ from airflow_provider_datapipe.api.endpoints import (
     reverse_etl_syncs,
 )
 from airflow_provider_datapipe.api.errors import (
+    ApiError,
     AuthenticationError,
     ConfigurationError,
     ConflictError,
-    DatapipeError,
     InvalidInputError,
     InvalidRequestError,
     NotFoundError,
@@ -124,15 +124,16 @@ def test_an_answer_without_content_is_none(send: Send) -> None:
         (501, ServerError),
     ],
 )
-def test_a_refusal_is_an_error_of_its_own(send: Send, status: int, expected: type[DatapipeError]) -> None:
+def test_a_refusal_is_an_error_of_its_own(send: Send, status: int, expected: type[ApiError]) -> None:
     body = {"error_code": "e", "message": f"no, not with {KEY}\n at all", "active_run_id": "r9"}
     with ScriptedServer([Reply(status, body)]) as server, pytest.raises(expected) as caught:
         send(settings_for(server), elt_streams.request_run("s"))
     message = str(caught.value)
+    cause, request, *_ = message.splitlines()
     assert type(caught.value) is expected
-    assert message.startswith(f"POST /elt_streams/s/request_run at {server.url} answered {status}: no, not with ***")
+    assert cause == f"{expected.cause}: no, not with *** at all."
+    assert request == f"Request: POST /elt_streams/s/request_run at {server.url} answered {status}."
     assert KEY not in message
-    assert "\n" not in message
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     assert getattr(caught.value, "active_run_id", None) == "r9"
@@ -357,6 +358,36 @@ def test_a_cursor_that_does_not_move_ends_the_list() -> None:
 def test_an_address_that_can_not_be_used_is_refused(url: str, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         Settings(base_url=url, api_key=KEY)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "[::1].evil.example",
+        "127.0.0.1:80@evil.example",
+        "localhost@evil.example",
+        "evil.example\\@localhost",
+        "localhost.evil.example",
+        "localhost%00.evil.example",
+        "localhost\0.evil.example",
+        "localhost\t.evil.example",
+        "localhost,evil.example",
+        "localhost ",
+        "localhost:port",
+        "localhost:\u0668\u0660:1",
+        "[::1]:80:80",
+        "[fe80::1%25eth0]",
+        "[::ffff:127.0.0.1]",
+        "\uff4cocalhost",
+        "2130706433",
+        "0177.0.0.1",
+        "127.1",
+        "",
+    ],
+)
+def test_plain_http_is_refused_for_hosts_like_loopback(host: str) -> None:
+    with pytest.raises(ConfigurationError):
+        Settings(base_url=f"http://{host}/v1", api_key=KEY)
 
 
 @pytest.mark.parametrize(

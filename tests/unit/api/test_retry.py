@@ -30,7 +30,7 @@ SAFE = [Repeat.READ, Repeat.IDEMPOTENT]
 
 @pytest.mark.parametrize("repeat", ONCE_ONLY)
 @pytest.mark.parametrize(
-    "error", [TransportError("", sent=True), *(ServerError("", status=s) for s in (500, 502, 504))]
+    "error", [TransportError("", sent=True), *(ServerError("", status=s) for s in (500, 502, 504, 507))]
 )
 def test_what_may_have_been_carried_out_is_sent_once(error: DatapipeError, repeat: Repeat) -> None:
     assert not may_send_again(error, repeat)
@@ -46,6 +46,7 @@ def test_what_surely_was_not_carried_out_is_sent_again(error: DatapipeError, rep
 def test_what_does_no_harm_is_sent_again(repeat: Repeat) -> None:
     assert may_send_again(TransportError("", sent=True), repeat)
     assert may_send_again(ServerError("", status=503), repeat)
+    assert may_send_again(ServerError("", status=507), repeat)
     assert not may_send_again(ServerError("", status=501), repeat)
 
 

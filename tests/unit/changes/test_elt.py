@@ -194,7 +194,10 @@ def test_deleting_what_is_not_there_can_be_a_failure() -> None:
     with pytest.raises(NotFoundError):
         run(elt_syncs.delete("y", None, remove_data_references=False, if_missing="fail"), elt_syncs__get=[GONE])
     with pytest.raises(UnknownNameError):
-        run(elt_streams.delete(elt_streams.target(None, "y", None, "orders"), "fail"), elt_streams__list=[page()])
+        run(
+            elt_streams.delete(elt_streams.target(None, "y", None, "orders"), "fail"),
+            elt_streams__list=[page(stream("c", "customers"))],
+        )
 
 
 def added(*wanted: Any, before: list[EltStream], after: list[EltStream], new: list[EltStream]) -> Change:
@@ -273,7 +276,7 @@ def test_a_misspelt_option_of_a_stream_is_refused() -> None:
 
 
 def test_nothing_is_attached_to_an_orchestration_that_is_not_there() -> None:
-    with pytest.raises(UnknownNameError, match="Near to it: Nightly"):
+    with pytest.raises(UnknownNameError, match="Did you mean Nightly"):
         run(
             elt_syncs.attach("y", None, None, "nightly"),
             orchestrations__list=[page(Orchestration(id="o", name="Nightly"))],

@@ -45,7 +45,7 @@ def refused(endpoint: str, arguments: Any = None, **options: Any) -> str:
 )
 def test_an_endpoint_that_is_not_there_is_said_with_what_is_near(endpoint: str, near: str) -> None:
     said = refused(endpoint)
-    assert said.startswith(f"There is no endpoint named {endpoint!r}. Near to it: ")
+    assert said.startswith(f"There is no endpoint named {endpoint!r}. Did you mean ")
     assert near in said
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -240,3 +241,92 @@ def test_work_that_ends_during_a_step_keeps_the_engine_unsettled(
     engine._step(Stop())
     assert executor.ended == [("load", True, None)]
     assert has_work == [True, True, False]
+
+
+def full() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    return error
+
+
+@pytest.fixture
+def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datapipe_local.engine.engine._SECONDS_BETWEEN_PROBES", 0.01)
+
+
+@pytest.mark.usefixtures("quick_probes")
+def test_result_is_noted_once_the_state_can_be_written(
+    context: Context, engines: list[Engine], caplog: pytest.LogCaptureFixture
+) -> None:
+    worked: list[int] = []
+
+    class Full(Scripted):
+        def finish(self, job: Job, result: Any, error: str | None) -> None:
+            if len(failures) < 5:
+                failures.append(1)
+                raise full()
+            super().finish(job, result, error)
+
+    def work(_: Stop) -> None:
+        worked.append(1)
+        raise RunError("no room")
+
+    failures: list[int] = []
+    executor = Full(context, bad=work)
+    start(engines, executor)
+    owe(context, "bad")
+    until(lambda: len(executor.ended) == 1)
+    assert executor.ended == [("bad", None, "no room")]
+    assert worked == [1]
+    assert not any(record.exc_info for record in caplog.records)
+
+
+@pytest.mark.usefixtures("quick_probes")
+def test_work_that_could_not_write_the_state_is_carried_on(context: Context, engines: list[Engine]) -> None:
+    tries: list[int] = []
+
+    def work(_: Stop) -> int:
+        tries.append(1)
+        if len(tries) < 3:
+            raise full()
+        return 7
+
+    executor = Scripted(context, again=work)
+    start(engines, executor)
+    owe(context, "again")
+    until(lambda: len(executor.ended) == 1)
+    assert executor.ended == [("again", 7, None)]
+    assert len(tries) == 3
+
+
+@pytest.mark.usefixtures("quick_probes")
+def test_work_that_never_finds_room_fails_in_the_end(context: Context, engines: list[Engine]) -> None:
+    executor = Scripted(context, large=fail(full()))
+    start(engines, executor)
+    owe(context, "large")
+    until(lambda: len(executor.ended) == 1)
+    (ended,) = executor.ended
+    assert ended == (
+        "large",
+        None,
+        f"No space left on device in {context.store.folder}: make room there, and run it again.",
+    )
+
+
+@pytest.mark.usefixtures("quick_probes")
+def test_nothing_begins_while_the_state_cannot_be_written(
+    context: Context, engines: list[Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probes: list[bool] = []
+
+    def probe() -> bool:
+        probes.append(True)
+        return len(probes) > 10
+
+    monkeypatch.setattr(context.outage, "probe", probe)
+    context.outage.begin(full())
+    executor = Scripted(context, late=lambda _: len(probes))
+    owe(context, "late")
+    start(engines, executor)
+    until(lambda: len(executor.ended) == 1)
+    assert executor.ended[0][1] > 10

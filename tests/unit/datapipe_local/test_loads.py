@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from datapipe_local import sandbox
+from datapipe_local.loading.columns import ColumnsError
 from datapipe_local.loading.manner import Manner, Run
 from datapipe_local.loading.readable import Selection, Stored
 from datapipe_local.loads import Loads, Slice, Told
@@ -121,16 +122,31 @@ def test_types_come_from_the_whole_file_if_need_be(warehouse: Warehouse, tmp_pat
 
 def test_columns_are_left_out_and_hashed(warehouse: Warehouse, numbers: Scan) -> None:
     loads = Loads(warehouse)
-    loads.whole(PLACE, numbers, Manner(Selection(excluded=["N", "gone"], hashed=["Text", "never"])), PLAIN[1])
+    loads.whole(PLACE, numbers, Manner(Selection(["N"], ["Text"], substreams=["gone"])), PLAIN[1])
     assert [column.name for column in warehouse.columns(f"FROM {PLACE.sql}")] == ["text"]
     assert set(values(warehouse, "text")) == {hashlib.sha256(f"t{n}".encode()).hexdigest() for n in range(10)}
     with pytest.raises(WarehouseError, match="No column would be left"):
         loads.whole(PLACE, numbers, Manner(Selection(excluded=["N", "text"])), PLAIN[1])
+    for missing in (Selection(excluded=["n", "gone"]), Selection(hashed=["text", "gone"])):
+        with pytest.raises(ColumnsError, match="has no column 'gone', which is protected"):
+            loads.whole(PLACE, numbers, Manner(missing), PLAIN[1])
     # A name is a name, whatever is in it.
     odd = 'a"; DROP TABLE x; --'
     numbers.paths[0].write_text(f'"{odd.replace(chr(34), chr(34) * 2)}",b\n1,2\n')
-    loads.whole(PLACE, numbers, Manner(Selection(hashed=[odd])), PLAIN[1])
+    accepting = PLAIN[1]._replace(accepts_columns=True)
+    loads.whole(PLACE, numbers, Manner(Selection(hashed=[odd])), accepting)
     assert [column.name for column in warehouse.columns(f"FROM {PLACE.sql}")] == [odd, "b"]
+
+
+def test_the_shape_of_a_table_during_a_load(warehouse: Warehouse, numbers: Scan) -> None:
+    loads = Loads(warehouse)
+    assert loads.shape(PLACE) is None
+    loads.whole(PLACE, numbers, Manner(Selection(hashed=["TEXT"])), PLAIN[1])
+    columns = [("n", "BIGINT", False), ("text", "VARCHAR", True)]
+    with warehouse.cursor() as cursor:
+        cursor.execute(f"BEGIN; CREATE OR REPLACE TABLE {PLACE.sql} AS SELECT 1 AS other")
+        assert loads.shape(PLACE) == (columns, 10)
+        cursor.execute("ROLLBACK")
 
 
 def test_dropping_takes_what_was_put_by(warehouse: Warehouse, numbers: Scan) -> None:

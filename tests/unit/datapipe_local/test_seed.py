@@ -186,6 +186,10 @@ def changed(old: str, new: str) -> str:
         ),
         (changed("workflow_id: nightly", "workflow_id: weekly"), r"line 12: .*no orchestration with the id 'weekly'"),
         (changed("schema_name: shop", "schema_name: my-shop"), r"line 10: .*destination_schema_name: 'my-shop'"),
+        (
+            changed("nullstr: NA", "nullstr: []"),
+            r"line 14: .*source_streams\[0\]\.options\.nullstr: .*at least one text",
+        ),
         (changed("nullstr: NA", "nullst: NA"), r"line 14: elt_syncs\[0\]\.source_streams\[0\].*nullst"),
         (changed("file: orders.csv", "file: orders.xlsx"), r"line 14: .*source_streams\[0\].*format"),
         (changed("file: orders.csv", "fil: orders.csv"), r"line 14: .*source_streams\[0\]\.fil"),

@@ -154,13 +154,13 @@ def test_without_a_selection_all_is_meant() -> None:
 @pytest.mark.parametrize(
     ("selection", "said"),
     [
-        ("order", "nothing is called 'order' in The snapshot. Near to it: orders"),
-        ("ORDERS", "Near to it: orders"),
+        ("order", "nothing is called 'order' in The snapshot. Did you mean orders"),
+        ("ORDERS", "Did you mean orders"),
         ("zzz", "nothing is called 'zzz' in The snapshot. There is "),
-        ("folder:mart", "there is no folder 'mart' in The snapshot. Near to it: marts"),
+        ("folder:mart", "there is no folder 'mart' in The snapshot. Did you mean marts"),
         ("sync:nope", "there is no sync 'nope'"),
         ("kind:table", "there is no kind 'table'"),
-        ("status:drafts", "Near to it: draft"),
+        ("status:drafts", "Did you mean draft"),
         ("id:paid", "there is no id 'paid'"),
         ("folders:marts", "folders: is no word of a selection. Was folder: meant?"),
         ("tag:x", "There are name:, folder:"),

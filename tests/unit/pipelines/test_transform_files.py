@@ -114,6 +114,7 @@ def test_whatever_is_pulled_plans_empty(held: list[dict[str, Any]]) -> None:
 
 @given(st.fixed_dictionaries({"documentation": TEXT, "name": TEXT}), TEXT)
 @example({"documentation": "a\n  b\n\n", "name": " "}, "-- ---\n")
+@example({"documentation": "a\n", "name": "a"}, "")
 @example({"documentation": "\n a\n-- ---\n---\n...", "name": "#"}, "")
 def test_front_matter_is_read_as_it_was_written(given: dict[str, str], sql: str) -> None:
     text = render({"documentation": given["documentation"]}) + sql

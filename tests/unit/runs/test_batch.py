@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from airflow_provider_datapipe.api.errors import (
 from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
-from airflow_provider_datapipe.runs.batch import Batch, run_batch, start_queued
+from airflow_provider_datapipe.runs.batch import Batch, BatchWait, run_batch, start_queued
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import NoRecords
 from airflow_provider_datapipe.runs.reference import Reference, Target
@@ -240,6 +241,19 @@ def test_a_service_that_says_when_to_come_back_is_not_asked_before() -> None:
     assert service.now == 1_000_070
 
 
+@pytest.mark.parametrize(("asked", "until"), [(70, 70), (3_000, 300)])
+def test_delay_that_a_service_asks_for_is_kept_over_a_deferral(asked: float, until: float) -> None:
+    limited = RateLimitError("", status=429, retry_after=asked)
+    service = ModelService(elt_stream_runs__get=[limited, stream_run("COMPLETED")])
+    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r1")])
+    policy = replace(POLICY, contact_limit=10_000)
+    steps = run_batch(batch, NoRecords(), StartPolicy(), policy, alone=True, clock=service.clock, limit=lambda _: 1.0)
+    drive(steps, service.send, service.sleep)
+    assert (batch.is_over, service.now) == (False, 1_000_001)
+    run(service, Batch.from_dict(json.loads(json.dumps(batch.as_dict()))), policy)
+    assert service.now == 1_000_000 + until
+
+
 def test_looks_at_a_service_that_fails_become_rarer() -> None:
     at: list[float] = []
 
@@ -378,6 +392,22 @@ def test_a_transform_as_it_was_before_it_was_published_says_nothing() -> None:
     )
     (end,) = run(service, Batch("transform", queued=[Target("t", "t", {"materialization": "table"})])).ended
     assert end.outcome is Outcome.FAILED
+
+
+def test_outcome_before_a_request_is_not_believed_for_longer_after_a_deferral() -> None:
+    before = transform(materialization_status="completed")
+    service = ModelService(
+        transforms__publish=[transform(materialization_status="running")], transforms__get=[before, before]
+    )
+    batch = begin(service, Batch("transform", queued=[Target("t", "t", {"materialization": "table"})]))
+    for _ in range(3):
+        batch = Batch.from_dict(json.loads(json.dumps(batch.as_dict())))
+        wait = BatchWait(batch, POLICY, service.now)
+        wait.settle()
+        service.now += 3
+    run(service, batch, replace(POLICY, poll_interval=2))
+    # The deferrals took 9 s of the 10 s for which a replica can lag behind.
+    assert service.now <= 1_000_000 + 11
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_sensor_that_looks_all_the_time_ends_with_the_run_that_one_finds_after
     [
         ([], "no run of s has started since", {"run_id": None}),
         ([Past("a", 1, 2)], "no run of s has started since", {"run_id": None}),
-        ([Past("a", 1, 2), Past("b", 11, None, "RUNNING")], "run b of s is running", {"run_id": "b"}),
+        ([Past("a", 1, 2), Past("b", 11, None, "RUNNING")], "ELT stream s: run b is running", {"run_id": "b"}),
         ([Past("a", 1, None, "RUNNING")], "no run of s has started since", {"run_id": None}),
         # The run after a slice is of the same load, which began too early.
         ([Past("a", 1, 2, "CHUNK_COMPLETED")], "no run of s has started since", {"run_id": None}),
@@ -352,7 +352,7 @@ def test_patience_ends_after_half_an_hour_without_an_answer_and_looks_ever_more_
     while now < 1800:
         pauses.append(patience.failed(DatapipeError("down."), now, 5))
         now += pauses[-1]
-    with pytest.raises(LostContactError, match=f"for {now:.0f} s: down"):
+    with pytest.raises(LostContactError, match=f"for {now:.0f} s.\ndown"):
         patience.failed(DatapipeError("down."), now, 5)
     assert pauses[:4] == [5, 10, 20, 40]
     assert max(pauses) == 300

@@ -131,16 +131,16 @@ def test_an_exact_name_is_found(steps: Steps[Any], expected: str) -> None:
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
-        (find_connection("shop"), r"no connection named 'shop'. Near to it: Shop"),
+        (find_connection("shop"), r"no connection named 'shop'. Did you mean Shop"),
         (find_connection("Twin"), r"more than one connection: 2, 3\."),
-        (find_elt_sync("raw_shops"), r"no ELT sync named 'raw_shops'. Near to it: raw_shop"),
+        (find_elt_sync("raw_shops"), r"no ELT sync named 'raw_shops'. Did you mean raw_shop"),
         (find_elt_sync("shared"), r"more than one ELT sync: 2, 3\."),
-        (find_stream("y", "order"), r"no stream of ELT sync y named 'order'. Near to it: .*[oO]rders"),
+        (find_stream("y", "order"), r"no stream of ELT sync y named 'order'. Did you mean .*[oO]rders"),
         (find_stream("y", "zzz"), r"There is Orders, customers, orders\."),
-        (find_orchestration("nightly"), r"no orchestration named 'nightly'. Near to it: Nightly"),
+        (find_orchestration("nightly"), r"no orchestration named 'nightly'. Did you mean Nightly"),
         (find_orchestration("Twin"), r"'Twin' is the name of more than one orchestration: 3, 4\. Say which, or"),
         (find_transform("daily"), r"more than one transform: ops/daily, sales/daily"),
-        (find_transform("dayly", "sales"), r"no transform named 'sales/dayly'. Near to it: sales/daily"),
+        (find_transform("dayly", "sales"), r"no transform named 'sales/dayly'. Did you mean sales/daily"),
     ],
 )
 def test_a_name_that_is_not_there_or_there_twice_is_explained(steps: Steps[Any], says: str) -> None:

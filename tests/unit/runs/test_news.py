@@ -16,7 +16,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError, ServerError
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs import news
-from airflow_provider_datapipe.runs.feeds import FEEDS, FailedRecordsFeed, Feed, Interest, SyncFeed, TransformFeed
+from airflow_provider_datapipe.runs.feeds import (
+    FEEDS,
+    FailedRecordsFeed,
+    Feed,
+    Interest,
+    StreamFeed,
+    SyncFeed,
+    TransformFeed,
+)
 from airflow_provider_datapipe.runs.news import Cursor, Seen, take
 from airflow_provider_datapipe.runs.steps import Pause, Steps, Together
 
@@ -375,6 +383,22 @@ def test_runs_with_equal_times_are_matched_by_their_ends_when_ids_change() -> No
     told, cursor = take(cursor, ended, now=NOW)
     assert [event["run_id"] for event in told] == ["r4"]
     assert take(cursor, ended, now=NOW)[0] == []
+
+
+@pytest.mark.parametrize("formats", [("v2.", "v2.", "v2."), ("v2.", "v3.", "v3."), ("v2.", "", "")])
+def test_new_id_format_and_a_list_that_lags_behind(formats: tuple[str, str, str]) -> None:
+    service = Service("elt_stream", ["a"], runs=[Run(number, "a", number, number + 0.5, "OK") for number in range(3)])
+    feed = StreamFeed("a")
+    ((_, cursor),) = look(service, feed, Interest(None))
+    reported = []
+    for prefix, stale in zip(formats, ("r2", None, None), strict=True):
+        service.prefix, service.stale = prefix, {stale: "absent"} if stale else {}
+        ((events, cursor),) = look(service, feed, Interest(None, cursor))
+        reported += events
+    assert reported == []
+    service.runs.append(Run(3, "a", 3, 3.5, "OK"))
+    ((events, _),) = look(service, feed, Interest(None, cursor))
+    assert [event["run_id"] for event in events] == [f"{formats[-1]}r3"]
 
 
 def test_a_run_that_is_due_in_the_future_hides_none_that_begins_before() -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.errors import (
@@ -37,6 +37,7 @@ from airflow_provider_datapipe.runs.reference import Observation, Target
 from airflow_provider_datapipe.runs.start import StartPolicy, start
 from airflow_provider_datapipe.runs.steps import drive
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
+from airflow_provider_datapipe.runs.worker_wait import seconds_in_worker
 
 
 def stamp(seconds: float) -> str:
@@ -553,6 +554,19 @@ def test_policy_wait_and_full_refreshes_let_the_other_run_end_first(policy: Star
     assert Batch.from_dict(json.loads(json.dumps(batch.as_dict()))) == batch
 
 
+def test_run_that_blocks_has_the_history_of_earlier_runs() -> None:
+    service = Service(duration=600)
+    for _ in range(3):
+        service.begin_others()
+        service.sleep(700)
+    service.begin_others()
+    with pytest.raises(Blocked) as blocked:
+        begin(service, policy=replace(POLICY, if_running=IfRunning.WAIT))
+    durations = blocked.value.observation.reference.durations
+    assert durations is not None
+    assert seconds_in_worker([durations]) == 0
+
+
 @pytest.mark.parametrize("policy", list(IfRunning))
 def test_no_policy_is_about_ones_own_run(policy: IfRunning) -> None:
     """A run of an earlier try, killed before the answer, does not stand in its own way."""
@@ -674,6 +688,10 @@ def test_one_run_whatever_is_lost_and_whoever_is_killed(
     *, kind: str, fates: list[str], kills: list[int], invisible: float, duration: float, before: bool
 ) -> None:
     """A task that is killed at any step and tried again, and whose requests get lost, leads to one run."""
+    if kind == "elt_stream" and invisible:
+        # docs/exactly_once.md: two runs may start.
+        doubled = fates.index("twice, second") if "twice, second" in fates else len(fates)
+        assume(not set(fates[doubled:]) & set(LATE))
     service = Service(invisible=0 if kind == "orchestration" else invisible, duration=duration)
     if before:
         service.begin_others()

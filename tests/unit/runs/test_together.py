@@ -137,6 +137,42 @@ def test_what_a_signal_raises_ends_all_of_them(service: Service) -> None:
     assert not [each for each in threading.enumerate() if each.name == "datapipe-together"]
 
 
+@pytest.mark.parametrize("when", ["before the thread exists", "before it begins", "after it has begun"])
+def test_a_signal_during_the_start_of_the_thread_ends_it(
+    when: str, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.held.set()
+    start, run = threading.Thread.start, threading.Thread.run
+    stopped = threading.Event()
+
+    def stop_during_start(thread: threading.Thread) -> None:
+        if thread.name == "datapipe-together":
+            if when != "before the thread exists":
+                start(thread)
+            if when == "after it has begun":
+                assert service.arrived.acquire(timeout=LIMIT)
+            raise Stopped
+        start(thread)
+
+    def run_late(thread: threading.Thread) -> None:
+        if thread.name == "datapipe-together" and when == "before it begins":
+            assert stopped.wait(LIMIT)
+        run(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", stop_during_start)
+    monkeypatch.setattr(threading.Thread, "run", run_late)
+    with pytest.raises(Stopped):
+        run_together(service.settings, [name_of("o")])
+    stopped.set()
+    for thread in threading.enumerate():
+        if thread.name == "datapipe-together":
+            # Only a thread that was stopped before it began may still be there, and it ends without a request.
+            assert when == "before it begins"
+            thread.join(LIMIT)
+            assert not thread.is_alive()
+            assert not service.arrived.acquire(blocking=False)
+
+
 def both() -> Steps[list[str]]:
     return (yield from ask_together([name_of("a"), name_of("b")]))
 

@@ -50,18 +50,22 @@ def given_up(reason: EndReason) -> End:
 @pytest.mark.parametrize(
     ("end", "expected", "says"),
     [
-        (ended(Outcome.FAILED, error="no file."), RunFailedError, "run r1 failed: no file."),
-        (ended(Outcome.FAILED, detail="no file"), RunFailedError, "run r1 failed: no file."),
+        (ended(Outcome.FAILED, error="no file."), RunFailedError, "the run failed: no file.\nRun: r1"),
+        (ended(Outcome.FAILED, detail="no file"), RunFailedError, "the run failed: no file.\nRun: r1"),
         (ended(Outcome.FAILED), RunFailedError, "gives no reason"),
         (ended(Outcome.CANCELED), RunCanceledError, "canceled in the service"),
         (ended(Outcome.UNKNOWN, status="ODD"), RunUnknownError, "'ODD'"),
         (ended(Outcome.PARTIAL, rows_failed=3, rows_total=1000), RunPartialError, "3 of 1,000 rows failed, 2 are"),
         (ended(Outcome.PARTIAL), RunPartialError, "an unknown number"),
-        (given_up(EndReason.TIMEOUT), RunTimeoutError, "did not end in time; it is running. The run may still be"),
+        (
+            given_up(EndReason.TIMEOUT),
+            RunTimeoutError,
+            "did not end in time; it is running.\nRun: r1\nThe run may still be",
+        ),
         (given_up(EndReason.NOT_SCHEDULED), RunNotScheduledError, "none was scheduled for 9 s"),
         (given_up(EndReason.LOST_CONTACT), LostContactError, "contact with the service was lost for 9 s: no answer."),
-        (given_up(EndReason.VANISHED), RunVanishedError, "no longer knows run r1"),
-        (given_up(EndReason.NOT_STARTED), RunFailedError, "refused to start"),
+        (given_up(EndReason.VANISHED), RunVanishedError, "no longer knows the run.\nRun: r1\n"),
+        (given_up(EndReason.NOT_STARTED), RunFailedError, "did not start a run"),
     ],
 )
 def test_every_end_has_an_error_that_names_the_run(end: End, expected: type[RunError], says: str) -> None:
@@ -114,10 +118,10 @@ def test_the_reason_of_another_run_is_not_taken() -> None:
     assert result_of(drive(explain(june), service.send, service.sleep))["error"] == "of June"
 
 
-def test_whatever_the_service_writes_is_one_short_line() -> None:
+def test_text_of_the_service_is_one_short_line() -> None:
     end = ended(Outcome.FAILED, error="line one\nline two\x85\u2028" + "x" * 100_000)
     message = str(error_of(end))
-    assert len(message.splitlines()) == 1
+    assert len(message.splitlines()) == 2
     assert len(message) < 700
     assert len(result_of(end)["error"] or "") <= 500
 

@@ -188,7 +188,7 @@ def test_what_does_not_pass_ends_the_task_at_once(way: str, doubtful: int) -> No
 
 def test_time_runs_out() -> None:
     service = Service(*["not now"] * 9)
-    with pytest.raises(IngestError, match=r"later Accepted are the first 0 records"):
+    with pytest.raises(IngestError, match=r"later\nAccepted are the first 0 records"):
         attempt(service, NoRecords(), rows(7), retry=NEVER)
     assert service.requests == 1
 

@@ -128,7 +128,8 @@ def _in_utc(time: pendulum.DateTime) -> pendulum.DateTime:
 def format_timestamp(value: pendulum.DateTime) -> str:
     """Write a time as the service does: UTC, milliseconds, ``Z``."""
     utc = value.in_timezone("UTC")
-    return f"{utc:YYYY-MM-DD[T]HH:mm:ss}.{utc.microsecond // 1000:03d}Z"
+    # Not by pendulum's format, which imports a locale: not in an event loop.
+    return f"{utc.naive().isoformat(timespec='milliseconds')}Z"
 
 
 #: A timestamp of the interface: a :class:`pendulum.DateTime` in UTC.

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 T = TypeVar("T")
 
 _CRON_FIELDS = ("minute", "hour", "day of month", "month", "day of week")
+_BESIDE_BRACKETS = re.compile(r"[^@]\[|\](?!:|$)")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 
@@ -62,8 +63,11 @@ def check_redirect_uri(uri: str) -> str:
         port = url.port
     except ValueError:
         raise ValueError("must be a URL") from None
-    if not url.hostname or " " in uri or not uri.isprintable():
+    # Browsers read a backslash as a slash. urlsplit ignores text that is beside a host in brackets.
+    if not url.hostname or not uri.isprintable() or {" ", "\\"} & set(uri) or _BESIDE_BRACKETS.search(url.netloc):
         raise ValueError("must be a URL such as https://app.example.com/connected")
+    if "@" in url.netloc:
+        raise ValueError("must have no user name")
     is_local = url.hostname == "localhost"
     if url.scheme != "https" and not (is_local and url.scheme == "http"):
         raise ValueError("must begin with https://, except on localhost")

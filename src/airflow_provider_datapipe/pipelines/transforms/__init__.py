@@ -1,1 +1,1 @@
-"""Transforms as code: a folder of SQL files is what the service is to hold."""
+"""Transforms as code: SQL files in a folder define the transforms of the service."""

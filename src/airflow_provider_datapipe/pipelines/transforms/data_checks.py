@@ -1,4 +1,4 @@
-"""What is checked before a transform is published, as SQL."""
+"""SQL of the data checks that run before a transform is published."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from airflow_provider_datapipe.pipelines.transforms.front_matter import Check
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FROM = f"FROM {{{{{THIS}}}}} AS checked"
-#: How much of its SQL names a check.
+#: Maximum length of a name that is taken from SQL.
 _LONGEST_NAME = 80
 
 
 def data_checks(check: Check) -> list[DataCheck]:
-    """Give the queries of a check: each gives one row of values that have to be true."""
+    """Return the queries of a check. Each returns one row of values that must be true."""
     if check.sql is not None:
         name = " ".join(check.sql.split())
         return [DataCheck(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…", check.sql)]
@@ -25,11 +25,11 @@ def data_checks(check: Check) -> list[DataCheck]:
         ]
     if check.unique is not None:
         columns = ", ".join(map(_quoted, check.unique))
-        # As in databases: what is null is not the same as anything.
+        # As in databases, nulls are not equal.
         known = " AND ".join(f"{_quoted(column)} IS NOT NULL" for column in check.unique)
         twice = f"SELECT {columns} {_FROM} WHERE {known} GROUP BY {columns} HAVING count(*) > 1"
         name = ", ".join(check.unique)
-        # Names are quoted, and whoever writes them writes the SQL, too.
+        # Names are quoted, and their author also writes the SQL.
         return [DataCheck(f"unique: {name}", f"SELECT count(*) = 0 AS ok FROM ({twice}) AS twice")]  # noqa: S608
     if check.accepted_values is not None:
         column, values = check.accepted_values.column, check.accepted_values.values
@@ -40,7 +40,7 @@ def data_checks(check: Check) -> list[DataCheck]:
 
 
 def _quoted(name: str) -> str:
-    # Not all databases quote names alike, so only what has to be is.
+    # Databases quote names in different ways, so quote only if necessary.
     return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
 
 

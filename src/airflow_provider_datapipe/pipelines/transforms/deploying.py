@@ -1,11 +1,11 @@
-"""Having a service hold what files say."""
+"""Deployment of transforms from files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.errors import DatapipeError, in_one_line
 from airflow_provider_datapipe.changes.transform_bulk import (
     ItemResult,
     begin,
@@ -25,7 +25,7 @@ from airflow_provider_datapipe.runs.wait import WaitPolicy
 if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
 
-#: A person or a CI job waits.
+#: Maximum poll interval in seconds, short because a user or a CI job waits.
 _SLOWEST_LOOK = 10.0
 
 
@@ -40,20 +40,20 @@ def deploy_transforms(
     resend: bool = False,
 ) -> Steps[Report]:
     """
-    Have a service hold definitions, and wait until they are built.
+    Deploy definitions, and wait until they are built.
 
-    Nothing is remembered: whoever is killed tries again, and goes by what the service shows.
+    No state is stored: after an interruption, the next deployment continues from the state that the service shows.
 
-    :param desired: what is to be there.
-    :param publish: whether those are to be built, too, that want to be.
-    :param folder_path: the folder of the service that all of them are in or below; empty for all folders.
-    :param delete_orphans: whether what else is there is deleted.
-    :param deadline: when waiting ends, as seconds since the epoch; None for never.
-    :param poll_interval: seconds between two looks at a build; None for what is usual of builds.
+    :param desired: the desired transforms.
+    :param publish: if True, the transforms whose own ``publish`` is True are also built.
+    :param folder_path: folder of the service that contains all desired transforms; empty for all folders.
+    :param delete_orphans: if True, other transforms in that folder or below it are deleted.
+    :param deadline: time at which waiting ends, in seconds since the epoch; None for no limit.
+    :param poll_interval: seconds between two polls of a build; None for an interval based on earlier builds.
     :param resend: send schedules also if the service does not show them and nothing else differs.
-    :returns: one result for each; also where an error ended it after something was changed, which a warning tells then.
-    :raises CyclicTransformsError: they read one another in a circle; nothing was changed.
-    :raises DatapipeError: the service refused all of it, or could not be reached; nothing was changed.
+    :returns: a result for each transform. If an error ends the deployment after a change, a warning contains the error.
+    :raises CyclicTransformsError: if transforms read one another in a cycle. Nothing was changed.
+    :raises DatapipeError: if the service refuses a request or cannot be reached, and nothing was changed.
     """
     records = NoRecords()
     items: dict[str, ItemResult] = {}
@@ -84,12 +84,12 @@ def deploy_transforms(
         if batch is None and not is_anything_changed(items):
             raise
         cut_short(items, desired, batch, publish=publish)
-        return report_of(items, f"The deployment came to no end: {error}")
+        return report_of(items, f"The deployment came to no end: {in_one_line(error)}")
     return report_of(items, *batch.note["warnings"])
 
 
 def report_of(items: Mapping[str, ItemResult], *warnings: str) -> Report:
-    """Give what became of many transforms as a report."""
+    """Return the results of transforms as a report."""
     done = []
     for path, item in items.items():
         outcome = Result(item["result"])

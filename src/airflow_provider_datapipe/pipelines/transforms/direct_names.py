@@ -1,7 +1,7 @@
 """
-Tables that SQL names itself, although references stand for them: nothing waits for what is read so.
+Detection of tables that SQL names directly although references to them exist. Such reads are no dependencies.
 
-Which names are tables depends on where they stand, so a parser reads the SQL: the extra ``sql``.
+The position of a name in SQL determines whether it is a table, so this needs a parser: the extra ``sql``.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Mapping
 
 from airflow_provider_datapipe.changes.transform_folder import without_references
 
-#: What stands for a reference while SQL is parsed.
+#: Placeholder for references while SQL is parsed.
 _PLACEHOLDER = "datapipe_reference"
-#: A schema and a name.
+#: Number of parts of a table name: schema and name.
 _PARTS = 2
 
 
 def named_directly(sql: str, places: Mapping[str, str]) -> list[str]:
     """
-    Tell which references a query should have instead of names of tables.
+    Return the references that a query should contain instead of table names.
 
     :param sql: the query.
-    :param places: references by where they lead to in the warehouse, such as ``marts.orders``.
-    :return: the references, sorted; none if the parser is not installed, or does not know this SQL.
+    :param places: references by table name in the warehouse, such as ``marts.orders``.
+    :return: the references, sorted; empty if the parser is not installed, or cannot parse this SQL.
     """
     try:
         from sqlglot import exp, parse
@@ -33,7 +33,7 @@ def named_directly(sql: str, places: Mapping[str, str]) -> list[str]:
     try:
         statements = parse(without_references(sql, _PLACEHOLDER), read="duckdb")
     except (SqlglotError, RecursionError):
-        # The service says what is wrong with it.
+        # The service reports the errors in the SQL.
         return []
     found = set()
     for statement in statements:

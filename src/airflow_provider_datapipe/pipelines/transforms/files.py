@@ -1,4 +1,4 @@
-"""From SQL files to transforms, and from transforms to where their files are."""
+"""Conversion of SQL files to transforms, and file paths for transforms."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from airflow_provider_datapipe.pipelines.transforms.front_matter import (
     parse,
 )
 
-#: The most characters of a part of a path, escaped: file systems take 255 bytes.
+#: Maximum length of an escaped path segment, in bytes. File systems allow 255.
 _LONGEST = 120
-#: What is no file on every system.
+#: Names that are reserved on some systems.
 _RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))})
 
 
@@ -34,8 +34,8 @@ def read_files(folder: Path, *, may_be_empty: bool = False) -> list[SqlFile]:
     Read all SQL files in a folder and below it.
 
     :param folder: the folder.
-    :param may_be_empty: whether it may be missing, or have none.
-    :raises TransformFileError: a file, or the folder, is not what it has to be.
+    :param may_be_empty: if True, the folder may be missing or contain no files.
+    :raises TransformFileError: if a file or the folder is invalid.
     """
     if may_be_empty and not (folder.is_dir() and any(folder.rglob(f"*{SUFFIX}"))):
         return []
@@ -52,10 +52,10 @@ def read_files(folder: Path, *, may_be_empty: bool = False) -> list[SqlFile]:
 
 def parse_files(texts: Mapping[str, str]) -> list[SqlFile]:
     """
-    Read the texts of files.
+    Parse the texts of files.
 
     :param texts: the texts by the paths of the files, such as ``sales/orders.sql``.
-    :raises TransformFileError: some are not what they have to be; the message names all of them.
+    :raises TransformFileError: if files are invalid. The message names all of them.
     """
     files, wrong = [], []
     for path, text in texts.items():
@@ -76,13 +76,13 @@ def wanted(
     render: Callable[[str, str], str] = lambda text, _: text,
 ) -> list[DesiredTransform]:
     """
-    Tell which transforms files stand for.
+    Return the transforms that files define.
 
     :param files: the files.
-    :param folder_path: the folder of the service that all of them are in or below.
-    :param materialization: ``view`` or ``table`` for those that don't say.
-    :param render: gives the SQL that a template stands for; is also given the path of the file.
-    :raises TransformFileError: two stand for one transform, or there is no SQL in one.
+    :param folder_path: folder of the service that contains all of them.
+    :param materialization: default for files without it: ``view`` or ``table``.
+    :param render: function that renders a template to SQL. Its second argument is the path of the file.
+    :raises TransformFileError: if two files define the same transform, or a file contains no SQL.
     """
     found: dict[str, tuple[DesiredTransform, str]] = {}
     for file in files:
@@ -101,7 +101,7 @@ def _wanted(
     file: SqlFile, folder_path: str, materialization: str | None, render: Callable[[str, str], str]
 ) -> DesiredTransform:
     front = file.front
-    # As if it was where the front matter says.
+    # The front matter overrides the folder of the file.
     place = PurePosixPath(file.path)
     above = "" if place.parent == PurePosixPath() else place.parent.as_posix()
     folder = (above if front.folder is None else front.folder).strip("/")
@@ -127,15 +127,15 @@ def _wanted(
 
 def path_for(folder: str, name: str, taken: Iterable[str]) -> str:
     """
-    Give the path of a new file for a transform.
+    Return the path of a new file for a transform.
 
-    It says folder and name, as far as a path can on every system; else the front matter has to.
+    It consists of folder and name if these are valid on all systems. Otherwise they must be in the front matter.
 
-    :param folder: the folder of the transform, below the one that all are in.
+    :param folder: folder of the transform, below the common folder.
     :param name: its name.
-    :param taken: the paths of other files.
+    :param taken: paths of other files.
     """
-    # Some file systems don't tell cases apart.
+    # Some file systems ignore case.
     others = {each.casefold() for each in taken}
     parts = [_escaped(part) for part in folder.split("/") if part]
     number = 1
@@ -148,17 +148,17 @@ def path_for(folder: str, name: str, taken: Iterable[str]) -> str:
 
 
 def says(path: str, folder: str, name: str) -> bool:
-    """Tell whether the path of a file alone says which transform it stands for."""
+    """Return True if the path of a file alone determines folder and name of the transform."""
     place = PurePosixPath(path)
     parent = place.parent.as_posix()
     return place.name == f"{name}{SUFFIX}" and ("" if parent == "." else parent) == folder
 
 
 def _escaped(part: str) -> str:
-    """Give what can be a part of a path on every system, and is another for each."""
+    """Return a unique path segment that is valid on all systems."""
     usual = unicodedata.normalize("NFC", part)
     if usual != part:
-        # Some file systems would give it back as the usual one.
+        # Some file systems normalize names to this form.
         keep = "".join(character for character in part if character.isascii())
         written = f"{_escaped(keep)}~{sha256(part.encode(errors='surrogatepass')).hexdigest()[:8]}"
     else:
@@ -168,7 +168,7 @@ def _escaped(part: str) -> str:
     if written[-1:] in (".", " "):
         written = f"{written[:-1]}%{ord(written[-1]):02X}"
     if written.casefold().endswith(SUFFIX) or written.split(".", 1)[0].casefold() in _RESERVED:
-        # A folder is not to look like a file, nor a file like a device.
+        # Folders must not look like SQL files, and files must not have reserved names.
         written = written[:-1] + f"%{ord(written[-1]):02X}"
     if len(written.encode()) > _LONGEST:
         digest = sha256(part.encode(errors="surrogatepass")).hexdigest()[:12]

@@ -1,7 +1,7 @@
 """
-What a SQL file says of its transform, besides the SQL: YAML in the line comments that it begins with.
+Front matter of SQL files: properties of the transform as YAML in the line comments at the beginning.
 
-Line comments, since no text can end them before their time, as it can end what stands between ``/*`` and ``*/``.
+Block comments are not used, because a ``*/`` in a text would end them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from airflow_provider_datapipe.api.models.rules import check_cron
 from airflow_provider_datapipe.changes.transforms import NO_SCHEDULE
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 
-#: The line that front matter begins and ends with.
+#: First and last line of front matter.
 MARK = "-- ---"
-#: Stands for no orchestration.
+#: Value that means no orchestration.
 NO_ORCHESTRATION = "none"
 _COMMENT = "--"
 _MERGE = "tag:yaml.org,2002:merge"
-#: How many values can stand within one another.
+#: Maximum depth of nested values.
 _DEEPEST = 20
-#: What aliases stand for counts each time: a few lines can mean more than any memory holds.
+#: Maximum number of values, including those that aliases repeat: a few lines could expand to more than fits in memory.
 _MOST_VALUES = 10_000
 
 
 class TransformFileError(PipelineError, ValueError):
-    """A SQL file is not what it has to be."""
+    """A SQL file is invalid."""
 
 
 def _not_empty(value: str) -> str:
@@ -64,7 +64,7 @@ class _Strict(BaseModel):
 
 
 class AcceptedValues(_Strict):
-    """A column in which only certain values may stand, or null."""
+    """A column that may contain only the listed values, or null."""
 
     column: _Text
     values: Annotated[list[_Value], Field(min_length=1)]
@@ -72,10 +72,10 @@ class AcceptedValues(_Strict):
 
 class Check(_Strict):
     """
-    Something that has to hold before a transform is published.
+    Condition that must hold before a transform is published.
 
-    One of: ``sql``, a query in whose first row every value has to be true; ``not_null``, columns without null;
-    ``unique``, columns that together have no values twice; ``accepted_values``.
+    It has one of: ``sql``, a query in whose first row every value must be true; ``not_null``, columns without nulls;
+    ``unique``, columns whose combined values are unique; ``accepted_values``.
     """
 
     sql: _Text | None = None
@@ -97,17 +97,17 @@ class Check(_Strict):
 
 class FrontMatter(_Strict):
     """
-    What a file says of its transform. What it does not say is left as it is.
+    Properties of a transform. Omitted properties stay unchanged on the service.
 
-    :ivar name: its name; else that of the file.
-    :ivar folder: its folder; else that of the file.
+    :ivar name: its name; by default, that of the file.
+    :ivar folder: its folder; by default, that of the file.
     :ivar materialization: ``view`` or ``table``.
     :ivar schedule: cron expression of a published table, in UTC; ``none`` for none.
-    :ivar orchestration: the name of the orchestration that it is attached to; ``none`` for none.
-    :ivar orchestration_id: its id, where no name tells it apart.
-    :ivar documentation: what it is, for people.
-    :ivar publish: whether it is published; ``false`` leaves a draft, or what was published before.
-    :ivar checks: what has to hold before it is published.
+    :ivar orchestration: name of the orchestration that it is attached to; ``none`` for none.
+    :ivar orchestration_id: ID of the orchestration, if its name is ambiguous.
+    :ivar documentation: its description.
+    :ivar publish: True if it is published; ``false`` leaves a draft, or the version that was published before.
+    :ivar checks: conditions that must hold before it is published.
     """
 
     name: Annotated[str, AfterValidator(_name)] | None = None
@@ -123,7 +123,7 @@ class FrontMatter(_Strict):
     @model_validator(mode="before")
     @classmethod
     def _has_no_null(cls, value: Any) -> Any:
-        # It could mean "none" as well as "not said".
+        # Null is ambiguous: it could mean "none" or "unchanged".
         empty = [str(key) for key, each in value.items() if each is None] if isinstance(value, dict) else []
         if empty:
             raise ValueError(f"has no value for {', '.join(empty)}: give one, or leave the key out")
@@ -141,11 +141,11 @@ class SqlFile:
     """
     A SQL file.
 
-    :param path: where it is, below the folder.
-    :param front: what it says of its transform.
-    :param given: the same, as it is written.
-    :param block: the lines of its front matter, with what ends the last one; empty if it has none.
-    :param sql: the rest.
+    :param path: its path below the folder.
+    :param front: parsed front matter.
+    :param given: front matter as written.
+    :param block: text of the front matter, including its last line end; empty if there is none.
+    :param sql: the rest of the file.
     """
 
     path: str
@@ -157,11 +157,11 @@ class SqlFile:
 
 def parse(text: str, path: str) -> SqlFile:
     """
-    Read a SQL file.
+    Parse a SQL file.
 
-    :param text: all of it.
-    :param path: where it is; messages name it.
-    :raises TransformFileError: its front matter is not what it has to be; the message names the line.
+    :param text: its text.
+    :param path: its path, for messages.
+    :raises TransformFileError: if its front matter is invalid. The message contains the line number.
     """
     lines = text.split("\n")
     if lines[0].rstrip() != MARK:
@@ -169,7 +169,7 @@ def parse(text: str, path: str) -> SqlFile:
     content: list[str] = []
     for number, line in enumerate(lines[1:], start=2):
         if line.rstrip() == MARK:
-            front, given = _read("\n".join(content), path)
+            front, given = _read("".join(content), path)
             block = "\n".join(lines[:number])
             return SqlFile(path, front, "\n".join(lines[number:]), given, f"{block}\n")
         if not line.startswith(_COMMENT):
@@ -177,13 +177,14 @@ def parse(text: str, path: str) -> SqlFile:
                 f"{path}, line {number}: the front matter that begins in line 1 has no end: close it with {MARK!r} "
                 f"before this line."
             )
-        content.append(line.removeprefix(_COMMENT).removeprefix(" ").removesuffix("\r"))
+        # With its line end, which the last line of a block scalar also needs.
+        content.append(line.removeprefix(_COMMENT).removeprefix(" ").removesuffix("\r") + "\n")
     raise TransformFileError(f"{path}, line 1: this front matter has no end: close it with {MARK!r}.")
 
 
 def render(given: Mapping[str, Any]) -> str:
-    """Write front matter as comments, with what ends the last line."""
-    # No line is broken but where the text itself is.
+    """Return front matter as comments, including the last line end."""
+    # Long lines are not wrapped.
     written = yaml.dump(
         dict(given), Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=2**31
     )
@@ -215,7 +216,7 @@ def _told(error: Mapping[str, Any]) -> str:
 
 
 class _Document:
-    """YAML, whose keys know their lines."""
+    """YAML document that knows the line of each value."""
 
     def __init__(self, text: str, path: str) -> None:
         self._path = path
@@ -239,15 +240,15 @@ class _Document:
             raise self._error(1, "front matter is a mapping, such as 'materialization: table'")
 
     def line(self, place: Sequence[Any]) -> int:
-        """Give the line of a value in the file, or of the nearest value around it."""
+        """Return the line of a value in the file, or of the nearest enclosing value."""
         known = tuple(place)
         while known and known not in self._lines:
             known = known[:-1]
-        # The first line is the mark.
+        # The first line of the file is the mark.
         return self._lines.get(known, 1) + 1
 
     def message(self, place: Sequence[Any], problem: str) -> str:
-        """Say what is wrong, and where."""
+        """Return an error message with the line."""
         what = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".")
         return f"{self._path}, line {self.line(place)}: {what or 'the front matter'} {problem}."
 
@@ -257,7 +258,7 @@ class _Document:
     def _value(self, node: yaml.Node, place: tuple[Any, ...]) -> Any:
         line = node.start_mark.line + 1
         if len(place) > _DEEPEST:
-            # An alias can stand within what it stands for.
+            # The nesting can also be infinite: an alias can be nested in its own anchor.
             raise self._error(line, "it is nested too deep")
         if len(self._lines) > _MOST_VALUES:
             raise self._error(line, f"there are more than {_MOST_VALUES:,} values, with what aliases repeat")
@@ -289,7 +290,7 @@ class _Document:
 
 
 def _too_deep_at(text: str) -> int:
-    """Return the line at which YAML is nested too deep to be read."""
+    """Return the first line at which YAML is nested too deep."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -300,10 +301,10 @@ def _too_deep_at(text: str) -> int:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as such, if they are read as the same again."""
+    """YAML dumper that writes multi-line text as block scalars if they can be parsed to the same text."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Repeat what is the same."""
+        """Return True, so that repeated values are written in full."""
         return True
 
 

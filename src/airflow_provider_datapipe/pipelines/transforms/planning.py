@@ -1,4 +1,4 @@
-"""What a deployment of files would do."""
+"""Plans of deployments of transforms."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Held:
     """
-    What a service holds.
+    State of the service.
 
     :param there: its transforms, by folder and name.
     :param orchestrations: its orchestrations.
-    :param places: what SQL can name: the tags, with where they lead to in the warehouse.
-    :param raw: the tags among these that are of no transforms.
+    :param places: table names in the warehouse by the tags that refer to them.
+    :param raw: the tags that do not belong to transforms.
     """
 
     there: Mapping[str, Sequence[Transform]]
@@ -60,18 +60,18 @@ class Held:
     raw: frozenset[str]
 
     def orchestration_of(self, transform: Transform) -> str:
-        """Give what the orchestration of a transform is called; its id, where no name tells it apart."""
+        """Return the name of a transform's orchestration; its ID if the name is ambiguous."""
         return self.called(transform.orchestration_workflow_id or "")
 
     def called(self, orchestration_id: str) -> str:
-        """Give what an orchestration is called; its id, where no name tells it apart."""
+        """Return the name of an orchestration; its ID if the name is ambiguous."""
         if not orchestration_id:
             return NO_ORCHESTRATION
         return self.orchestrations.name_of(orchestration_id) or orchestration_id
 
 
 def held() -> Steps[Held]:
-    """Read what a service holds."""
+    """Read the state of the service."""
     there = yield from all_by_path()
     known = yield from ask_all(orchestrations.list_())
     available = (yield from ask(transforms.available_references())).data
@@ -81,11 +81,11 @@ def held() -> Steps[Held]:
 
 def what_is_due(service: Runner, wanted: Mapping[str, bool], there: Mapping[str, Transform]) -> dict[str, Due]:
     """
-    Tell what transforms need so that their present definitions are built.
+    Return the next step that is necessary to build the current definition of each transform.
 
-    :param service: is asked; of each published one its newest version has to be.
-    :param wanted: by path, whether the definition is going to be changed.
-    :param there: the transforms.
+    :param service: runner of the requests, at most one for each transform.
+    :param wanted: True for transforms whose definition is changed, by path.
+    :param there: the current transforms.
     """
     due = service.run_together([due_of(there[key], is_changed=changed) for key, changed in wanted.items()])
     return dict(zip(wanted, due, strict=True))
@@ -100,16 +100,17 @@ def plan_transforms(
     resend: bool = False,
 ) -> Plan:
     """
-    Tell what a deployment would do.
+    Return the plan of a deployment.
 
-    :param service: is asked.
-    :param desired: what is to be there.
-    :param folder_path: the folder of the service that all of them are in or below; empty for all folders.
-    :param delete_orphans: whether what else is there would be deleted.
-    :param resend: whether schedules that the service does not show would be sent although nothing else differs.
-    :raises CyclicTransformsError: some that are to be built read one another in a circle.
-    :raises NameLookupError: a file stands for several transforms, or its orchestration is not there.
-    :raises DatapipeError: the service refused, or could not be reached.
+    :param service: runner of the requests.
+    :param desired: the desired transforms.
+    :param folder_path: folder of the service that contains all desired transforms; empty for all folders.
+    :param delete_orphans: if True, other transforms in that folder or below it are deleted.
+    :param resend: if True, schedules that the service does not show are sent even if nothing else differs.
+    :raises CyclicTransformsError: if transforms to build read one another in a cycle.
+    :raises NameLookupError: if the name of a transform or an orchestration is ambiguous, or an orchestration does not
+        exist.
+    :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     now = service.run(held())
     read = reads(desired, now.raw)
@@ -133,7 +134,7 @@ def plan_transforms(
     warnings += [*_leading_nowhere(desired, now), *_by_name(desired, now)]
     orphans = orphans_of(desired, now.there, folder_path)
     action = Action.DELETE if delete_orphans else Action.NONE
-    # What reads others is deleted before these; here it is enough to name them.
+    # The plan does not show the order of deletion.
     items += [Item(KIND, path_in_service(each), action, orphan=True) for each in orphans]
     if delete_orphans:
         warnings += _still_read(desired, orphans, now)
@@ -141,7 +142,7 @@ def plan_transforms(
 
 
 def why_due(transform: Transform) -> str:
-    """Say why what stands in the warehouse is not the present definition."""
+    """Return the reason why the current definition is not built."""
     if transform.status != TransformStatus.PUBLISHED:
         return "it is a draft"
     outcome = KINDS[KIND].read(Reference(KIND, transform.id, transform.name), transform).outcome
@@ -160,7 +161,7 @@ def _only(wanted: DesiredTransform, now: Held) -> Transform:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A transform as it is; what of it is to be another; and what it needs so that it is built."""
+    """An existing transform, the fields that differ, and the next step of its build."""
 
     transform: Transform | None
     differing: Mapping[str, Any]
@@ -221,7 +222,7 @@ def _changes(wanted: DesiredTransform, there: Transform | None, differing: Mappi
 
 
 def _leading_nowhere(desired: Sequence[DesiredTransform], now: Held) -> list[str]:
-    """Tell which references nothing has, neither there nor in the files."""
+    """Return warnings about references that neither the service nor the files define."""
     drafts = {each.path for each in desired if not each.publish}
     transform_of = leading_to(desired, now.raw)
     warnings = []
@@ -236,7 +237,7 @@ def _leading_nowhere(desired: Sequence[DesiredTransform], now: Held) -> list[str
 
 
 def _by_name(desired: Sequence[DesiredTransform], now: Held) -> list[str]:
-    """Tell which tables are named without a reference."""
+    """Return warnings about tables that SQL names directly although references to them exist."""
     tags = {place: tag for tag, place in now.places.items()}
     return [
         f"{each.path} reads {now.places[tag]} without a reference, so it does not wait for it: write {{{{{tag}}}}}."

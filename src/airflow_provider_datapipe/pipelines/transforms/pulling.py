@@ -1,4 +1,4 @@
-"""Writing what a service holds as files."""
+"""Export of the service's transforms to files."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
     from airflow_provider_datapipe.pipelines.collect import Runner
 
-#: How many files a refusal names.
+#: Maximum number of files in an error message.
 _TOLD = 10
 
 
 class OverwriteError(PipelineError):
-    """Files differ from the service, and are not to be overwritten."""
+    """Files differ from the service, and ``force`` is not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
     """
-    What a folder is to be, to say what the service holds.
+    Changes that make a folder match the service.
 
-    :param texts: the new texts of files that are to be others, by their paths.
-    :param new: which of these are not there yet.
-    :param gone: the files whose transforms the service does not hold.
-    :param report: one result for each transform.
+    :param texts: texts of new and changed files, by path.
+    :param new: paths of those that do not exist yet.
+    :param gone: paths of files whose transforms are not on the service.
+    :param report: a result for each transform.
     """
 
     texts: Mapping[str, str]
@@ -57,25 +57,25 @@ class Pulled:
 
     @property
     def overwritten(self) -> list[str]:
-        """The files that are there, and would be others."""
+        """Paths of existing files that would change."""
         return sorted(self.texts.keys() - self.new)
 
 
 def pull_transforms(service: Runner, files: Sequence[SqlFile], *, folder_path: str = "") -> Pulled:
     """
-    Tell what files have to be so that they say what a service holds.
+    Return the changes that make files match the service.
 
-    A file that says it already stays as it is. What a file leaves unsaid stays unsaid.
+    Files that match already do not change. Omitted properties stay omitted.
 
-    :param service: is asked.
-    :param files: the files that are there.
-    :param folder_path: the folder of the service whose transforms are wanted, with those below it; empty for all.
-    :raises TransformFileError: two files stand for one transform.
-    :raises DatapipeError: the service refused, or could not be reached.
+    :param service: runner of the requests.
+    :param files: the existing files.
+    :param folder_path: folder of the service to export, with its subfolders; empty for all folders.
+    :raises TransformFileError: if two files define the same transform.
+    :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     now = service.run(held())
     by_path = {each.path: (each, file) for file in files for each in wanted([file], folder_path=folder_path)}
-    # Two files for one transform are refused.
+    # This raises if two files define the same transform.
     wanted(files, folder_path=folder_path)
     mine = {key: found for key, found in sorted(now.there.items()) if is_within(found[0], folder_path)}
     alone = {key: found[0] for key, found in mine.items() if len(found) == 1}
@@ -103,7 +103,7 @@ def pull_transforms(service: Runner, files: Sequence[SqlFile], *, folder_path: s
         where = path_for(_below(there, folder_path), there.name, taken) if file is None else file.path
         text = _text(file, where, there, now, folder_path, is_built=is_built)
         try:
-            # Whatever can't be written as YAML, and read as the same, is not.
+            # Parse the text again: if the result differs, the transform cannot be written as YAML.
             (again,) = wanted([parse(text, where)], folder_path=folder_path)
             is_same = again.path == key and not _differs(again, there, now, is_built=is_built)
             text.encode()
@@ -124,14 +124,15 @@ def pull_transforms(service: Runner, files: Sequence[SqlFile], *, folder_path: s
 
 def write(folder: Path, pulled: Pulled, *, force: bool = False, delete: bool = False) -> Report:
     """
-    Write what was pulled.
+    Write the changes of a pull.
 
-    :param folder: the folder; made if it is missing.
-    :param pulled: what is to be written.
-    :param force: whether files that differ are overwritten.
-    :param delete: whether files are deleted whose transforms the service does not hold.
-    :raises OverwriteError: files differ, and are not to be overwritten; nothing was written.
-    :raises TransformFileError: a link leads elsewhere, and nothing was written; or a file can't be.
+    :param folder: the folder; it is created if it does not exist.
+    :param pulled: the changes.
+    :param force: if True, existing files are overwritten.
+    :param delete: if True, files whose transforms are not on the service are deleted.
+    :raises OverwriteError: if existing files differ, and ``force`` is False. Nothing was written.
+    :raises TransformFileError: if a link leads out of the folder, and nothing was written; or if a file cannot be
+        written.
     """
     if pulled.overwritten and not force:
         named = ", ".join(pulled.overwritten[:_TOLD])
@@ -154,7 +155,7 @@ def write(folder: Path, pulled: Pulled, *, force: bool = False, delete: bool = F
 
 
 def _differs(file: DesiredTransform, there: Transform, now: Held, *, is_built: bool) -> bool:
-    """Tell whether a plan would have something to do."""
+    """Return True if a plan would contain a change."""
     if differences(file, there) or (file.publish and not is_built):
         return True
     try:
@@ -166,12 +167,12 @@ def _differs(file: DesiredTransform, there: Transform, now: Held, *, is_built: b
 
 
 def _below(there: Transform, folder_path: str) -> str:
-    """Give the folder of a transform below the one that all are in."""
+    """Return the folder of a transform, relative to the common folder."""
     return folder_of(there).removeprefix(folder_path.strip("/")).strip("/")
 
 
 def _text(file: SqlFile | None, where: str, there: Transform, now: Held, folder_path: str, *, is_built: bool) -> str:
-    """Write a file, or write it anew: as it is, but for what differs."""
+    """Return the text of a new or existing file. An existing file changes only where it differs."""
     given = {} if file is None else dict(file.given)
     before = dict(given)
     folder = _below(there, folder_path)
@@ -192,7 +193,7 @@ def _text(file: SqlFile | None, where: str, there: Transform, now: Held, folder_
         shown["orchestration_id"] = attached
         del shown["orchestration"]
     if shown.get("schedule") == NO_SCHEDULE and shown["materialization"] == "view":
-        # It can have none.
+        # Views cannot have a schedule.
         del shown["schedule"]
     kinds = ("orchestration", "orchestration_id")
     if file is not None:
@@ -213,12 +214,12 @@ def _text(file: SqlFile | None, where: str, there: Transform, now: Held, folder_
 
 
 def _is_same(key: str, value: Any, before: Mapping[str, Any]) -> bool:
-    """Tell whether a file says already what it should, but for white space, as plans compare."""
+    """Return True if a file has the value already. As in plans, surrounding whitespace is ignored."""
     return key in before and str(before[key]).strip() == str(value).strip()
 
 
 def _refuse_way_out(folder: Path, where: str) -> None:
-    """Refuse to write where a link leads out of the folder, or to where the file would be another transform's."""
+    """Raise if a link leads out of the folder, or to another folder in it."""
     root = folder.resolve()
     place = root / where
     if place.parent.resolve() != place.parent or not place.resolve().is_relative_to(root):
@@ -226,8 +227,8 @@ def _refuse_way_out(folder: Path, where: str) -> None:
 
 
 def _write(path_: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    # A link stays one.
+    """Write a file atomically."""
+    # Links are kept: write to the target.
     place = path_.resolve()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -247,7 +248,7 @@ def _write(path_: Path, text: str) -> None:
 
 
 def _usual_mode() -> int:
-    # There is no other way to read it.
+    # The umask can only be read by setting it.
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask

@@ -1,7 +1,7 @@
 """
 A workspace as one YAML file: orchestrations, ELT syncs with their streams, and reverse ETL syncs.
 
-:mod:`.document` reads the file and knows its lines, :mod:`.models` says what may stand in it, :mod:`.held` reads the
-service, :mod:`.matching` finds what is meant, :mod:`.differences` tells what would change, :mod:`.work` how it is done,
+:mod:`.document` parses the file with line numbers, :mod:`.models` validates it, :mod:`.held` reads the service,
+:mod:`.matching` finds the resources of entries, :mod:`.differences` compares them, :mod:`.work` applies changes,
 :mod:`.pulling` writes the file.
 """

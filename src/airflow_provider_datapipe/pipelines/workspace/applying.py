@@ -1,4 +1,4 @@
-"""Carrying out the plan of a workspace file: one result for each thing, past what fails."""
+"""Application of a workspace file, which continues after failures and returns a result for each resource."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.workspace.document import Document
     from airflow_provider_datapipe.runs.records import Records
 
-#: Seconds to wait for a run that stands in the way of a change of a reverse ETL sync.
+#: The most seconds to wait for a run that blocks a change of a reverse ETL sync.
 WAIT_FOR_RUN = 600
 
 
 class NotAppliedError(PipelineError):
-    """Some of a workspace file could not be applied."""
+    """Parts of a workspace file could not be applied."""
 
 
 def apply(
@@ -42,16 +42,16 @@ def apply(
     resend: bool = False,
 ) -> Report:
     """
-    Have a service hold what a workspace file says. It can be done again at any time, also after it was killed.
+    Apply a workspace file. It can be repeated at any time, also after an interruption.
 
-    :param service: is asked.
+    :param service: runner of the requests.
     :param document: the file.
-    :param records: remember which reverse ETL syncs were active, where the file does not say it.
-    :param delete_orphans: whether what the service holds, and the file does not name, is deleted; tables stay.
-    :param wait_for_run: seconds to wait for a run that stands in the way of a change of a reverse ETL sync.
+    :param records: storage for the reverse ETL syncs that were active, if the file does not set ``enabled``.
+    :param delete_orphans: if True, resources that the file does not name are deleted. Tables are kept.
+    :param wait_for_run: the most seconds to wait for a run that blocks a change of a reverse ETL sync.
     :param resend: send schedules also if the service does not show them and nothing else differs.
-    :raises WorkspaceError: something in the file is not right; nothing was done.
-    :raises DatapipeError: the service could not be read; nothing was done.
+    :raises WorkspaceError: if the file is invalid. Nothing was changed.
+    :raises DatapipeError: if the service could not be read. Nothing was changed.
     """
     plan = make_plan(service, document, delete_orphans=delete_orphans, resend=resend)
     applying = Applying(records, wait_for_run)
@@ -74,7 +74,7 @@ def apply(
 
 
 def _carry_out(service: Runner, unit: Unit, applying: Applying) -> tuple[list[Done], str | None]:
-    """Do what a unit is about; tell also why nothing else need be tried, if that is so."""
+    """Apply a unit. Return the results, and the reason to skip all further units, if there is one."""
     if unit.work is None:
         return [done(item) for item in unit.items], None
     try:
@@ -85,14 +85,14 @@ def _carry_out(service: Runner, unit: Unit, applying: Applying) -> tuple[list[Do
             return results, "the service could not be asked any more"
         return results, None
     except BaseException:
-        # Somebody stops it: what was deactivated for a change is activated again.
+        # The process is being stopped: activate the syncs that were deactivated for a change.
         if applying.earlier is not None:
             service.run(restore(applying.earlier))
         raise
 
 
 def _note_broken(unit: Unit, results: list[Done], broken: dict[Key, str]) -> None:
-    """Note what others need and is not there now; a change that failed leaves what was there."""
+    """Record failed creations and deletions, on which other units may depend. Failed updates keep the resource."""
     for key, item, result in zip(unit.keys, unit.items, results, strict=False):
         if item.action in (Action.CREATE, Action.DELETE) and result.result in (Result.FAILED, Result.SKIPPED):
             broken[key] = f"{item.kind} {item.name}"
@@ -104,7 +104,7 @@ def _masked(result: Done, masked: Callable[[str], str]) -> Done:
 
 
 def _recover(earlier: Earlier, sync_ids: tuple[str, ...]) -> Steps[None]:
-    """Activate what was deactivated for a change that was killed before it came to its end."""
+    """Activate the syncs that an interrupted change has deactivated."""
     for sync_id in sync_ids:
         if earlier.was_active(sync_id):
             with suppress(NotFoundError):
@@ -115,11 +115,11 @@ def _recover(earlier: Earlier, sync_ids: tuple[str, ...]) -> Steps[None]:
 @contextmanager
 def alone(path: Path, told: Callable[[str], None]) -> Iterator[None]:
     """
-    Apply a file while nobody else on this machine does: two at once would create things twice.
+    Hold a lock on the file while it is applied, because two processes could create the same resources twice.
 
     :param path: the file.
-    :param told: is told that there is somebody to wait for.
-    :raises WorkspaceError: the file can't be read.
+    :param told: callback for the message that another process has the lock.
+    :raises WorkspaceError: if the file cannot be read.
     """
     try:
         file = path.open("rb")
@@ -132,14 +132,14 @@ def alone(path: Path, told: Callable[[str], None]) -> Iterator[None]:
             told(f"{path} is being applied by somebody else on this machine: waiting for the end of that.")
             flock(file, LOCK_EX)
         except OSError:
-            # Not all file systems have locks.
+            # Not all file systems support locks.
             pass
         yield
 
 
 class FileRecords:
     """
-    Keeps records in a file, which is there only while there are any.
+    Storage in a file, which exists only while it has content.
 
     :param path: the file.
     """
@@ -148,22 +148,22 @@ class FileRecords:
         self._path = path
 
     def get(self, key: str) -> Any:
-        """Give a record, None if there is none."""
+        """Return a value, None if there is none."""
         return self._read().get(key)
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a record."""
+        """Store a value."""
         self._write({**self._read(), key: value})
 
     def delete(self, key: str) -> None:
-        """Forget a record, if there is one."""
+        """Delete a value, if there is one."""
         kept = self._read()
         if key in kept:
             del kept[key]
             self._write(kept)
 
     def close(self, key: str) -> None:
-        """Forget a record: whoever applies a file anew has nothing to go on with."""
+        """Delete a value, because the next application starts without it."""
         self.delete(key)
 
     def _read(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What differs between an entry of a workspace file and what the service holds: only of fields that are said."""
+"""Comparison of the entries of a workspace file with the service. Only fields that the file sets are compared."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.reverse_etl import Operation, ReverseEtlSync
 
 MASK = "***"
-#: What is sent with a stream, in the order in which it is told.
+#: Options that are sent with a stream, in the order in which they are shown.
 STREAM_OPTIONS = (
     "incremental_pointer_id",
     "full_sync_always",
@@ -41,7 +41,7 @@ STREAM_OPTIONS = (
     "excluded_substreams",
     "enabled_history_table",
 )
-#: What is sent with a stream, and shown by no service.
+#: Options that are sent with a stream, and that no service shows.
 HIDDEN_STREAM_OPTIONS = ("excluded_columns", "hashed_columns")
 _IN_ANY_ORDER = frozenset({"excluded_substreams"})
 
@@ -49,11 +49,11 @@ _IN_ANY_ORDER = frozenset({"excluded_substreams"})
 @dataclass(slots=True)
 class Differences:
     """
-    What differs.
+    Differences between an entry and a resource.
 
-    :param changes: the fields, for people.
-    :param impossible: what of it the interface has no way for.
-    :param hidden: whether something is said that the service does not show.
+    :param changes: the fields that differ, for plans.
+    :param impossible: reasons for those changes that the interface does not support.
+    :param hidden: True if the entry sets fields that the service never shows.
     :param unknown: fields that can't be compared, because the service does not show them now.
     """
 
@@ -63,16 +63,16 @@ class Differences:
     unknown: list[FieldChange] = field(default_factory=list)
 
     def __contains__(self, name: object) -> bool:
-        """Tell whether a field differs; of settings, any of them."""
+        """Return True if a field differs. ``settings`` stands for any setting."""
         return any(each.field == name or each.field.startswith(f"{name}.") for each in self.changes)
 
     def compare(self, name: str, old: Any, new: Any) -> None:
-        """Take note of a field that is to be another."""
+        """Add a field if it differs."""
         if old != new:
             self.changes.append(FieldChange(name, old, new))
 
     def compare_schedule(self, name: str, shown: Schedule, new: str | None) -> None:
-        """Compare a schedule, or note that it can't be compared."""
+        """Add a schedule if it differs, or to the unknown fields if it can't be compared."""
         if shown is UNKNOWN:
             self.unknown.append(FieldChange(name, NOT_SHOWN, new))
         else:
@@ -90,13 +90,13 @@ class Differences:
             self.unknown = []
 
     def refuse(self, name: str, old: Any, new: Any, why: str) -> None:
-        """Take note of a field that is to be another, and can't."""
+        """Add a field that cannot be changed if it differs."""
         if old != new:
             self.changes.append(FieldChange(name, old, new))
             self.impossible.append(f"{name}: {why}")
 
     def compare_settings(self, old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> None:
-        """Take note of the settings that differ, without what they are."""
+        """Add the settings that differ, without their values."""
         before = old or {}
         for key in sorted(before.keys() | new.keys()):
             if key not in before or key not in new or before[key] != new[key]:
@@ -105,7 +105,7 @@ class Differences:
 
 
 def of_new(entry: Any, fields: Iterable[str]) -> list[FieldChange]:
-    """Give the fields of something that is to be created."""
+    """Return the fields of a resource to create."""
     given = said(entry, [each for each in fields if each != "settings"])
     changes = [FieldChange(name, None, value) for name, value in given.items()]
     if "settings" in fields and entry.settings is not None:
@@ -128,8 +128,8 @@ def of_sync(
     """
     Compare an ELT sync.
 
-    :param connection_id: id of the connection that the entry names.
-    :param orchestration: what to call the orchestration that it has and that it is to have.
+    :param connection_id: ID of the connection of the entry.
+    :param orchestration: names of the current and the desired orchestration.
     """
     found = Differences()
     found.refuse("connection", held.source_connection_id, connection_id, "it can't be changed once a sync is there")
@@ -183,9 +183,9 @@ def of_sending(
     """
     Compare a reverse ETL sync.
 
-    :param source_id: id of the source that the entry names.
-    :param connection_id: id of the connection that it names.
-    :param orchestration: what to call the orchestration that it has and that it is to have.
+    :param source_id: ID of the source of the entry.
+    :param connection_id: ID of the connection of the entry.
+    :param orchestration: names of the current and the desired orchestration.
     """
     found = Differences()
     known = {held.source_id, held.transform_id, f"raw.{held.source_id}"}
@@ -203,7 +203,7 @@ def of_sending(
             FieldChange("operation", operation_shown(held.operation), operation_shown(entry.operation))
         )
     if says_schedule(entry):
-        # The two are one: what is not said of it is not to be.
+        # The schedule consists of both fields: an omitted one means none.
         shown = schedule_of_sync(held)
         called_before, called = orchestration
         if entry.sync_interval is None and called is None:
@@ -220,12 +220,12 @@ def of_sending(
 
 
 def says_schedule(entry: ReverseEtlSyncEntry) -> bool:
-    """Tell whether a reverse ETL sync says when it runs."""
+    """Return True if the entry sets the schedule."""
     return entry.says("sync_interval", "orchestration", "orchestration_id")
 
 
 def meaning(operation: Operation | OperationEntry | None) -> Any:
-    """Give what an operation does, in whichever order its mappings stand."""
+    """Return the mode and the mappings of an operation, independent of the order of the mappings."""
     if operation is None:
         return None
     return str(operation.mode), sorted(
@@ -234,7 +234,7 @@ def meaning(operation: Operation | OperationEntry | None) -> Any:
 
 
 def operation_shown(operation: Operation | OperationEntry | None) -> Any:
-    """Give an operation as a file says it."""
+    """Return an operation as in files."""
     if operation is None:
         return None
     return {

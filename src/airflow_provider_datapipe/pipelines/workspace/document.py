@@ -1,4 +1,4 @@
-"""Reading a workspace file: YAML whose every value knows its line and column."""
+"""Parser of workspace files: YAML with the line and column of each value."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from ruamel.yaml.reader import ReaderError
 
 from airflow_provider_datapipe.pipelines.errors import PipelineError
 
-#: Where a value stands: the keys and positions that lead to it.
+#: Location of a value: the keys and positions that lead to it.
 Location = tuple["str | int", ...]
 
-#: The fields in which values of the environment may stand.
+#: Name of the fields that can contain environment variables.
 SETTINGS = "settings"
 
 _TAG = "tag:yaml.org,2002:"
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-#: What aliases stand for counts each time: a small file can mean a very large one.
+#: Maximum number of values, including those that aliases repeat: a small file could expand to a very large one.
 _MOST_VALUES = 200_000
 _DEEPEST = 50
-#: A shorter value of the environment is no secret, and may stand in any text.
+#: Shorter values of environment variables are not masked, because they can occur in any text.
 _SHORTEST_SECRET = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """
-    Something that is wrong with a file.
+    An error in a file.
 
-    :param location: where.
-    :param message: what.
-    :param at_key: whether it is the key that is wrong, and not the value.
+    :param location: location of the value.
+    :param message: the message.
+    :param at_key: True if the key is wrong, not the value.
     """
 
     location: Location
@@ -49,20 +49,20 @@ class Problem:
 
 
 class WorkspaceError(PipelineError, ValueError):
-    """A workspace file can't be read, or is not what it has to be. The message names every problem with its place."""
+    """A workspace file cannot be read, or is invalid. The message lists all errors with their positions."""
 
 
 class Document:
     """
     A parsed workspace file.
 
-    ``${NAME}`` in settings becomes the environment's value, and ``$${NAME}`` anywhere the text ``${NAME}``. It is done
-    after parsing, so that no value can change the file's structure.
+    ``${NAME}`` in settings is replaced by the environment variable, and ``$${NAME}`` anywhere by the text ``${NAME}``.
+    This happens after parsing, so that no value can change the structure of the file.
 
-    :param text: what stands in the file.
-    :param name: what it is called in messages.
-    :param environment: the variables; None leaves settings as they stand in the file.
-    :raises WorkspaceError: it is no YAML mapping.
+    :param text: text of the file.
+    :param name: name of the file in messages.
+    :param environment: the environment variables; None leaves variables in settings unchanged.
+    :raises WorkspaceError: if the text is not a YAML mapping.
     """
 
     def __init__(self, text: str, name: str, environment: Mapping[str, str] | None) -> None:
@@ -73,7 +73,7 @@ class Document:
         self._problems: list[Problem] = []
         self._secrets: set[str] = set()
         self._read_count = 0
-        #: The mappings that contain the current one by way of `<<`, outermost first.
+        #: Mappings that include the current one with `<<`, outermost first.
         self._merging: list[MappingNode] = []
         root = self._compose(text)
         content = {} if root is None else self._read(root, ())
@@ -83,11 +83,11 @@ class Document:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with single values, whatever they mean: to be told with what else is wrong."""
+        """Errors in single values, to be reported together with validation errors."""
         return tuple(self._problems)
 
     def error(self, problems: Sequence[Problem]) -> WorkspaceError:
-        """Give the error of a file with problems, in the order in which they stand there."""
+        """Return the exception for problems, sorted by their positions in the file."""
         placed = sorted({(*self._place(problem), _where(problem.location), problem.message) for problem in problems})
         lines = [f"{self.name}:{line}:{column}: {where}{message}" for line, column, where, message in placed]
         if len(lines) == 1:
@@ -95,13 +95,13 @@ class Document:
         return WorkspaceError("\n  ".join([f"{len(lines)} things are wrong:", *lines]))
 
     def masked(self, text: str) -> str:
-        """Give a text without the values of the environment that settings hold."""
+        """Return a text without the values of environment variables in settings."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "***")
         return text
 
     def _place(self, problem: Problem) -> tuple[int, int]:
-        """Give the line and the column of a value, or of the nearest around it."""
+        """Return the line and the column of a value, or of the nearest enclosing value."""
         if problem.at_key and problem.location in self._keys:
             return self._keys[problem.location]
         known = problem.location
@@ -111,7 +111,7 @@ class Document:
 
     def _compose(self, text: str) -> Node | None:
         try:
-            # Others than these are the library's own.
+            # The library raises the exceptions below for invalid YAML.
             root: Node | None = YAML(typ="safe", pure=True).compose(text)
         except ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
@@ -130,7 +130,7 @@ class Document:
 
     def _read(self, node: Node, location: Location) -> Any:
         self._values[location] = (node.start_mark.line + 1, node.start_mark.column + 1)
-        # Or without an end: an alias can stand within what it stands for.
+        # The nesting can also be infinite: an alias can be nested in its own anchor.
         if len(location) > _DEEPEST:
             raise self.error([Problem(location[:2], "it is nested too deep")])
         self._count(location)
@@ -143,7 +143,7 @@ class Document:
         raise TypeError(type(node))
 
     def _count(self, location: Location) -> None:
-        """Count a value, also one that `<<` repeats at the same place."""
+        """Count a value, including those that `<<` repeats at the same location."""
         self._read_count += 1
         if self._read_count > _MOST_VALUES:
             raise self.error(
@@ -151,7 +151,7 @@ class Document:
             )
 
     def _merged(self, node: MappingNode, location: Location) -> dict[str, Any]:
-        """Return what `<<` adds to the mapping at a location."""
+        """Return the mapping that `<<` adds at a location."""
         line = node.start_mark.line + 1
         if node in self._merging:
             raise self.error([Problem(location, f"<< merges the mapping of line {line} into itself")])
@@ -228,7 +228,7 @@ class Document:
 
 
 def _too_deep_at(text: str) -> int:
-    """Return the line at which YAML is nested too deep to be read."""
+    """Return the first line at which YAML is nested too deep."""
     depth = 0
     for event in YAML(typ="safe", pure=True).parse(text):
         depth += isinstance(event, CollectionStartEvent)
@@ -243,17 +243,17 @@ def read(path: Path, environment: Mapping[str, str] | None = os.environ) -> Docu
     Read a workspace file.
 
     :param path: the file.
-    :param environment: the variables; None leaves settings as they stand in the file.
-    :raises WorkspaceError: it can't be read, or is no YAML mapping.
+    :param environment: the environment variables; None leaves variables in settings unchanged.
+    :raises WorkspaceError: if the file cannot be read, or is not a YAML mapping.
     """
     return Document(text_of(path), str(path), environment)
 
 
 def text_of(path: Path) -> str:
     """
-    Give what stands in a file.
+    Return the text of a file.
 
-    :raises WorkspaceError: it can't be read.
+    :raises WorkspaceError: if the file cannot be read.
     """
     try:
         content = path.read_bytes()
@@ -267,7 +267,7 @@ def text_of(path: Path) -> str:
 
 
 def escaped(text: str) -> str:
-    """Write a text so that it is read as itself, also where it looks like a variable."""
+    """Return text in which variables are escaped, so that it is read unchanged."""
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", r"$\g<0>", text)
 
 
@@ -292,7 +292,7 @@ _SCALARS: dict[str, Any] = {
     "bool": _boolean,
     "int": _whole,
     "float": _real,
-    # What looks like a day is text: so are days in JSON.
+    # Dates are text, as in JSON.
     "timestamp": str,
     "str": str,
     "value": str,

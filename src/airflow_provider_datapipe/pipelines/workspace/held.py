@@ -1,4 +1,4 @@
-"""What a service holds of what can stand in a workspace file."""
+"""Resources of the service that can be in a workspace file."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Held:
     """
-    What a service holds, by id; streams by the id of their sync, and their own.
+    Resources of the service by ID; streams by the ID of their sync and their own ID.
 
-    :param transforms: those by which reverse ETL syncs are told, and to which an orchestration may be attached.
+    :param transforms: transforms, which identify reverse ETL syncs and can be attached to orchestrations.
     """
 
     connections: dict[str, Connection] = field(default_factory=dict)
@@ -47,17 +47,17 @@ class Held:
 
 def held_by(service: Runner) -> Held:
     """
-    Read what a service holds, as its lists show it.
+    Read the resources of the service, as shown in lists.
 
-    :param service: asks it.
-    :raises DatapipeError: the service refused, or could not be reached.
+    :param service: runner of the requests.
+    :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     return service.run(_lists())
 
 
 def _lists() -> Steps[Held]:
     held = Held(
-        # A list that is read page by page may show something twice, if it changes meanwhile.
+        # Pages can contain duplicates if the list changes between the requests.
         {each.id: each for each in (yield from ask_all(connections.list_()))},
         {each.id: each for each in (yield from ask_all(orchestrations.list_()))},
         {each.id: each for each in (yield from ask_all(elt_syncs.list_()))},
@@ -71,12 +71,12 @@ def _lists() -> Steps[Held]:
 
 def read_details(service: Runner, held: Held, syncs: Collection[str], sendings: Collection[str]) -> None:
     """
-    Read what lists need not show: of ELT syncs anything, of reverse ETL syncs their settings.
+    Read the details of syncs. Lists may omit any field of ELT syncs, and the settings of reverse ETL syncs.
 
-    :param service: asks it.
-    :param held: gets what is read. What is gone meanwhile is taken out.
-    :param syncs: ids of ELT syncs.
-    :param sendings: ids of reverse ETL syncs.
+    :param service: runner of the requests.
+    :param held: the resources to update. Resources that were deleted meanwhile are removed.
+    :param syncs: IDs of ELT syncs.
+    :param sendings: IDs of reverse ETL syncs.
     """
     of_syncs: list[Steps[EltSync | None]] = [_if_there(elt_syncs.get(each)) for each in syncs]
     for sync_id, sync in zip(list(syncs), service.run_together(of_syncs), strict=True):

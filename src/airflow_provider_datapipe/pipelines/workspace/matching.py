@@ -1,4 +1,4 @@
-"""What the entries of a workspace file mean among what a service holds."""
+"""Matching of the entries of a workspace file with the resources of the service."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 
 _LISTED = 5
-#: How references name raw views: services take it before the name of one, and leave it out when they show it.
+#: Prefix of raw views: services accept it in source IDs, but omit it in responses.
 _RAW = "raw."
 
 
 @dataclass(frozen=True, slots=True)
 class OrchestrationReference:
     """
-    The orchestration that an entry names.
+    The orchestration that an entry refers to.
 
-    :param id: its id; None if it is to be created first, or there is none to be.
-    :param entry: the position in the file of the one that is to be created.
+    :param id: its ID; None if it has to be created first, or the entry refers to none.
+    :param entry: position in the file of the orchestration to create; None if it exists.
     """
 
     id: str | None = None
@@ -49,9 +49,9 @@ class OrchestrationReference:
 
 class Names:
     """
-    By what things are known, where that is not an id.
+    IDs of resources by their natural keys.
 
-    :param held: what the service holds.
+    :param held: resources of the service.
     """
 
     def __init__(self, held: Held) -> None:
@@ -70,31 +70,31 @@ def _by(pairs: Iterable[tuple[K, str]]) -> Mapping[K, list[str]]:
 
 
 def path_of(transform: Transform) -> str:
-    """Give a transform as files name it: its folder and its name."""
+    """Return the folder and name of a transform, as in files."""
     return "/".join([*(part for part in transform.folder_path.split("/") if part), transform.name])
 
 
 def key_of_sync(sync: EltSync) -> tuple[str, str | None]:
-    """Give what an ELT sync is known by."""
+    """Return the natural key of an ELT sync."""
     return sync.source_connection_id, sync.destination_schema_name
 
 
 def keys_of_sending(sync: ReverseEtlSync) -> set[tuple[str, str, str]]:
-    """Give what a reverse ETL sync is known by; a transform may have two ids."""
+    """Return the natural keys of a reverse ETL sync. There are two if its transform has two IDs."""
     sources = {sync.source_id, sync.transform_id or sync.source_id}
     return {(source, sync.destination_connection_id, sync.object_type_id) for source in sources}
 
 
 class Matching:
     """
-    What each entry of a file means.
+    Resources that match the entries of a file.
 
     :param workspace: the file.
-    :param held: what the service holds.
-    :ivar orchestrations: of each entry the id of what it means; None if there is none yet.
-    :ivar syncs: the same of ELT syncs.
-    :ivar sendings: the same of reverse ETL syncs.
-    :ivar problems: what can't be told.
+    :param held: resources of the service.
+    :ivar orchestrations: ID of the orchestration of each entry; None if it does not exist yet.
+    :ivar syncs: the same for ELT syncs.
+    :ivar sendings: the same for reverse ETL syncs.
+    :ivar problems: entries that cannot be matched.
     """
 
     def __init__(self, workspace: Workspace, held: Held) -> None:
@@ -142,7 +142,7 @@ class Matching:
             self._refuse_twin_streams(sync, place)
 
     def stream(self, sync_id: str | None, entry: StreamEntry) -> EltStream | None:
-        """Find the stream that an entry means; a service need not tell capital letters from small ones."""
+        """Return the stream of an entry, None if there is none. Services may ignore the case of names."""
         if sync_id is None or sync_id not in self._held.streams:
             return None
         return stream_named(self._held.streams[sync_id].values(), entry.name)
@@ -240,9 +240,9 @@ class Matching:
 
     def _unknown(self, location: Location, what: str, wanted: str, known: Iterable[str]) -> None:
         names = list(known)
-        near = ", ".join(near_matches(wanted, names))
+        near = " or ".join(near_matches(wanted, names))
         few = ", ".join(sorted(names)[:_LISTED])
-        hint = f"Near to it: {near}" if near else f"There is {few}" if few else "There are none at all"
+        hint = f"Did you mean {near}?" if near else f"There is {few}." if few else "There are none at all."
         self._problem(location, f"the service has no {what} named {wanted!r}. {hint}")
 
     def _refuse_twins(self, section: str, found: Sequence[str | None], keys: Sequence[Hashable]) -> None:
@@ -265,7 +265,7 @@ class Matching:
 
 
 def stream_named(streams: Iterable[EltStream], name: str) -> EltStream | None:
-    """Find a stream by its name: exactly, or else but for the case of its letters."""
+    """Return the stream with a name. If none matches exactly, ignore case."""
     known = list(streams)
     exact = [stream for stream in known if stream.name == name]
     alike = [stream for stream in known if stream.name.casefold() == name.casefold()]

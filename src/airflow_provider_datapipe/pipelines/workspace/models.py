@@ -1,4 +1,4 @@
-"""What may stand in a workspace file. A field that is not said is left alone."""
+"""Models of a workspace file. Omitted fields stay unchanged on the service."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from airflow_provider_datapipe.api.models.rules import Cron, JsonObject, Omissib
 from airflow_provider_datapipe.pipelines.workspace.document import Document, Problem
 
 Text = Annotated[str, Field(min_length=1)]
-#: The sections of a file.
-#: The fields in which null says something: that there is to be none.
+#: Fields in which null means none.
 _NULLABLE = frozenset({"sync_interval", "incremental_pointer_id", "orchestration"})
 ORCHESTRATIONS, ELT_SYNCS, REVERSE_ETL_SYNCS = "orchestrations", "elt_syncs", "reverse_etl_syncs"
 
 
 class Entry(BaseModel):
-    """What entries share. What is said, and what is not, is told by ``model_fields_set``."""
+    """Base class of entries. ``model_fields_set`` contains the fields that the file sets."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     def says(self, *fields: str) -> bool:
-        """Tell whether any of these fields is said."""
+        """Return True if the file sets any of these fields."""
         return not self.model_fields_set.isdisjoint(fields)
 
 
 class OrchestrationEntry(Entry):
-    """An orchestration, which is known by its name, or else by its id."""
+    """An orchestration, identified by its ID if it is given, otherwise by its name."""
 
     id: Omissible[Text] = None
     name: Text
@@ -38,7 +37,7 @@ class OrchestrationEntry(Entry):
 
 
 class StreamEntry(Entry):
-    """A stream of an ELT sync, which is known by its name."""
+    """A stream of an ELT sync, identified by its name."""
 
     name: Text
     sync_interval: Cron | None = None
@@ -76,7 +75,7 @@ class _Attachable(Entry):
 
 
 class EltSyncEntry(_Attachable):
-    """An ELT sync, which is known by its connection and its schema, or else by its id."""
+    """An ELT sync, identified by its ID if it is given, otherwise by its connection and its schema."""
 
     id: Omissible[Text] = None
     connection_label: Omissible[Text] = None
@@ -101,7 +100,7 @@ class EltSyncEntry(_Attachable):
 
 
 class MappingEntry(Entry):
-    """A column of the source and the property that it becomes."""
+    """Mapping of a source column to a property of the destination."""
 
     source_property_id: Text
     destination_property_id: Text
@@ -109,14 +108,14 @@ class MappingEntry(Entry):
 
 
 class OperationEntry(Entry):
-    """What is done with which columns."""
+    """Mode and mappings of a reverse ETL sync."""
 
     mode: Literal["insert", "update", "upsert", "mirror"]
     mappings: Annotated[list[MappingEntry], Field(min_length=1)]
 
 
 class ReverseEtlSyncEntry(_Attachable):
-    """A reverse ETL sync, which is known by its source, its destination and its object type, or else by its id."""
+    """A reverse ETL sync, identified by its ID if given, otherwise by its source, destination and object type."""
 
     id: Omissible[Text] = None
     transform: Omissible[Text] = None
@@ -140,7 +139,7 @@ class ReverseEtlSyncEntry(_Attachable):
 
 
 class Workspace(Entry):
-    """A workspace file. A section that is not there is left alone, with all that the service holds of it."""
+    """A workspace file. All resources of an omitted section stay unchanged on the service."""
 
     orchestrations: Omissible[list[OrchestrationEntry]] = None
     elt_syncs: Omissible[list[EltSyncEntry]] = None
@@ -149,12 +148,12 @@ class Workspace(Entry):
 
 def workspace_of(document: Document) -> Workspace:
     """
-    Read a workspace.
+    Validate a workspace file.
 
-    :raises WorkspaceError: something in it is not what it has to be; all of that is named.
+    :raises WorkspaceError: if it contains errors. The message lists all of them.
     """
     problems = list(document.problems)
-    # What can't be read has no value, which would be wrong once more.
+    # Values that cannot be parsed are None, which would be reported as another error.
     told = {problem.location for problem in problems}
     try:
         workspace = Workspace.model_validate(document.content)
@@ -176,24 +175,24 @@ def _problem(error: Any) -> Problem:
 
 
 def schema_text() -> str:
-    """Give the JSON Schema of workspace files."""
+    """Return the JSON Schema of workspace files."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Workspace.model_json_schema()}
     for entry in (schema, *schema["$defs"].values()):
         for field, said in entry["properties"].items():
             if "anyOf" in said and field not in _NULLABLE:
                 kinds = [kind for kind in said.pop("anyOf") if kind != {"type": "null"}]
                 said.update(kinds[0] if len(kinds) == 1 else {"anyOf": kinds})
-            # A field that is not said has no value at all.
+            # Omitted fields have no default value.
             said.pop("default", None)
     return json.dumps(schema, indent=2) + "\n"
 
 
 def day_text(day: dt.date | None) -> str | None:
-    """Write a day as JSON does."""
+    """Return a date as ISO 8601 text."""
     return None if day is None else day.isoformat()
 
 
 def said(entry: Entry, fields: Sequence[str]) -> dict[str, Any]:
-    """Give those of some fields that an entry says, as JSON."""
+    """Return those of the fields that an entry sets, as JSON."""
     given = entry.model_dump(mode="json", include=entry.model_fields_set & set(fields), exclude_unset=True)
     return {field: given[field] for field in fields if field in given}

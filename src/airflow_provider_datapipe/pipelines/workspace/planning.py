@@ -1,4 +1,4 @@
-"""What would have to be done, so that a service holds what a workspace file says; and how."""
+"""Plans that make the service match a workspace file, with the units of work that apply them."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _LISTED = 3
 @dataclass(frozen=True, slots=True)
 class WorkspacePlan:
     """
-    A plan, and how it is carried out.
+    A plan and its units of work.
 
-    :param units: what is done, in its order.
-    :param leftovers: items to which nothing is done.
-    :param warnings: what people should know.
-    :param not_enabled: ids of reverse ETL syncs of which the file does not say whether they are active.
+    :param units: units in the order in which they are applied.
+    :param leftovers: items without changes.
+    :param warnings: warnings for the user.
+    :param not_enabled: IDs of reverse ETL syncs for which the file does not set ``enabled``.
     """
 
     units: tuple[Unit, ...]
@@ -74,7 +74,7 @@ class WorkspacePlan:
 
     @property
     def plan(self) -> Plan:
-        """The plan, as it is shown."""
+        """The plan as it is shown."""
         return Plan(tuple(item for unit in self.units for item in unit.items) + self.leftovers, self.warnings)
 
 
@@ -82,14 +82,14 @@ def make_plan(
     service: Runner, document: Document, *, delete_orphans: bool = False, resend: bool = False
 ) -> WorkspacePlan:
     """
-    Compare a file with a service.
+    Compare a file with the service.
 
-    :param service: asks it.
+    :param service: runner of the requests.
     :param document: the file.
-    :param delete_orphans: whether what the service holds, and the file does not name, is to be deleted.
-    :param resend: whether schedules that the service does not show are sent although nothing else differs.
-    :raises WorkspaceError: something in the file is not right, by itself or for this service.
-    :raises DatapipeError: the service refused, or could not be reached.
+    :param delete_orphans: if True, resources that the file does not name are deleted.
+    :param resend: if True, schedules that the service does not show are sent even if nothing else differs.
+    :raises WorkspaceError: if the file is invalid, by itself or for this service.
+    :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     workspace = workspace_of(document)
     held = held_by(service)
@@ -108,14 +108,14 @@ def plan_of(
     document: Document, workspace: Workspace, held: Held, *, delete_orphans: bool = False, resend: bool = False
 ) -> WorkspacePlan:
     """
-    Compare a file with what a service holds.
+    Compare a file with the resources of the service.
 
-    :param document: the file, for its lines.
-    :param workspace: what stands in it.
-    :param held: what the service holds, with the details of what the file names.
-    :param delete_orphans: whether what the service holds, and the file does not name, is to be deleted.
-    :param resend: whether schedules that the service does not show are sent although nothing else differs.
-    :raises WorkspaceError: something in the file is not right for this service.
+    :param document: the file, for line numbers.
+    :param workspace: its content.
+    :param held: resources of the service, with the details of those that the file names.
+    :param delete_orphans: if True, resources that the file does not name are deleted.
+    :param resend: if True, schedules that the service does not show are sent even if nothing else differs.
+    :raises WorkspaceError: if the file is invalid for this service.
     """
     planner = _Planner(workspace, held, delete_orphans=delete_orphans, resend=resend)
     if planner.problems:
@@ -203,7 +203,7 @@ class _Planner:
 
     def _compared(self, kind: str, name: str, found: Differences) -> Item:
         """Return the item of a resource that exists. Unknown fields are part of it only if they are sent."""
-        # The service ignores the schedule of an attached reverse ETL sync: it is never worth a deactivation.
+        # The service ignores the schedule of an attached reverse ETL sync, so do not deactivate the sync to send it.
         found.add_unknown(resend=self._resend and kind != REVERSE_ETL_SYNC)
         if found.unknown:
             self._unknown.add(kind, name)
@@ -304,7 +304,7 @@ class _Planner:
         return Unit((item,), doing if item.action is not Action.NONE else None, needs=needs)
 
     def _stream_needed(self, source_id: str | None) -> tuple[Key, ...]:
-        """Give what creates the raw view that a reverse ETL sync reads, if the file does."""
+        """Return the key of the file's stream that creates the raw view of a reverse ETL sync, if there is one."""
         wanted = (source_id or "").removeprefix("raw.")
         for place, entry in enumerate(self._workspace.elt_syncs or []):
             for each in entry.source_streams or []:
@@ -338,7 +338,7 @@ class _Planner:
         return f"{source} -> {self._label(connection_id)} {kind}"
 
     def _orphans(self) -> tuple[list[Unit], list[Unit]]:
-        """Give what is to be deleted: first what stands in the way of something new, and the rest at the end."""
+        """Return the units of deletions: those that come before creations, and those at the end."""
         first: list[Unit] = []
         last: list[Unit] = []
         gone: set[str] = set()
@@ -382,7 +382,7 @@ class _Planner:
         return first, last
 
     def _left(self, section: str, held: Mapping[str, T], named: Sequence[str | None]) -> list[T]:
-        """Give what the service holds and the file does not name; nothing of a section that is not there."""
+        """Return the resources that the file does not name; empty if the file omits their section."""
         if not self._workspace.says(section):
             return []
         there = set(named)
@@ -397,7 +397,7 @@ class _Planner:
             self._leftovers.append(replace(item, action=Action.NONE))
 
     def _used(self, gone: set[str]) -> dict[str, list[str]]:
-        """Give what each orchestration has attached once all is done."""
+        """Return the names of the resources that will be attached to each orchestration, by its ID."""
         users: dict[str, list[str]] = {}
 
         def note(
@@ -440,7 +440,7 @@ def _said(
     entries: Sequence[EltSyncEntry] | Sequence[ReverseEtlSyncEntry],
     references: Sequence[OrchestrationReference],
 ) -> dict[str, OrchestrationReference]:
-    """Give the orchestrations of those things of which the file says it."""
+    """Return the orchestration of each entry that sets it, by the ID of the resource."""
     return {
         known: reference
         for known, entry, reference in zip(ids, entries, references, strict=True)

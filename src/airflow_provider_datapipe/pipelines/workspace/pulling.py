@@ -1,4 +1,4 @@
-"""Writing a workspace file: one that is there keeps its comments, and what it leaves unsaid."""
+"""Export of the service's resources to a workspace file. An existing file keeps its comments and omitted fields."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _MODES = ("insert", "update", "upsert", "mirror")
 _REFERENCES = ("orchestration", "orchestration_id")
-# An entry that is known by its id may say another of these.
+# Fields of natural keys, which can differ if an entry is identified by its ID.
 _CONNECTION, _SCHEMA = ("connection_label", "connection_id"), ("destination_schema_name",)
 _DESTINATION, _SOURCE = ("destination_connection_label", "destination_connection_id"), ("transform", "source_id")
 _SCHEDULE = ("sync_interval", *_REFERENCES)
@@ -63,11 +63,11 @@ _ATTACHED: dict[str, type[Entry]] = {ELT_SYNCS: EltSyncEntry, REVERSE_ETL_SYNCS:
 @dataclass(frozen=True, slots=True)
 class Pulled:
     """
-    What was read of a service.
+    Result of a pull.
 
-    :param text: what the file is to be.
-    :param held: what the service holds.
-    :param unsaid: the names of what has settings in the service, and none in the file.
+    :param text: new text of the file.
+    :param held: resources of the service.
+    :param unsaid: names of resources whose settings are on the service, but not in the file.
     :param without_schedule: names of new entries whose schedule the service does not show.
     """
 
@@ -79,13 +79,13 @@ class Pulled:
 
 def pull(service: Runner, there: str | None, name: str) -> Pulled:
     """
-    Write a workspace file.
+    Return the text of a workspace file that matches the service.
 
-    :param service: is asked.
-    :param there: what stands in the file; None if there is none yet.
-    :param name: what it is called in messages.
-    :raises WorkspaceError: what stands there is no workspace file.
-    :raises DatapipeError: the service refused, or could not be reached.
+    :param service: runner of the requests.
+    :param there: text of the existing file; None if there is none.
+    :param name: name of the file in messages.
+    :raises WorkspaceError: if the existing file is invalid.
+    :raises DatapipeError: if the service refuses a request, or cannot be reached.
     """
     document = None if there is None else Document(there, name, None)
     workspace = None if document is None else workspace_of(document)
@@ -103,10 +103,10 @@ def pull(service: Runner, there: str | None, name: str) -> Pulled:
 
 class _Writer:
     """
-    Says what a service holds, in the words of files.
+    Writer of entries for the resources of the service.
 
-    :param held: what it holds.
-    :param workspace: the file that is there.
+    :param held: resources of the service.
+    :param workspace: the existing file.
     """
 
     def __init__(self, held: Held, workspace: Workspace) -> None:
@@ -119,7 +119,7 @@ class _Writer:
         self.without_schedule: list[str] = []
 
     def whole(self) -> dict[str, Any]:
-        """Give all of it."""
+        """Return the content of a new file."""
         return {
             ORCHESTRATIONS: self._sorted(self._orchestration(each) for each in self._held.orchestrations.values()),
             ELT_SYNCS: self._sorted(self._sync(each) for each in self._held.syncs.values()),
@@ -127,7 +127,7 @@ class _Writer:
         }
 
     def bring_up_to_date(self, tree: Any) -> None:
-        """Change a file that is there, where it says something else than the service holds."""
+        """Update an existing file where it differs from the service."""
         self._section(
             tree, ORCHESTRATIONS, self._matching.orchestrations, self._held.orchestrations, self._orchestration
         )
@@ -155,7 +155,7 @@ class _Writer:
             self.changed = True
 
     def _entry(self, node: Any, entry: Entry, now: dict[str, Any], place: int, held: Any) -> None:
-        """Have an entry say of what it says what is so now."""
+        """Update the fields that an entry sets."""
         for field in sorted(entry.model_fields_set):
             if field in ("cron_schedule", "object_type_id", "start_date", "enabled", "name"):
                 self._set(node, field, getattr(entry, field), now)
@@ -182,7 +182,7 @@ class _Writer:
                 self.unsaid.append(held.id)
 
     def _set(self, node: Any, field: str, said: Any, now: Mapping[str, Any]) -> None:
-        """Change a field, if the service shows it."""
+        """Update a field if it differs and the service shows it."""
         if field not in now:
             return
         if (escaped(said) if isinstance(said, str) else str(said) if field == "start_date" else said) != now[field]:
@@ -197,7 +197,7 @@ class _Writer:
         reference: OrchestrationReference,
         held: EltSync | ReverseEtlSync,
     ) -> None:
-        """Change what is said of the orchestration, and of what goes with it, where it is another."""
+        """Update the orchestration and the fields that depend on it, if they differ."""
         fields = _REFERENCES if isinstance(entry, EltSyncEntry) else _SCHEDULE
         if not entry.says(*fields):
             return
@@ -210,7 +210,7 @@ class _Writer:
         self._replace(node, fields, now, same=same and not (entry.orchestration and reference.id is None))
 
     def _replace(self, node: Any, fields: Sequence[str], now: Mapping[str, Any], *, same: bool) -> None:
-        """Have fields that belong together say what is so now, unless they do."""
+        """Update fields that belong together, unless they are the same."""
         if same:
             return
         for field in fields:
@@ -241,7 +241,7 @@ class _Writer:
             self.changed = True
 
     def _sorted(self, entries: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-        # Names may be the same; then ids stand there, too.
+        # Entries with the same name also have an ID.
         return sorted(entries, key=lambda each: [str(each[field]) for field in _SORTED_BY if field in each])
 
     def _orchestration(self, held: Orchestration) -> dict[str, Any]:
@@ -353,7 +353,7 @@ def _alike(said: Any, now: Any) -> bool:
 
 
 def _is_path(path: str) -> bool:
-    """Tell whether a path is read as itself: a name may be odd."""
+    """Return True if a path has no empty part and is therefore read unchanged."""
     return bool(path) and all(path.split("/"))
 
 
@@ -366,14 +366,14 @@ def _escaped_within(value: Any) -> Any:
 
 
 class _Representer(RoundTripRepresenter):
-    """Writes null as a word, and texts so that they are read as themselves."""
+    """YAML representer that writes null as a word, and text so that it is read unchanged."""
 
     def represent_nothing(self, _: None) -> Any:
-        """Write null."""
+        """Represent null."""
         return self.represent_scalar("tag:yaml.org,2002:null", "null")
 
     def represent_text(self, text: str) -> Any:
-        """Write a text; of this end of line the library makes a space, but for double quotes."""
+        """Represent text. Without double quotes, the library reads the line end U+0085 as a space."""
         return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\x85" in text else None)
 
 

@@ -1,4 +1,4 @@
-"""How the things of a workspace file are brought about: a unit for each that has something done to it."""
+"""Units of work that apply the entries of a workspace file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, orchestrations, reverse_etl_syncs
-from airflow_provider_datapipe.api.errors import DatapipeError, InvalidInputError, InvalidRequestError, NotFoundError
+from airflow_provider_datapipe.api.errors import (
+    DatapipeError,
+    InvalidInputError,
+    InvalidRequestError,
+    NotFoundError,
+    in_one_line,
+)
 from airflow_provider_datapipe.api.request import Repeat, Request
 from airflow_provider_datapipe.changes import elt_syncs as sync_changes
 from airflow_provider_datapipe.changes import orchestrations as orchestration_changes
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
     )
     from airflow_provider_datapipe.runs.records import Records
 
-#: What something is called among the units: its section, and where it stands there.
+#: Key of a resource among the units: its section and position in the file.
 Key: TypeAlias = "tuple[str | int, ...]"
 
 _RESULTS = {
@@ -43,19 +49,19 @@ _RESULTS = {
     Action.DELETE: Result.DELETED,
     Action.NONE: Result.UNCHANGED,
 }
-#: For what nothing is attached to, and the interface wants all the same.
+#: Schedule for a deletion that affects no attached resources. The interface requires one.
 _ANY_SCHEDULE = "0 0 * * *"
 
 
 @dataclass(slots=True)
 class Applying:
     """
-    What is known while a file is applied.
+    State while a file is applied.
 
-    :param ids: of what was created.
-    :param earlier: which reverse ETL syncs the last unit has deactivated.
-    :param records: which reverse ETL syncs were active before they were deactivated for a change.
-    :param wait_for_run: seconds to wait for a run that stands in the way of a change of a reverse ETL sync.
+    :param ids: IDs of created resources.
+    :param earlier: record of the reverse ETL syncs that the last unit has deactivated.
+    :param records: storage for the reverse ETL syncs that were active before a change.
+    :param wait_for_run: the most seconds to wait for a run that blocks a change of a reverse ETL sync.
     """
 
     records: Records
@@ -64,19 +70,19 @@ class Applying:
     earlier: sending_changes.Earlier | None = None
 
     def id_of(self, known: str | None, key: Key | None) -> str | None:
-        """Give the id of something that was there, or was created since."""
+        """Return the ID of a resource that existed before, or was created meanwhile."""
         return known if known is not None or key is None else self.ids[key]
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
     """
-    Something that is done at once, or not at all as far as others are concerned.
+    A group of changes that other units depend on as a whole.
 
-    :param items: what it is about.
-    :param work: does it, and tells what became of each item; None if there is nothing to do.
-    :param keys: by which others need the items, in the order of these; none if nobody does.
-    :param needs: what has to be there first.
+    :param items: items of the plan.
+    :param work: flow that applies the changes and returns a result for each item; None if there are no changes.
+    :param keys: keys of the items for units that depend on them, in the same order; empty if there are none.
+    :param needs: keys of the items that this unit depends on.
     """
 
     items: tuple[Item, ...]
@@ -86,13 +92,13 @@ class Unit:
 
 
 def done(item: Item) -> Done:
-    """Tell that all was done of an item."""
+    """Return the result of an item that was applied."""
     return Done(item.kind, item.name, _RESULTS[item.action])
 
 
 def failed(item: Item, error: object) -> Done:
-    """Tell that an item failed."""
-    return Done(item.kind, item.name, Result.FAILED, str(error))
+    """Return the result of an item that failed."""
+    return Done(item.kind, item.name, Result.FAILED, in_one_line(error))
 
 
 def _all_but(impossible: Sequence[str]) -> None:
@@ -104,9 +110,9 @@ def orchestration(
     entry: OrchestrationEntry, item: Item, key: Key, *, known: str | None, differences: Differences
 ) -> Callable[[Applying], Steps[Sequence[Done]]]:
     """
-    Create or change an orchestration.
+    Return the flow that creates or updates an orchestration.
 
-    :param known: its id, if it is there.
+    :param known: its ID; None to create it.
     """
 
     def work(applying: Applying) -> Steps[Sequence[Done]]:
@@ -125,7 +131,7 @@ def orchestration(
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The orchestration that something is to have: its id, or what it is called among the units."""
+    """The orchestration to attach: its ID, or its key if it is created by another unit."""
 
     id: str | None = None
     key: Key | None = None
@@ -142,10 +148,10 @@ def sync(
     differences: Differences,
 ) -> Callable[[Applying], Steps[Sequence[Done]]]:
     """
-    Create or change an ELT sync.
+    Return the flow that creates or updates an ELT sync.
 
-    :param known: its id, if it is there.
-    :param connection_id: id of its connection.
+    :param known: its ID; None to create it.
+    :param connection_id: ID of its connection.
     :param attached: its orchestration.
     """
 
@@ -189,9 +195,9 @@ def sync(
 @dataclass(frozen=True, slots=True)
 class StreamWork:
     """
-    A stream that something is to be done to.
+    A stream to create or update.
 
-    :param known: it, if it is there.
+    :param known: the existing stream; None to create it.
     """
 
     entry: StreamEntry
@@ -201,7 +207,7 @@ class StreamWork:
 
     @property
     def options(self) -> dict[str, Any] | None:
-        """What is to be sent with its name; None if nothing is."""
+        """Options to send with the name of the stream; None if no request is necessary."""
         given = said(self.entry, (*STREAM_OPTIONS, *HIDDEN_STREAM_OPTIONS))
         if self.known is None:
             return {name: value for name, value in given.items() if value is not None}
@@ -210,12 +216,12 @@ class StreamWork:
             for name, value in given.items()
             if value is not None and (name in self.differences or name in HIDDEN_STREAM_OPTIONS)
         }
-        # It has a default, which a service may take for what is meant.
+        # The field has a default, which a service may apply if it is omitted.
         return {"enabled_history_table": self.known.enabled_history_table, **sent} if sent else None
 
     @property
     def has_interval(self) -> bool:
-        """Whether its own schedule is to be set, or taken away."""
+        """True if its own schedule has to be set or removed."""
         if self.known is None:
             return self.entry.sync_interval is not None
         return "sync_interval" in self.differences
@@ -225,10 +231,10 @@ def streams(
     sync_id: str | None, sync_key: Key, several: Sequence[StreamWork]
 ) -> Callable[[Applying], Steps[Sequence[Done]]]:
     """
-    Add streams to a sync, and change others of it: in one request, as long as that is taken.
+    Return the flow that adds and updates streams of a sync, in one request unless the service refuses it.
 
-    :param sync_id: id of the sync, if it is there.
-    :param sync_key: what it is called among the units.
+    :param sync_id: ID of the sync; None if it is created by another unit.
+    :param sync_key: key of the sync.
     :param several: the streams.
     """
 
@@ -269,11 +275,11 @@ def streams(
 
 
 def _add(sync_id: str, wanted: Sequence[tuple[int, dict[str, Any]]], errors: dict[int, Exception]) -> Steps[None]:
-    """Add streams, or find out which of them are refused: a service takes all of a request, or none."""
+    """Add streams. If the service refuses the request as a whole, split it to find the invalid streams."""
     if not wanted:
         return
     try:
-        # Streams are told by their names, so sending again does no harm.
+        # Streams are identified by name, so a repeated request is harmless.
         request = elt_syncs.add_source_streams(sync_id, source_streams=[each for _, each in wanted])
         yield from ask(replace(request, endpoint=replace(request.endpoint, repeat=Repeat.IDEMPOTENT)))
     except (InvalidRequestError, InvalidInputError) as error:
@@ -308,17 +314,17 @@ def sending(
     differences: Differences,
 ) -> Callable[[Applying], Steps[Sequence[Done]]]:
     """
-    Create or change a reverse ETL sync.
+    Return the flow that creates or updates a reverse ETL sync.
 
-    :param known: its id, if it is there.
-    :param source_id: id of its source.
-    :param connection_id: id of its destination.
+    :param known: its ID; None to create it.
+    :param source_id: ID of its source.
+    :param connection_id: ID of its destination.
     :param attached: its orchestration.
     """
 
     def work(applying: Applying) -> Steps[Sequence[Done]]:
         says_enabled = entry.enabled is not None
-        # What the file says needs no memory.
+        # Stored state is not necessary if the file sets enabled.
         earlier = sending_changes.Earlier(NoRecords() if says_enabled else applying.records)
         wanted = sending_changes.Definition(
             object_type_id=entry.object_type_id,
@@ -355,7 +361,7 @@ def sending(
 
 
 def deletion(item: Item, request: Request[Any]) -> Callable[[Applying], Steps[Sequence[Done]]]:
-    """Delete something; that it is gone already is as well."""
+    """Return the flow that deletes a resource. A missing resource is success."""
 
     def work(_: Applying) -> Steps[Sequence[Done]]:
         with suppress(NotFoundError):
@@ -366,5 +372,5 @@ def deletion(item: Item, request: Request[Any]) -> Callable[[Applying], Steps[Se
 
 
 def delete_orchestration(orchestration_id: str, schedule: str | None) -> Request[Any]:
-    """Ask for the deletion of an orchestration to which nothing is attached."""
+    """Return the request that deletes an orchestration to which nothing is attached."""
     return orchestrations.delete(orchestration_id, cron_schedule=schedule or _ANY_SCHEDULE)

@@ -1,4 +1,4 @@
-"""The kinds of run: how each is requested, found, read and judged. Pure: they make requests and read answers."""
+"""Kinds of run. Each kind builds its requests and reads the answers. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_provider_datapipe.runs.kinds.transform import TransformKind
 
 __all__ = ["KINDS", "Kind"]
 
-#: Every kind by its name.
+#: All kinds by name.
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (EltStreamKind(), OrchestrationKind(), TransformKind(), ReverseEtlKind(), QueryPreviewKind())

@@ -1,4 +1,4 @@
-"""What every kind of run has to say."""
+"""Base class of the kinds of run."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ class Kind(ABC):
 
     #: Name in references and results.
     name: ClassVar[str]
-    #: What people call the thing that runs.
+    #: Noun for the resource in messages.
     noun: ClassVar[str]
-    #: Whether a run may begin while an earlier one of the same thing goes on.
+    #: True if several runs of a resource can be active at a time.
     may_overlap: ClassVar[bool] = False
-    #: Whether a task that is run again goes on with the run that it started before.
+    #: True if the next try of a task continues with the run of the earlier try.
     is_found_again: ClassVar[bool] = True
 
     def prepare(self, target: Target) -> Iterator[Request[Any]]:
-        """Give the requests that have to be answered before a run is asked for; all may be repeated."""
+        """Return the idempotent requests that must precede the request for a run."""
         return iter(())
 
     def needs_own_run(self, target: Target) -> bool:
-        """Tell whether a run that began before this task asked for one can't do what is asked for."""
+        """Return True if an active run that this task did not request cannot fulfill the options of the target."""
         return False
 
     @abstractmethod
     def request(self, target: Target) -> Request[Any]:
-        """Give the request that asks for a run."""
+        """Return the request that starts a run."""
 
     def undo_prepare(self, target: Target) -> Iterator[Request[Any]]:
-        """Return the requests that take back :meth:`prepare` if no run was started; empty if the interface has none."""
+        """Return the requests that undo :meth:`prepare` if no run was started; empty if the interface has none."""
         return iter(())
 
     @abstractmethod
     def accepted(self, target: Target, answer: Any, baseline: Baseline | None = None) -> Observation:
         """
-        Read the answer to that request.
+        Return the requested run.
 
         :param target: the resource to run.
-        :param answer: the answer.
+        :param answer: the answer to :meth:`request`.
         :param baseline: runs known before the request.
         """
 
@@ -60,13 +60,13 @@ class Kind(ABC):
         """Return the request that shows the newest runs."""
 
     def oldest_first(self, resource_id: str) -> Request[Any] | None:
-        """Give the request that lists all runs that are kept, oldest first; None where there is no such list."""
+        """Return the request that lists all stored runs, oldest first; None if there is no such list."""
         return None
 
     @abstractmethod
     def baseline(self, target: Target, newest: Any, since: float) -> Baseline:
         """
-        Return what the newest runs show before a run is requested.
+        Return the runs that are known before a run is requested.
 
         :param target: the resource to run.
         :param newest: the answer to :meth:`newest`.
@@ -75,7 +75,7 @@ class Kind(ABC):
 
     def durations(self, newest: Any) -> list[float]:
         """
-        Tell how long earlier runs took that succeeded, in seconds, newest first.
+        Return the durations of earlier successful runs in seconds, newest first.
 
         :param newest: the answer to :meth:`newest`.
         """
@@ -86,7 +86,7 @@ class Kind(ABC):
         """
         Return the first run that may have been started since the baseline, or None.
 
-        The interface does not say who requested a run, so the result is marked as attached.
+        The interface does not show which client requested a run, so the result is marked as attached.
 
         :param target: the resource to run.
         :param baseline: runs known before the request.
@@ -117,41 +117,41 @@ class Kind(ABC):
         return None
 
     def awaited(self, target: Target, cursor: str | None) -> Reference | None:
-        """Name the first run after the cursor before it is there; None where no list can say which it is."""
+        """Return a reference to the first run after a cursor, before it exists; None if no list can identify it."""
         return None
 
     @abstractmethod
     def look(self, reference: Reference) -> Request[Any]:
-        """Give the request that shows where a run stands."""
+        """Return the request that polls a run."""
 
     @abstractmethod
     def read(self, reference: Reference, answer: Any) -> Observation:
-        """Read the answer to that request."""
+        """Return the state of a run from the answer to :meth:`look`, or from a listed run."""
 
     def explain(self, observation: Observation) -> Steps[str | None]:
-        """Ask the service why a run ended as it did, where the run itself does not say so."""
+        """Return the reason of a failure if the service reports it apart from the run, else None."""
         yield from ()
         return None
 
     def failed_records(self, observation: Observation, most: int) -> Steps[list[dict[str, str]]]:
         """
-        Ask the service which records failed, where a run sends such.
+        Return records that failed in a run. Empty for kinds without failed records.
 
-        :param most: the most to ask for, 1 at the least.
+        :param most: the most records, at least 1.
         :return: ``record_id`` and ``error`` of each.
         """
         yield from ()
         return []
 
     def disable(self, reference: Reference) -> Steps[str | None]:
-        """Take what runs off its schedule, and say what was done; None where the interface has no such thing."""
+        """Disable the schedule of a resource, and return a description; None if the interface cannot disable it."""
         yield from ()
         return None
 
 
 def durations_of(runs: Sequence[Any]) -> list[float]:
-    """Give how long runs took that succeeded, in seconds."""
-    # Neither those that failed nor the slices of a load say how long a whole one takes.
+    """Return the durations of the successful runs in seconds."""
+    # Failed runs and slices of a load do not show the duration of a whole load.
     took = [_duration(known_time(run.started_at), run.finished_at) for run in runs if run.status == "COMPLETED"]
     return History.of(took).as_json()
 
@@ -172,14 +172,14 @@ def result_of_run(
     rows_total: float | None = None,
     error: str | None = None,
 ) -> RunResult:
-    """Put together what is known of a run."""
+    """Return the result of a run."""
     started_at, finished_at = known_time(started_at), known_time(finished_at)
     return RunResult(
         kind=reference.kind,
         resource_id=reference.resource_id,
         name=reference.name,
         run_id=reference.run_id,
-        # A plain text, so that no enum of this package has to be known where an XCom is read.
+        # A plain string, so that readers of the XCom do not need an enum of this package.
         status=None if status is None else str(status),
         outcome=str(outcome),
         started_at=None if started_at is None else format_timestamp(started_at),

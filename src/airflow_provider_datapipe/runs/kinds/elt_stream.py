@@ -55,7 +55,7 @@ class EltStreamKind(ListedKind):
         result = seen.result
         if result is None or result["status"] != EltStreamRunStatus.CHUNK_COMPLETED:
             return seen
-        # A slice is done, the load goes on in the run after it.
+        # The slice has finished, and the load continues in the next run.
         following = replace(
             seen.reference,
             run_id=None,
@@ -66,7 +66,7 @@ class EltStreamKind(ListedKind):
 
     @override
     def explain(self, observation: Observation) -> Steps[str | None]:
-        # A run carries no reason; the status of its sync does, under the stream's name.
+        # Runs have no error message. The status of the sync has one, under the name of the stream.
         stream = yield from ask(elt_streams.get(observation.reference.resource_id))
         status = yield from ask(elt_syncs.status(stream.elt_sync_id))
         for snapshots in status.source_streams:
@@ -111,9 +111,9 @@ class EltStreamKind(ListedKind):
 
 
 def _is_of(snapshot: StreamSnapshot, result: RunResult | None) -> bool:
-    """Tell whether a snapshot, which has no run id, may be that of a run: by when it started."""
+    """Return True if a snapshot, which has no run ID, may show a run: its start time matches."""
     started = parse_timestamp(result["started_at"]) if result else None
     if not isinstance(started, pendulum.DateTime) or snapshot.started_at is None:
         return True
-    # The status may have whole seconds where runs have milliseconds.
+    # The status can have whole seconds, while runs have milliseconds.
     return abs((snapshot.started_at - started).total_seconds()) <= _START_TOLERANCE

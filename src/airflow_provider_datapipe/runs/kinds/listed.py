@@ -1,4 +1,4 @@
-"""Kinds whose runs appear in a list, some time after they were requested."""
+"""Base class of kinds whose runs appear in a list some time after the request."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from airflow_provider_datapipe.runs.reference import Observation, Reference, Run
 
 
 class ListedKind(Kind):
-    """A kind whose request is answered by the place in a list where the run will appear."""
+    """Kind whose request returns the URL of the list in which the run will appear."""
 
     @override
     def accepted(self, target: Target, answer: RunRequested, baseline: Baseline | None = None) -> Observation:
-        # Refuses, while the answer is at hand, a place that could not be looked at later.
+        # Raise for an invalid status URL now, because the task could not poll it later.
         status_request(answer.status_url, self._listing(target.resource_id))
         reference = Reference.to(self.name, target, status_url=answer.status_url)
         return Observation(reference, Outcome.SCHEDULED)
@@ -58,7 +58,7 @@ class ListedKind(Kind):
     @override
     def find_active(self, target: Target, newest: Page[Any]) -> Observation | None:
         # Runs of one resource do not overlap: those before the newest one have finished.
-        # A slice of a load that goes on is read as active.
+        # A slice of a load is active, because the load continues.
         seen = [self.read(Reference.to(self.name, target, attached=True), run) for run in newest.data[:1]]
         return next((each for each in seen if not each.outcome.is_over), None)
 
@@ -94,16 +94,16 @@ class ListedKind(Kind):
 
     @abstractmethod
     def _listing(self, resource_id: str) -> Request[Page[Any]]:
-        """Give the request that lists the runs."""
+        """Return the request that lists the runs."""
 
     @abstractmethod
     def _one(self, run_id: str) -> Request[Any]:
-        """Give the request that reads one run."""
+        """Return the request that reads one run."""
 
     @abstractmethod
     def _judge(self, run: Any) -> Outcome:
-        """Tell where a run stands."""
+        """Return the outcome of a run."""
 
     @abstractmethod
     def _result(self, reference: Reference, run: Any) -> RunResult:
-        """Tell what is known of a run."""
+        """Return the result of a run."""

@@ -20,11 +20,11 @@ from airflow_provider_datapipe.runs.reference import Observation, Reference, Tar
 
 
 class OrchestrationKind(Kind):
-    """Runs of orchestrations: the request is answered by the run itself."""
+    """Runs of orchestrations. The request for a run returns the run."""
 
     name = "orchestration"
     noun = "orchestration"
-    # The interface declares no conflict for them.
+    # The interface declares no conflict for orchestrations.
     may_overlap = True
 
     @override
@@ -37,7 +37,7 @@ class OrchestrationKind(Kind):
 
     @override
     def newest(self, resource_id: str) -> Request[Page[OrchestrationRun]]:
-        # Planned runs come first: the page has to hold more than those.
+        # Planned runs come first, so the page must be large.
         return orchestration_runs.list_(orchestration_id=resource_id, limit=LARGEST_PAGE)
 
     @override

@@ -1,4 +1,4 @@
-"""Query previews: SQL that is run to be looked at."""
+"""Query previews: SQL queries whose results can be read."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _OUTCOMES = {
 
 class QueryPreviewKind(Kind):
     """
-    Query previews. They only read, so one that is lost is asked for again: there is no list to find it in.
+    Query previews. They are read-only and not listed, so a query whose response was lost is sent again.
 
-    Options: ``sql_template``.
+    Option: ``sql_template``.
     """
 
     name = "query_preview"
@@ -42,7 +42,7 @@ class QueryPreviewKind(Kind):
 
     @override
     def accepted(self, target: Target, answer: QueryPreviewCreated, baseline: Baseline | None = None) -> Observation:
-        # It has no other id; SQL itself is none that Airflow could keep anything by.
+        # A query has no resource, so the ID of its execution identifies both. SQL is no valid key of Airflow's state.
         query_id = answer.query_execution_id
         return Observation(Reference(self.name, query_id, target.name, run_id=query_id), Outcome.RUNNING)
 
@@ -52,7 +52,7 @@ class QueryPreviewKind(Kind):
 
     @override
     def read(self, reference: Reference, answer: QueryPreviewStatus) -> Observation:
-        # A status that is not known counts as running: the deadline of the wait ends it.
+        # An unknown status counts as running: the deadline of the wait ends it.
         known = answer.status if isinstance(answer.status, QueryPreviewState) else QueryPreviewState.RUNNING
         outcome = _OUTCOMES[known]
         return Observation(

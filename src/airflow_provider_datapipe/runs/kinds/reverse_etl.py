@@ -22,13 +22,13 @@ from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult, Target
 from airflow_provider_datapipe.runs.steps import Steps, ask
 
-#: How many characters of a failed record are kept.
+#: The most characters of the ID and the error of a failed record.
 _LONGEST_RECORD_ID = 200
 _LONGEST_RECORD_ERROR = 1_800
 
 
 class ReverseEtlKind(ListedKind):
-    """Runs of reverse ETL syncs. Option: ``retry_failed_records``, True for all or the ids of some."""
+    """Runs of reverse ETL syncs. Option: ``retry_failed_records``, True for all records or the IDs of some."""
 
     name = "reverse_etl"
     noun = "reverse ETL sync"

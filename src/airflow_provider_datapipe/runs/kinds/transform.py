@@ -21,16 +21,16 @@ from airflow_provider_datapipe.runs.kinds.base import Kind, result_of_run
 from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of_materialization
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 
-#: Seconds by which answers may differ in the same ``updated_at``: some have whole seconds.
+#: Seconds by which ``updated_at`` may differ between answers: some have whole seconds.
 _PRECISION = 1.0
 
 
 class TransformKind(Kind):
     """
-    Materializations of transforms, which have no id: the transform itself shows where they stand.
+    Materializations of transforms. They have no ID, so the transform shows their state.
 
     Options: the overrides of :func:`~airflow_provider_datapipe.api.endpoints.transforms.publish`, or ``rematerialize``:
-    whether what is published is built again instead.
+    True to rebuild the published version instead.
     """
 
     name = "transform"
@@ -58,7 +58,7 @@ class TransformKind(Kind):
 
     @override
     def find_new(self, target: Target, baseline: Baseline, newest: Transform, now: float) -> Observation | None:
-        # A publication leaves no other trace than a change of the transform, a rebuild possibly only of its status.
+        # A publication is visible only as a change of the transform, and a rebuild possibly only in its status.
         if newest.status != TransformStatus.PUBLISHED or not _has_changed(baseline.state, _state(newest)):
             return None
         return self.read(Reference.to(self.name, target, since=_updated(newest), attached=True), newest)
@@ -82,17 +82,17 @@ class TransformKind(Kind):
         is_table = answer.materialization != Materialization.VIEW
         outcome = outcome_of_materialization(answer.materialization_status, is_table=is_table)
         if reference.since is not None and 0 < _updated(answer) < reference.since - _PRECISION:
-            # A replica that lags behind shows how the materialization before this one ended.
+            # A lagging replica shows the outcome of the materialization before this one.
             outcome = Outcome.RUNNING
         status = answer.materialization_status or answer.status
         result = result_of_run(known, outcome, status=status, error=answer.materialization_error)
-        # Some services do not change updated_at for a rebuild: its end can look like the state before it.
+        # Some services do not change updated_at for a rebuild. Then its final state can equal the state before it.
         may_be_stale = is_table and reference.earlier_state is not None and _state(answer) == reference.earlier_state
         return Observation(known, outcome, result, may_be_stale=may_be_stale)
 
 
 def _updated(transform: Transform) -> float:
-    """Return when a transform was changed, in seconds since the epoch; 0 if the service does not say so."""
+    """Return the time of the last change of a transform in seconds since the epoch, 0 if not known."""
     updated_at = known_time(transform.updated_at)
     return 0.0 if updated_at is None else updated_at.timestamp()
 
@@ -112,9 +112,9 @@ def _has_changed(before: dict[str, Any] | None, now: dict[str, Any]) -> bool:
     Return True if a transform was published or rebuilt since an earlier state.
 
     :param before: the earlier state; None if not known.
-    :param now: the state now, which a replica may show late.
+    :param now: the state now, which is out of date if a replica lags behind.
     """
     if before is None or now == before or now["updated_at"] < before["updated_at"]:
         return False
-    # Where the time is the same, the end of a build that was running before is no new build.
+    # With the same time, the end of a build that was running before does not count as a new build.
     return bool(now["updated_at"] > before["updated_at"] or before["build"] != MaterializationStatus.RUNNING)

@@ -116,13 +116,17 @@ export function stream(app, [id]) {
   const states = new States(app.client);
   const runs = new Runs(app.client, "/elt_stream_runs", { elt_stream_id: id });
   let one = null;
+  let known = { columns: [], rows: null };
   return {
     title: "Stream",
     isGoing: () => one !== null && (isGoing(states.of(one).status) || runs.items.some((run) => isGoing(run.status))),
     async load(signal) {
       one = await app.client.get(`/elt_streams/${part(id)}`, {}, signal);
       this.title = one.name;
-      await Promise.all([states.load([one], signal), runs.load(signal)]);
+      const columns = async () => {
+        known = await app.client.get(`/web/streams/${part(id)}/columns`, {}, signal);
+      };
+      await Promise.all([states.load([one], signal), runs.load(signal), columns()]);
     },
     render() {
       if (!one) return [heading("Stream"), loading()];
@@ -164,7 +168,22 @@ export function stream(app, [id]) {
             ],
           }),
           runs.items.length ? olderRuns(app, runs) : null),
+        section("Columns",
+          known.rows === null ? null : h("p", { class: "note" }, `Rows of the last load: ${number(known.rows)}.`),
+          columnTable(one.name, known.columns)),
       ];
     },
   };
+}
+
+function columnTable(name, columns) {
+  return table({
+    caption: `Columns of ${name}`, rows: columns, key: (column) => column.name,
+    empty: empty("There is no table yet.", "The first load creates it."),
+    columns: [
+      { label: "Column", class: "name", cell: (column) => column.name },
+      { label: "Type", cell: (column) => h("code", null, column.type) },
+      { label: "Hashed", cell: (column) => (column.hashed ? "Yes" : null) },
+    ],
+  });
 }

@@ -1,0 +1,1 @@
+"""Processes that run users' queries, with limits on memory and time."""

@@ -1,0 +1,201 @@
+"""``datapipe-local query``, while the service runs and while it does not."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import duckdb
+import pytest
+
+from datapipe_local.home import Home
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.test_cli import run
+from tests.support.local_service import LocalService
+from tests.support.processes import ReservedPort
+from tests.support.scripted_server import Reply, ScriptedServer
+
+PEOPLE = "id,name,note\n1,Ada,\n2,Bob,NA\n3,Cyd,\x1b[31mred\n"
+SEED = {
+    "connections": [{"id": "files", "integration_id": "files", "label": "F", "settings": {"path": "."}}],
+    "elt_syncs": [
+        {
+            "id": "shop",
+            "connection_id": "files",
+            "destination_schema_name": "shop",
+            "source_streams": [
+                {"id": "shop.people", "name": "people", "file": "people.csv", "options": {"nullstr": ["", "NA"]}}
+            ],
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module", params=["running", "stopped"])
+def home(request: pytest.FixtureRequest) -> Iterator[Path]:
+    with LocalService(SEED) as service:
+        (service.folder / "people.csv").write_text(PEOPLE)
+        Api(service).run_stream("shop.people")
+        if request.param == "stopped":
+            service.stop()
+        yield service.home
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path) -> Path:
+    assert run("init", "--home", tmp_path / "home").returncode == 0
+    return tmp_path / "home"
+
+
+def query(home: Path, *arguments: str, **environment: str) -> CompletedProcess[str]:
+    return run("query", "--home", home, *arguments, **environment)
+
+
+def test_table(home: Path) -> None:
+    done = query(home, "SELECT id, name, note FROM shop.people ORDER BY id;")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "id | name | note",
+        "---+------+------------",
+        " 1 | Ada  | NULL",
+        " 2 | Bob  | NULL",
+        r" 3 | Cyd  | \x1b[31mred",
+        "(3 rows)",
+    ]
+
+
+def test_json(home: Path) -> None:
+    done = query(home, "--format", "json", "SELECT id, [id, 0] AS pair, note FROM shop.people WHERE id < 3 ORDER BY id")
+    assert json.loads(done.stdout) == [{"id": 1, "pair": [1, 0], "note": None}, {"id": 2, "pair": [2, 0], "note": None}]
+
+
+def test_csv(home: Path) -> None:
+    done = query(home, "--format", "csv", "SELECT id, 'a,\"b' AS t, id = 1 AS b, [id] AS l, NULL AS n FROM shop.people")
+    rows = sorted(csv.reader(done.stdout.splitlines()))
+    assert rows[:2] == [["1", 'a,"b', "true", "[1]", ""], ["2", 'a,"b', "false", "[2]", ""]]
+    assert rows[-1] == ["id", "t", "b", "l", "n"]
+
+
+def test_references(home: Path) -> None:
+    done = query(home, "SELECT count(*) AS people FROM {{raw.shop.people}}")
+    assert done.stdout.splitlines()[-2:] == ["     3", "(1 row)"]
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("table", "(0 rows)\n"), ("json", "[]\n"), ("csv", "")],
+)
+def test_query_without_rows(home: Path, form: str, expected: str) -> None:
+    done = query(home, "--format", form, "SELECT id FROM shop.people WHERE id > 3")
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_limit(home: Path) -> None:
+    done = query(home, "--limit", "2", "SELECT id FROM shop.people ORDER BY id")
+    assert done.stdout.splitlines()[-3:] == [" 1", " 2", "(2 of 3 rows)"]
+    assert done.stderr == "datapipe-local: These are 2 of 3 rows: to see more, raise --limit.\n"
+
+
+def test_result_with_more_rows_than_the_largest_limit(home: Path) -> None:
+    done = query(home, "--limit", "1000", "--format", "json", "SELECT range AS n FROM range(1234) ORDER BY n")
+    assert len(json.loads(done.stdout)) == 1000
+    assert "1,000 of 1,234 rows" in done.stderr
+    assert "LIMIT and OFFSET" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT nothing FROM shop.people", 'Referenced column "nothing" not found'),
+        ("DROP TABLE shop.people", "SELECT"),
+        ("SELECT * FROM read_csv('people.csv')", "read_csv"),
+        ("SELECT * FROM {{raw.shop.person}}", "raw.shop.people"),
+        (";", "no SQL"),
+    ],
+)
+def test_refused_query(home: Path, sql: str, problem: str) -> None:
+    done = query(home, sql)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("datapipe-local: ")
+    assert problem in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1001", "all", "\u0661"])
+def test_invalid_limit(tmp_path: Path, limit: str) -> None:
+    done = query(tmp_path, f"--limit={limit}", "SELECT 1")
+    assert done.returncode == 2
+    assert "use a number from 1 to 1000" in done.stderr
+
+
+def test_missing_home(tmp_path: Path) -> None:
+    done = query(tmp_path / "nowhere", "SELECT 1")
+    assert done.returncode == 1
+    assert "is not initialised" in done.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_stopped_home_is_unchanged(empty_home: Path) -> None:
+    def tables() -> list[tuple[str]]:
+        with duckdb.connect(str(empty_home / "warehouse.duckdb"), read_only=True) as connection:
+            return connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+
+    before = tables()
+    assert query(empty_home, "SELECT 1 AS one").returncode == 0
+    assert query(empty_home, "CREATE TABLE t AS SELECT 1").returncode == 1
+    assert tables() == before
+    assert list((empty_home / "scratch").iterdir()) == []
+
+
+def test_time_limit_of_a_stopped_home(empty_home: Path) -> None:
+    endless = "SELECT count(*) FROM range(100000000000) a, range(100000) b WHERE a.range % 7 = b.range % 5"
+    done = query(empty_home, endless, DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="0.2")
+    assert done.returncode == 1
+    assert "longer than 0.2 seconds" in done.stderr
+
+
+def test_invalid_time_limit(empty_home: Path) -> None:
+    done = query(empty_home, "SELECT 1", DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="soon")
+    assert done.returncode == 1
+    assert "DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT" in done.stderr
+
+
+def test_process_without_an_address(empty_home: Path) -> None:
+    with Home(empty_home).locked():
+        done = query(empty_home, "SELECT 1")
+    assert done.returncode == 1
+    assert "does not answer requests yet" in done.stderr
+
+
+def test_service_that_does_not_answer(empty_home: Path) -> None:
+    home, port = Home(empty_home), ReservedPort()
+    with home.locked():
+        home.note_address(f"http://127.0.0.1:{port.number}")
+        done = query(empty_home, "SELECT 1")
+    port.release()
+    assert done.returncode == 1
+    assert f"No valid answer from the service at http://127.0.0.1:{port.number} (Connection refused)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (Reply(401, {"error_code": "unauthorized", "message": "The API key is wrong."}), "The API key is wrong."),
+        (Reply(502, b"<html>"), "No valid answer"),
+        (Reply(200, {}), "No valid answer"),
+        (Reply(200, []), "No valid answer"),
+        (Reply(0), "No valid answer"),
+    ],
+)
+def test_unexpected_answers(empty_home: Path, reply: Reply, problem: str) -> None:
+    home = Home(empty_home)
+    with ScriptedServer([reply]) as server, home.locked():
+        home.note_address(server.url)
+        done = query(empty_home, "SELECT 1")
+    assert done.returncode == 1
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+    assert home.read_key() not in done.stderr

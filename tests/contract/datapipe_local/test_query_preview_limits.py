@@ -1,0 +1,220 @@
+"""Query previews stay within their limits of time and memory, and the service answers meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import pytest
+
+from tests.contract.datapipe_local.controlled import seed
+from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
+
+Json = dict[str, Any]
+
+PREVIEWS = "/transforms/query_previews"
+SECONDS = 1
+#: Half a gibibyte: what each query process may use with the memory limit of this service.
+PROCESS_MEMORY_KIB = 512 * 1024
+SECRET = "a-variable-of-the-service"
+ENDLESS = "SELECT count(*) FROM range(100000000000) a, range(100000) b WHERE a.range % 7 = b.range % 5"
+HOSTILE = [
+    "SELECT repeat('x', 4000000000)",
+    "SELECT [repeat('x', 4000000000), repeat('y', 4000000000), repeat('z', 4000000000)]",
+    "SELECT lpad('x', 2000000000, 'ab')",
+    "SELECT rpad('x', 2000000000, 'ab')",
+    "SELECT replace(repeat('x', 100000), 'x', repeat('y', 100000))",
+    "SELECT regexp_replace(repeat('x', 100000), 'x', repeat('y', 100000), 'g')",
+    "SELECT format('{:1000000000}', 'x'), format('{:1000000000}', 'y')",
+    "SELECT string_agg(repeat('x', 1000000), ',') FROM range(100000)",
+    "SELECT list(repeat(range::VARCHAR, 1000)) FROM range(10000000000)",
+    "SELECT list_transform(range(100000), lambda x: repeat('x', 1000000))",
+    "SELECT range(1000000000)",
+    "SELECT to_json(range(200000000))",
+    "SELECT histogram(range) FROM range(10000000000)",
+    "SELECT i, repeat('x', 300000000) FROM range(1000) t(i)",
+    "SELECT levenshtein(repeat('a', 400000), repeat('b', 400000))",
+    "SELECT count(DISTINCT hash(range)) FROM range(100000000000)",
+    "FROM range(100000000000) t(i) ORDER BY hash(i)",
+    "SELECT unnest(range(100000)) FROM range(100000000) ORDER BY 1 DESC",
+    "WITH RECURSIVE c AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM c) SELECT max(a) FROM c",
+    ENDLESS,
+]
+
+
+@pytest.fixture(scope="module")
+def limited(data: Path) -> Iterator[LocalService]:
+    environment = {
+        "DATAPIPE_LOCAL_MEMORY_LIMIT": "1GiB",
+        "DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT": str(SECONDS),
+        "A_SECRET": SECRET,
+    }
+    with LocalService(seed(data), control=True, environment=environment) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def client(limited: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=limited.base_url, headers=limited.headers, timeout=60) as client:
+        yield client
+
+
+def request(client: httpx.Client, sql: str) -> str:
+    answer = client.post(PREVIEWS, json={"sql_template": sql})
+    assert answer.status_code < 300, answer.text
+    return str(answer.json()["query_execution_id"])
+
+
+def ended(client: httpx.Client, preview_id: str) -> Json:
+    deadline = time.monotonic() + 120
+    while (status := client.get(f"{PREVIEWS}/{preview_id}/status").json())["status"] == "RUNNING":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return dict(status)
+
+
+def query_processes(pid: int) -> list[Path]:
+    """
+    Return the processes of a service that run queries.
+
+    A child that does not yet run its program is left out: until then it has the address space of the service.
+    """
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == pid and b"query_process" in (process / "cmdline").read_bytes():
+                found.append(process)
+    return found
+
+
+def memory(process: Path, field: str) -> int:
+    """Return a field of the memory of a process, in KiB; 0 if the process has ended."""
+    with suppress(OSError):
+        for line in (process / "status").read_text().splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1])
+    return 0
+
+
+class Observer:
+    """Observes a service while a ``with`` block runs: its memory, that of its children, the latency of a request."""
+
+    def __init__(self, service: LocalService) -> None:
+        self._service = service
+        self._over = threading.Event()
+        self.latencies: list[float] = []
+        self.child_peak = 0
+
+    def __enter__(self) -> Self:
+        self._pool = ThreadPoolExecutor()
+        self._observed = [self._pool.submit(self._observe_latency), self._pool.submit(self._observe_memory)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._pool.shutdown()
+        for observed in self._observed:
+            observed.result()
+
+    @property
+    def service_peak(self) -> int:
+        return memory(Path(f"/proc/{self._service.pid}"), "VmHWM")
+
+    def _observe_latency(self) -> None:
+        with httpx.Client(base_url=self._service.base_url, timeout=60) as client:
+            while not self._over.wait(0.02):
+                begin = time.monotonic()
+                assert client.get("/health").status_code == 200
+                self.latencies.append(time.monotonic() - begin)
+
+    def _observe_memory(self) -> None:
+        while not self._over.wait(0.02):
+            peaks = [memory(child, "VmPeak") for child in query_processes(self._service.pid)]
+            self.child_peak = max(self.child_peak, *peaks, 0)
+
+
+def test_hostile_previews_end_within_their_limits(limited: LocalService, client: httpx.Client) -> None:
+    assert ended(client, request(client, "SELECT 1"))["status"] == "DONE"
+    with Observer(limited) as observer:
+        before = observer.service_peak
+        ids = [request(client, sql) for sql in HOSTILE]
+        statuses = [ended(client, preview_id) for preview_id in ids]
+    for sql, status in zip(HOSTILE, statuses, strict=True):
+        assert status["status"] == "FAILED", sql
+        assert "--memory-limit" in str(status) or "--preview-time-limit" in str(status), (sql, status)
+    assert 0 < observer.child_peak <= PROCESS_MEMORY_KIB
+    assert observer.service_peak - before < PROCESS_MEMORY_KIB // 4
+    # Generous: the tests of a whole machine can run beside this one.
+    assert max(observer.latencies) < 2
+    # The next preview is not affected, and nothing is left on disk.
+    assert ended(client, request(client, "SELECT 1"))["status"] == "DONE"
+    wait_for("it is removed", lambda: not list((limited.home / "scratch").glob("preview-*")), limit=10)
+
+
+def test_killed_query_process_fails_only_its_preview(limited: LocalService, client: httpx.Client) -> None:
+    preview_id = request(client, ENDLESS)
+    wait_for("it runs", lambda: bool(query_processes(limited.pid)), limit=10)
+    time.sleep(0.5)
+    for child in query_processes(limited.pid):
+        os.kill(int(child.name), signal.SIGKILL)
+    assert "SIGKILL" in str(ended(client, preview_id))
+    assert ended(client, request(client, "SELECT 1"))["status"] == "DONE"
+
+
+def test_query_process_has_no_secrets_of_the_service(limited: LocalService, client: httpx.Client) -> None:
+    ended(client, request(client, "SELECT 1"))
+    (child,) = query_processes(limited.pid)
+    variables = (child / "environ").read_bytes()
+    assert SECRET.encode() not in variables
+    assert limited.api_key.encode() not in variables + (child / "cmdline").read_bytes()
+    files = {str(file.readlink()) for file in (child / "fd").iterdir()}
+    assert not [file for file in files if str(limited.home) in file or file.startswith("socket:")]
+
+
+def test_one_query_process_is_reused(limited: LocalService, client: httpx.Client) -> None:
+    ended(client, request(client, "SELECT 1"))
+    before = query_processes(limited.pid)
+    ended(client, request(client, "SELECT * FROM no_such_table"))
+    ended(client, request(client, "SELECT 2"))
+    assert query_processes(limited.pid) == before
+
+
+def test_query_process_ends_with_a_killed_service(data: Path) -> None:
+    with LocalService(seed(data)) as service:
+        with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
+            ended(client, request(client, "SELECT 1"))
+            request(client, ENDLESS)
+        wait_for("it runs", lambda: bool(list((service.home / "scratch").glob("preview-*/snapshot*"))), limit=20)
+        processes = query_processes(service.pid)
+        assert processes
+        service.kill()
+        wait_for("it has ended", lambda: not any(memory(child, "VmSize") for child in processes), limit=20)
+        service.start()
+        assert not list((service.home / "scratch").glob("preview-*"))
+
+
+def test_custom_report_stays_within_the_limits(limited: LocalService, client: httpx.Client) -> None:
+    sync = client.get("/elt_syncs/shop").json()["id"]
+    query = "SELECT repeat('x', 4000000000) AS huge FROM people"
+    body = {"reports": [{"elt_sync_id": sync, "name": "Huge", "query": query}]}
+    with Observer(limited) as observer:
+        before = observer.service_peak
+        created = client.post("/custom_reports", json=body)
+        assert created.status_code < 300, created.text
+        (stream,) = [one for one in client.get("/elt_syncs/shop").json()["source_streams"] if one["name"] == "huge"]
+        started = client.post(f"/elt_streams/{stream['id']}/request_run")
+        assert started.status_code < 300, started.text
+        wait_for("it failed", lambda: "needed more memory" in limited.log, limit=60)
+    assert observer.child_peak <= PROCESS_MEMORY_KIB
+    assert observer.service_peak - before < PROCESS_MEMORY_KIB // 4

@@ -1,0 +1,288 @@
+"""Log lines and errors that users of operators and sensors see, against the local service."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from airflow_provider_datapipe.api.errors import AuthenticationError, DatapipeError, NotFoundError, TransportError
+from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
+from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.elt_changes import EltSyncEnableOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query import DatapipeCheckOperator, QueryPreviewOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
+from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError, RunPartialError
+from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.reference import Reference
+from airflow_provider_datapipe.runs.result_lines import result_line
+from airflow_provider_datapipe.runs.verdict import result_of
+from airflow_provider_datapipe.runs.wait import End, EndReason
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
+from tests.support.local_service import LocalService
+from tests.support.tasks import run
+
+MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
+UNREACHABLE = "http://127.0.0.1:9"
+TIME = r"\d+\.\d s"
+RUN = r"\(run (\w{1,16}|\w{8}\.\.\.)\)"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+    """Return a service with resources of every kind."""
+    folder = tmp_path_factory.mktemp("source")
+    (folder / "orders.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
+    files = {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}}
+    out = {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}}
+    streams = [
+        {"id": "shop.orders", "name": "orders", "file": "orders.csv"},
+        {"id": "shop.lost", "name": "lost", "file": "lost.csv"},
+    ]
+    sync = {"connection_id": "files", "sync_interval": "0 3 * * *", "enabled": True}
+    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    reverse = {
+        "source_id": "vip",
+        "destination_connection_id": "out",
+        "sync_interval": "0 5 * * *",
+        "enabled": True,
+        "operation": {"mode": "upsert", "mappings": [mapping]},
+    }
+    transform = {"folder_path": "shop", "publish": True}
+    seed = {
+        "runs": {"scheduling_delay": 0.1, "minimum_duration": 0.2},
+        "connections": [files, out],
+        "elt_syncs": [sync | {"id": "shop", "destination_schema_name": "raw_shop", "source_streams": streams}],
+        "transforms": [
+            transform | {"id": "vip", "name": "vip", "materialization": "table", "sql_template": "SELECT 1 AS id"},
+        ],
+        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+        "reverse_etl_syncs": [reverse | {"id": "crm", "object_type_id": "ids"}],
+    }
+    with LocalService(seed, control=True) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Create the Airflow connections of the tasks."""
+    connect(monkeypatch, "datapipe_default", service.base_url, service.api_key)
+    connect(monkeypatch, "wrong_key", service.base_url, "no-key-of-it")
+    connect(monkeypatch, "wrong_host", UNREACHABLE, "key")
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, host: str | None, key: str) -> None:
+    extra = {"poll_interval": 0.1, "retry_budget": 0}
+    connection = {"conn_type": "datapipe", "host": host, "password": key, "extra": extra}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
+
+
+@pytest.fixture
+def log() -> Iterator[list[Any]]:
+    """Return the entries that tasks log."""
+    with capture_logs() as entries:
+        yield entries
+
+
+def lines(log: list[Any]) -> list[str]:
+    return [line for entry in log for line in entry["event"].splitlines()]
+
+
+def logged(log: list[Any], pattern: str) -> bool:
+    return any(re.fullmatch(pattern, line) for line in lines(log))
+
+
+RESULTS = [
+    (EltStreamRunOperator, {"stream_id": "shop.orders"}, rf"ELT stream shop\.orders: 3 rows in {TIME} {RUN}\."),
+    (
+        EltSyncRunOperator,
+        {"sync_id": "shop", "streams": ["orders"]},
+        rf"ELT stream shop\.orders: 3 rows in {TIME} {RUN}\.",
+    ),
+    (
+        OrchestrationRunOperator,
+        {"orchestration_name": "Nightly"},
+        rf"Orchestration Nightly succeeded in {TIME} {RUN}\.",
+    ),
+    (ReverseEtlRunOperator, {"reverse_etl_sync_id": "crm"}, rf"Reverse ETL sync crm: \d rows? in {TIME} {RUN}\."),
+    (TransformPublishOperator, {"transform_id": "vip"}, rf"Transform shop/vip was published( in {TIME})?\."),
+    (TransformRematerializeOperator, {"transform_id": "vip"}, rf"Transform shop/vip was rebuilt( in {TIME})?\."),
+    (QueryPreviewOperator, {"sql_template": "SELECT 1"}, rf"Query preview SELECT 1 finished( in {TIME})? {RUN}\."),
+    (DatapipeCheckOperator, {"sql_template": "SELECT 1"}, rf"Query preview SELECT 1 finished( in {TIME})? {RUN}\."),
+]
+
+
+@MODES
+@pytest.mark.parametrize(("kind", "arguments", "expected"), RESULTS)
+def test_success_is_logged_with_rows_and_duration(
+    kind: type[Any], arguments: dict[str, Any], expected: str, deferrable: bool, log: list[Any]
+) -> None:
+    run(kind(task_id="t", deferrable=deferrable, defer_after=0, **arguments))
+    assert logged(log, expected), lines(log)
+    assert not re.search(r"None|unknown|run_over|elt_stream|reverse_etl\b", "\n".join(lines(log)))
+
+
+def test_publication_in_the_worker_is_logged_with_its_duration(log: list[Any]) -> None:
+    run(TransformPublishOperator(task_id="t", transform_id="vip"))
+    assert logged(log, rf"Transform shop/vip was published in {TIME}\."), lines(log)
+
+
+def test_sensor_logs_the_result_of_the_run(log: list[Any]) -> None:
+    run(EltStreamRunOperator(task_id="t", stream_id="shop.orders"))
+    log.clear()
+    run(EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, poke_interval=0.1))
+    assert logged(log, rf"ELT stream shop\.orders: 3 rows in {TIME} {RUN}\."), lines(log)
+
+
+@MODES
+def test_failed_run_is_logged_and_raised_with_the_cause_first(deferrable: bool, log: list[Any]) -> None:
+    with pytest.raises(RunFailedError) as failed:
+        run(EltStreamRunOperator(task_id="t", stream_id="shop.lost", deferrable=deferrable))
+    first, *details = str(failed.value).splitlines()
+    assert re.fullmatch(r"ELT stream shop\.lost: the run failed: .*lost\.csv.*", first)
+    assert any(re.fullmatch(r"Run: \w{20,}", line) for line in details)
+    assert logged(log, rf"ELT stream shop\.lost failed after {TIME} {RUN}: .*lost\.csv.*"), lines(log)
+
+
+def test_error_of_a_sync_has_the_lines_of_each_stream() -> None:
+    with pytest.raises(RunFailedError) as failed:
+        run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+    first, second, *_ = str(failed.value).splitlines()
+    assert first == "ELT sync shop: 1 of 2 streams failed:"
+    assert second.startswith("  ELT stream shop.lost: the run failed: ")
+
+
+WRONG_IDS: list[tuple[Any, str]] = [
+    (EltStreamRunOperator(task_id="t", stream_id="orders"), "Did you mean shop.orders (named orders)?"),
+    (EltSyncRunOperator(task_id="t", sync_id="shops"), "Did you mean shop (named raw_shop)?"),
+    (EltSyncRunOperator(task_id="t", sync_id="raw_shop"), "Did you mean shop (named raw_shop)?"),
+    (EltStreamRunOperator(task_id="t", sync_id="shops", stream_name="orders"), "Did you mean shop (named raw_shop)?"),
+    (OrchestrationRunOperator(task_id="t", orchestration_id="nightli"), "Did you mean nightly (named Nightly)?"),
+    (TransformPublishOperator(task_id="t", transform_id="vips"), "Did you mean vip (named shop/vip)?"),
+    (ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="crn"), "Did you mean crm?"),
+    (ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="zzz"), "The service has crm."),
+    (EltSyncEnableOperator(task_id="t", sync_id="shops"), "Did you mean shop (named raw_shop)?"),
+    (
+        OrchestrationRunSensor(task_id="t", orchestration_id="nightli", newest=True),
+        "Did you mean nightly (named Nightly)?",
+    ),
+    (
+        OrchestrationRunSensor(task_id="t", orchestration_id="nightli", newest=True, deferrable=True),
+        "Did you mean nightly (named Nightly)?",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "expected"), WRONG_IDS)
+def test_wrong_id_gets_a_suggestion(task: Any, expected: str) -> None:
+    with pytest.raises(NotFoundError) as failed:
+        run(task)
+    first, second, *_ = str(failed.value).splitlines()
+    assert first.startswith("Not found: ")
+    assert second == expected
+
+
+TASKS = [
+    EltStreamRunOperator(task_id="t", stream_id="shop.orders", datapipe_conn_id="wrong"),
+    EltSyncEnableOperator(task_id="t", sync_id="shop", datapipe_conn_id="wrong"),
+    EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, datapipe_conn_id="wrong"),
+    EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, datapipe_conn_id="wrong", deferrable=True),
+]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_wrong_key_error_names_the_airflow_connection(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "datapipe_conn_id", "wrong_key")
+    with pytest.raises(AuthenticationError) as failed:
+        run(task)
+    first, *_, last = str(failed.value).splitlines()
+    assert first.startswith("The service does not accept the API key: ")
+    assert last == "Check the password (API key) of the Airflow connection `wrong_key`."
+
+
+@pytest.mark.parametrize("task", TASKS[:2])
+def test_unreachable_host_error_names_the_airflow_connection(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task, "datapipe_conn_id", "wrong_host")
+    with pytest.raises(TransportError) as failed:
+        run(task)
+    first, last = str(failed.value).splitlines()
+    assert f"got no answer from {UNREACHABLE}" in first
+    assert last == ("Check the host (base address) of the Airflow connection `wrong_host`, and that the service is up.")
+
+
+def test_sensor_warning_names_the_unreachable_connection(log: list[Any]) -> None:
+    task = EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, datapipe_conn_id="wrong_host")
+    assert task.poke({}) is False
+    assert any("the Airflow connection `wrong_host`" in line for line in lines(log)), lines(log)
+
+
+def test_settings_of_the_connection_errors_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, "no_host", None, "key")
+    with pytest.raises(DatapipeError) as failed:
+        run(EltStreamRunOperator(task_id="t", stream_id="shop.orders", datapipe_conn_id="no_host"))
+    first, last = str(failed.value).splitlines()
+    assert first.startswith("There is no base address")
+    assert last == "Check the Airflow connection `no_host`."
+
+
+@pytest.mark.parametrize(
+    ("conn_id", "expected"),
+    [("wrong_key", "password (API key) of this connection"), ("wrong_host", "host (base address) of this connection")],
+)
+def test_test_connection_speaks_of_this_connection(conn_id: str, expected: str) -> None:
+    is_healthy, message = DatapipeHook(conn_id).test_connection()
+    assert not is_healthy
+    assert expected in message
+    assert conn_id not in message
+
+
+def test_test_connection_of_a_webhook_speaks_of_this_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = {"conn_type": "datapipe_webhook", "host": UNREACHABLE, "extra": {"authentication": "none"}}
+    monkeypatch.setenv("AIRFLOW_CONN_HOOKS", json.dumps(connection))
+    is_healthy, message = WebhookIngestHook("hooks").test_connection()
+    assert not is_healthy
+    assert "Check the host of this connection" in message
+
+
+def test_deleted_connection_error_after_a_deferral_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = EltStreamRunOperator(task_id="t", stream_id="shop.orders", deferrable=True, defer_after=0)
+    original = task.defer
+
+    def defer(**arguments: Any) -> None:
+        arguments["trigger"].datapipe_conn_id = "no_host"
+        original(**arguments)
+
+    monkeypatch.setattr(task, "defer", defer)
+    connect(monkeypatch, "no_host", None, "key")
+    with pytest.raises(LostContactError) as failed:
+        run(task)
+    first, *details = str(failed.value).splitlines()
+    assert first.startswith("The run could not be waited for: There is no base address")
+    assert "Check the Airflow connection `no_host`." in details
+
+
+@pytest.mark.parametrize(("retries", "is_shown"), [(False, True), (True, False)])
+def test_retry_failed_records_is_suggested_if_not_set(retries: bool, is_shown: bool) -> None:
+    reference = Reference("reverse_etl", "crm", "crm", run_id="r1")
+    result = result_of(End(EndReason.RUN_OVER, reference, Outcome.PARTIAL))
+    result |= {"rows_synced": 8, "rows_failed": 2, "rows_total": 10, "duration": 2.0}
+    end = End(EndReason.RUN_OVER, reference, Outcome.PARTIAL, result)
+    error = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="crm", retry_failed_records=retries)._error_of(end)
+    assert isinstance(error, RunPartialError)
+    assert str(error).startswith("reverse ETL sync crm: 2 of 10 rows failed, 0 are allowed.\n")
+    assert ("retry_failed_records" in str(error)) is is_shown
+
+
+def test_partial_run_is_logged_with_its_failed_rows() -> None:
+    reference = Reference("reverse_etl", "crm", "crm", run_id="r1")
+    result = result_of(End(EndReason.RUN_OVER, reference, Outcome.PARTIAL))
+    result |= {"rows_synced": 8, "rows_failed": 2, "rows_total": 10, "duration": 2.0}
+    end = End(EndReason.RUN_OVER, reference, Outcome.PARTIAL, result)
+    assert result_line(end) == "Reverse ETL sync crm: 8 of 10 rows in 2.0 s, 2 failed (run r1)."

@@ -1,0 +1,63 @@
+"""A real Redis server for tests, from Debian's package: on loopback, with a password, without files."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from typing import TYPE_CHECKING, Self
+
+from tests.support.processes import ReservedPort, Workspace, wait_for
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_READY = b"Ready to accept connections"
+PROGRAM = "redis-server"
+
+
+class RedisServer:
+    """An empty server, for a ``with`` block. Whatever ends this process ends the server, too."""
+
+    def __enter__(self) -> Self:
+        program = shutil.which(PROGRAM)
+        assert program is not None, f"{PROGRAM} is not installed"
+        self._workspace = Workspace("datapipe-redis-")
+        self._port = ReservedPort()
+        try:
+            self._start(program)
+        except BaseException:  # A Ctrl-C, too.
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    @property
+    def url(self) -> str:
+        """The address of the server's first database, with its password."""
+        return f"redis://:{self._password}@127.0.0.1:{self._port.number}/0"
+
+    def _start(self, program: str) -> None:
+        self._password = secrets.token_hex(16)
+        # In a file: every user of the machine can read a command line.
+        settings = self._workspace.path / "redis.conf"
+        settings.touch(mode=0o600)
+        settings.write_text(
+            f"bind 127.0.0.1\nport {self._port.number}\nrequirepass {self._password}\n"
+            f'dir {self._workspace.path}\nappendonly no\nsave ""\n'
+        )
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+        server = self._workspace.start("redis", [program, str(settings)], env=environment)
+        wait_for("Redis is ready", self._is_ready, limit=30, interval=0.02, watch=[server])
+
+    def _is_ready(self) -> bool:
+        log = self._workspace.log_of("redis")
+        return log.exists() and _READY in log.read_bytes()
+
+    def _end(self) -> None:
+        self._workspace.close()
+        self._port.release()

@@ -1,0 +1,190 @@
+"""Pages of Airflow's interface in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from selenium.common.exceptions import ElementClickInterceptedException, StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from selenium.webdriver import Chrome
+    from selenium.webdriver.remote.webelement import WebElement
+
+    from tests.system.components import AirflowComponents
+
+WIDTH = 1280
+#: Seconds until a page shows what is expected; more than a busy machine needs.
+_LIMIT = 60.0
+#: React replaces elements while a test uses them, and messages cover buttons.
+_TEMPORARY = (StaleElementReferenceException, ElementClickInterceptedException)
+
+
+class AirflowPages:
+    """
+    Pages of Airflow as a user sees them, who is logged in.
+
+    :param browser: the browser.
+    :param airflow: the running components.
+    """
+
+    def __init__(self, browser: Chrome, airflow: AirflowComponents) -> None:
+        self._browser = browser
+        self._address = airflow.address
+        self.resize(900)
+        browser.get(f"{self._address}/auth/login")
+        for name, value in (("username", airflow.login), ("password", airflow.password)):
+            self.field(name).send_keys(value)
+        self.press("Sign in")
+        self.until(lambda: "/auth/login" not in browser.current_url, "the login ends")
+
+    def resize(self, height: int) -> None:
+        """
+        Set the size of the visible part of the pages.
+
+        :param height: the height in pixels; the width is ``WIDTH``.
+        """
+        size = {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def open(self, path: str, *shown: str) -> None:
+        """
+        Open a page, and wait until it shows texts.
+
+        :param path: the path of the page.
+        :param shown: the texts.
+        """
+        self._browser.get(self._address + path)
+        self.wait_for_texts(*shown)
+
+    def open_task(self, dag_id: str, run_id: str, task_id: str, tab: str, *shown: str) -> None:
+        """
+        Open a tab of the page of a task instance, and wait until it shows texts.
+
+        :param dag_id: the DAG.
+        :param run_id: the DAG run.
+        :param task_id: the task.
+        :param tab: the tab, as in the address of the page; empty for the logs.
+        :param shown: the texts.
+        """
+        self.open(f"/dags/{dag_id}/runs/{quote(run_id, safe='')}/tasks/{task_id}/{tab}".rstrip("/"), *shown)
+
+    def open_service_page(self, address: str, api_key: str, title: str) -> None:
+        """
+        Open a page of datapipe-local, sign in, and wait for its title.
+
+        :param address: the address of the page.
+        :param api_key: the API key of the service.
+        :param title: the title.
+        """
+        self._browser.get(address)
+        # The key of an earlier page of this service.
+        self._browser.execute_script("sessionStorage.clear()")
+        self._browser.refresh()
+        self.field("key").send_keys(api_key, Keys.ENTER)
+        self.until(lambda: self._browser.title == f"{title} \N{MIDDLE DOT} datapipe-local", f"the page of {title}")
+
+    def save_port(self, conn_id: str, port: str) -> None:
+        """
+        Save a connection with a port.
+
+        :param conn_id: the only connection.
+        :param port: the port.
+        """
+        self.open("/connections", conn_id)
+        self.press("Edit Connection")
+        self.field("port").send_keys(port)
+        self.press("Save")
+        self.wait_for_texts("Connection has been successfully updated.")
+
+    @property
+    def shows_connected(self) -> bool:
+        """True if the connection of the page was tested successfully: a green symbol, without a message."""
+        return self.has("button[aria-label='Test Connection'] svg[color=green]")
+
+    @property
+    def text(self) -> str:
+        """The text of the page."""
+        return self._browser.find_element(By.TAG_NAME, "body").text
+
+    @property
+    def links(self) -> dict[str, str]:
+        """The addresses of the links on the page, by their texts."""
+        script = "return [...document.querySelectorAll('a')].map((link) => [link.textContent, link.href])"
+        return dict(self._browser.execute_script(script))
+
+    def wait_for_texts(self, *texts: str) -> None:
+        """
+        Wait until the page shows texts.
+
+        :param texts: the texts.
+        """
+        self.until(lambda: (page := self.text) and all(text in page for text in texts), f"the page shows {texts}")
+
+    def field(self, name: str) -> WebElement:
+        """
+        Return a field of a form, as soon as it is there.
+
+        :param name: the name of the field.
+        """
+        found: WebElement = self.until(lambda: self._browser.find_element(By.NAME, name), f"the field {name}")
+        return found
+
+    def press(self, label: str) -> None:
+        """
+        Press a button, as soon as it is there.
+
+        :param label: its text, or its accessible name.
+        """
+        path = f"//button[@aria-label='{label}' or normalize-space()='{label}']"
+
+        def pressed() -> bool:
+            buttons = [one for one in self._browser.find_elements(By.XPATH, path) if one.is_enabled()]
+            for button in buttons[:1]:
+                button.click()
+            return bool(buttons)
+
+        self.until(pressed, f"the button {label}")
+
+    def has(self, selector: str) -> bool:
+        """
+        Return True if the page has an element.
+
+        :param selector: a CSS selector.
+        """
+        return bool(self._browser.find_elements(By.CSS_SELECTOR, selector))
+
+    def unfold_json(self) -> str:
+        """Unfold the first JSON value of the page, and return the lines of it that are visible."""
+        selector = ".codicon-folding-collapsed"
+        self.until(lambda: self.has(selector), "a folded JSON value")
+        self._browser.find_element(By.CSS_SELECTOR, selector).click()
+        self.until(lambda: not self.has(selector), "the JSON value is unfolded")
+        script = "return [...document.querySelectorAll('.view-line')].map((line) => line.textContent).join('\\n')"
+        # The editor writes spaces that do not break.
+        lines: str = self._browser.execute_script(script)
+        return lines.replace("\N{NO-BREAK SPACE}", " ")
+
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """
+        Wait until a condition is true, and return its value.
+
+        :param condition: the condition.
+        :param what: the description for the error.
+        """
+        wait = WebDriverWait(self._browser, _LIMIT, poll_frequency=0.1, ignored_exceptions=_TEMPORARY)
+        return wait.until(lambda _: condition(), f"{what}: not so at {self._browser.current_url}")
+
+    def screenshot(self, file: Path) -> None:
+        """
+        Write a picture of the page.
+
+        :param file: a PNG file.
+        """
+        file.write_bytes(self._browser.get_screenshot_as_png())

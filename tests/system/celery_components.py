@@ -1,0 +1,76 @@
+"""Airflow's real components with CeleryExecutor: a database in PostgreSQL, a broker in Redis, and Celery workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tests.support.postgresql import PostgreSQL
+from tests.support.redis_server import RedisServer
+from tests.system.components import COMMANDS, AirflowComponents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+WORKER = "worker"
+#: Logged by a Celery worker once it takes tasks.
+_WORKER_READY = b" ready."
+
+
+def database_config(database: PostgreSQL) -> dict[str, str]:
+    """
+    Return the settings of Airflow for a metadata database in PostgreSQL.
+
+    :param database: The server.
+    """
+    return {"database.sql_alchemy_conn": database.url_for("psycopg2")}
+
+
+def celery_config(database: PostgreSQL, broker: RedisServer, *, concurrency: int) -> dict[str, str]:
+    """
+    Return the settings of Airflow for CeleryExecutor.
+
+    :param database: The metadata database, and the backend of Celery's results.
+    :param broker: The broker.
+    :param concurrency: The number of tasks that one worker runs at a time.
+    """
+    return {
+        **database_config(database),
+        "core.executor": "CeleryExecutor",
+        "celery.broker_url": broker.url,
+        "celery.result_backend": f"db+{database.url_for('psycopg2')}",
+        "celery.worker_concurrency": str(concurrency),
+    }
+
+
+class CeleryComponents(AirflowComponents):
+    """
+    The components of :class:`AirflowComponents` and one Celery worker, ``worker``.
+
+    :param dags: The folder of the DAG files.
+    :param config: Settings of Airflow, with those of :func:`celery_config`.
+    :param options: More arguments of :class:`AirflowComponents`.
+    """
+
+    commands: ClassVar[Mapping[str, list[str]]] = {
+        **COMMANDS,
+        # The worker's log server would listen on every address of the machine.
+        WORKER: ["celery", "worker", "--skip-serve-logs"],
+    }
+
+    def __init__(self, dags: Path, *, config: Mapping[str, str], **options: Any) -> None:
+        super().__init__(dags, config=config, **options)
+        self._worker_log_size = 0
+
+    def _launch(self, component: str, name: str | None = None) -> None:
+        if component == WORKER:
+            # A killed worker leaves the file behind, and the next one would refuse to start.
+            (self.home / "airflow-worker.pid").unlink(missing_ok=True)
+            log = self._workspace.log_of(name or component)
+            self._worker_log_size = log.stat().st_size if log.exists() else 0
+        super()._launch(component, name)
+
+    def _is_ready(self, component: str, after: int) -> bool:
+        if component != WORKER:
+            return super()._is_ready(component, after)
+        return _WORKER_READY in self._programs[WORKER].log.read_bytes()[self._worker_log_size :]

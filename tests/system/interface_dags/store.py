@@ -1,0 +1,34 @@
+"""DAGs whose pages in Airflow's interface are tested, and shown in the docs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pendulum
+from airflow.sdk import DAG, task
+
+from airflow_provider_datapipe.assets import elt_stream_asset, run_of
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+
+START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "catchup": False}
+ORDERS = elt_stream_asset("store.orders")
+
+with DAG("store", schedule=None, default_args={"emit_assets": True}, **START):
+    orders = EltStreamRunOperator(task_id="orders", stream_id="store.orders", deferrable=True)
+    tables = EltStreamRunOperator.partial(task_id="tables").expand(stream_id=["store.customers", "store.products"])
+    revenue = TransformPublishOperator(task_id="revenue", transform_id="revenue")
+    streams = ["orders", "store.products"]
+    again = EltSyncRunOperator(task_id="again", sync_id="store", streams=streams, emit_assets=False)
+    check = DatapipeCheckOperator(task_id="check", sql_template="SELECT count(*) > 0 FROM {{raw.store.products}}")
+    orders >> tables >> revenue >> again >> check
+
+with DAG("report", schedule=[ORDERS], **START):
+
+    @task
+    def rows_loaded(triggering_asset_events: Any = None) -> list[int]:
+        """Return the rows of each run that started this DAG."""
+        return [run_of(event)["rows_synced"] for event in triggering_asset_events[ORDERS]]
+
+    rows_loaded()

@@ -1,0 +1,127 @@
+"""Measurement of runs on real components of Airflow, with datapipe-local as the service."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.support.local_service import LocalService
+from tests.support.postgresql import PostgreSQL
+from tests.support.processes import Workspace
+from tests.support.redis_server import RedisServer
+from tests.system.celery_components import CeleryComponents, celery_config, database_config
+from tests.system.components import AirflowComponents
+from tests.system.latency.figures import EXECUTORS, Measurement
+from tests.system.latency.plan import GAP, lanes_of, wave_size, waves_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tests.system.latency.plan import Lane, Wave
+
+ROOT = Path(__file__).parents[3]
+DAG_FILE = Path(__file__).with_name("dag.py")
+#: Seconds that a task may take beside its run.
+LIMIT = 180
+
+
+def seed_of(lanes: Sequence[Lane], folder: Path) -> dict[str, Any]:
+    """
+    Return a seed with a sync of one stream for each lane: streams of one sync would share polls.
+
+    :param lanes: The lanes.
+    :param folder: The folder of the source's file.
+    """
+    (folder / "rows.csv").write_text("id\n1\n", encoding="utf-8")
+    source = {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}}
+    return {
+        "connections": [source],
+        "elt_syncs": [
+            {
+                "id": f"sync_{lane.stream_id}",
+                "connection_id": "rows",
+                "destination_schema_name": lane.stream_id,
+                "source_streams": [{"id": lane.stream_id, "name": "rows", "file": "rows.csv"}],
+            }
+            for lane in lanes
+        ],
+    }
+
+
+def measure(
+    executor: str, durations: Sequence[float], runs: int, progress: Callable[[str], None]
+) -> Iterator[Measurement]:
+    """
+    Start all components of an executor, and measure runs of each duration in each mode.
+
+    :param executor: One of ``EXECUTORS``.
+    :param durations: Seconds that a run takes.
+    :param runs: Measured runs of each mode and duration.
+    :param progress: Called with a line about each step.
+    """
+    lanes = [lane for duration in durations for lane in lanes_of(duration, runs)]
+    slots = 2 * max(wave_size(duration) for duration in durations)
+    with ExitStack() as stack:
+        workspace = stack.enter_context(Workspace("datapipe-latency-"))
+        dags = workspace.path / "dags"
+        dags.mkdir()
+        service = stack.enter_context(LocalService(seed_of(lanes, workspace.path), workspace=workspace, control=True))
+        service.runs({"resources": {lane.stream_id: {"minimum_duration": lane.duration} for lane in lanes}})
+        shutil.copy(DAG_FILE, dags)
+        database = stack.enter_context(PostgreSQL())
+        connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+        options: dict[str, Any] = {
+            "env": {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection), "PYTHONPATH": str(ROOT)},
+            # Users have the defaults.
+            "fast": False,
+            "progress": progress,
+        }
+        components: AirflowComponents
+        if executor == "celery":
+            config = celery_config(database, stack.enter_context(RedisServer()), concurrency=slots)
+            components = CeleryComponents(dags, config=config, **options)
+        else:
+            config = {**database_config(database), "core.parallelism": str(slots)}
+            components = AirflowComponents(dags, config=config, **options)
+        airflow = stack.enter_context(components)
+        for duration in durations:
+            for wave in waves_of(duration, runs):
+                measured = list(_measured(executor, wave, airflow, service))
+                yield from measured
+                progress(_line(wave, measured))
+
+
+def _measured(executor: str, wave: Wave, airflow: AirflowComponents, service: LocalService) -> Iterator[Measurement]:
+    """Run a wave, and return its measurements in the order of their ends."""
+    before = max((run["seq"] for run in service.journal_runs()), default=0)
+    started: list[tuple[Lane, str, str]] = []
+    for number, lane in enumerate(wave.lanes):
+        if number:
+            time.sleep(GAP)
+        dag_id = f"latency_{lane.mode}"
+        conf = {"stream": lane.stream_id, "seconds": lane.duration}
+        started.append((lane, dag_id, airflow.trigger(dag_id, conf)))
+    for lane, dag_id, run_id in started:
+        state = airflow.wait(dag_id, run_id, limit=lane.duration + LIMIT)
+        latency = None
+        if state == "success":
+            (task,) = airflow.api.task_instances(dag_id, run_id)
+            assert task.end_date is not None
+            if lane.mode == "baseline":
+                finished_at = float(airflow.api.xcom(dag_id, run_id, task.task_id))
+            else:
+                (run,) = service.journal_runs(lane.stream_id, after=before)
+                finished_at = datetime.fromisoformat(run["finished_at"]).timestamp()
+            latency = task.end_date.timestamp() - finished_at
+        yield Measurement(executor, lane.mode, lane.duration, latency, wave.warm_up)
+
+
+def _line(wave: Wave, measured: Sequence[Measurement]) -> str:
+    """Describe the measurements of a wave."""
+    found = ", ".join(f"{one.mode} {'failed' if one.latency is None else f'{one.latency:.2f} s'}" for one in measured)
+    return f"{EXECUTORS[measured[0].executor]}, {wave.duration:g} s{', first runs' if wave.warm_up else ''}: {found}"

@@ -1,0 +1,107 @@
+"""Order of the measured runs, and the estimated time that they take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import cycle, islice
+from math import ceil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+MODES = ("blocking", "deferred", "defer_at_once", "baseline")
+#: Seconds between the starts of two tasks, so that processes of the one do not slow down the other.
+GAP = 5.0
+#: Estimated seconds of a wave beside its runs: start and end of the tasks.
+WAVE_OVERHEAD = 8.0
+#: Estimated seconds to start and stop all components of one executor.
+COMPONENTS_OVERHEAD = 60.0
+
+
+@dataclass(frozen=True)
+class Lane:
+    """
+    Runs of one mode and duration, one at a time.
+
+    :param mode: One of ``MODES``.
+    :param duration: Seconds that a run takes.
+    :param number: The number of the lane among those of its mode and duration.
+    """
+
+    mode: str
+    duration: float
+    number: int
+
+    @property
+    def stream_id(self) -> str:
+        """The stream of the lane's runs, which has no others."""
+        return f"{self.mode}_{self.duration:g}s_{self.number}".replace(".", "_")
+
+
+@dataclass(frozen=True)
+class Wave:
+    """
+    Tasks that start one after the other, and all of them before the first of their runs ends.
+
+    :param duration: Seconds that each run takes.
+    :param lanes: The lanes, each of which has one run.
+    :param warm_up: Whether these are the first runs of their lanes, whose streams have no history.
+    """
+
+    duration: float
+    lanes: tuple[Lane, ...]
+    warm_up: bool
+
+    @property
+    def estimated_seconds(self) -> float:
+        """The time that the wave takes."""
+        return self.duration + (len(self.lanes) - 1) * GAP + WAVE_OVERHEAD
+
+
+def wave_size(duration: float) -> int:
+    """
+    Return the number of tasks that start, with a gap between two, before the first run ends.
+
+    :param duration: Seconds that a run takes.
+    """
+    return max(1, int(duration / GAP))
+
+
+def lanes_of(duration: float, runs: int) -> list[Lane]:
+    """
+    Return the lanes of a duration: as many for each mode as a wave has room for.
+
+    :param duration: Seconds that a run takes.
+    :param runs: Measured runs of each mode.
+    """
+    count = min(ceil(wave_size(duration) / len(MODES)), runs)
+    return [Lane(mode, duration, number) for number in range(count) for mode in MODES]
+
+
+def waves_of(duration: float, runs: int) -> Iterator[Wave]:
+    """
+    Return the waves of a duration: first one run of each lane without history, then the measured runs.
+
+    :param duration: Seconds that a run takes.
+    :param runs: Measured runs of each mode.
+    """
+    lanes, size = lanes_of(duration, runs), wave_size(duration)
+    measured = list(islice(cycle(lanes), runs * len(MODES)))
+    for warm_up, order in ((True, lanes), (False, measured)):
+        # At most once around all lanes: no wave has two runs of one lane.
+        step = min(size, len(lanes))
+        for begin in range(0, len(order), step):
+            yield Wave(duration, tuple(order[begin : begin + step]), warm_up)
+
+
+def estimated_seconds(executors: int, durations: Sequence[float], runs: int) -> float:
+    """
+    Return the time that all measurements take.
+
+    :param executors: The number of executors.
+    :param durations: Seconds that a run takes.
+    :param runs: Measured runs of each mode and duration.
+    """
+    waves = [wave for duration in durations for wave in waves_of(duration, runs)]
+    return executors * (COMPONENTS_OVERHEAD + sum(wave.estimated_seconds for wave in waves))

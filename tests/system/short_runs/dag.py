@@ -1,0 +1,25 @@
+"""A DAG with a deferrable task for each orchestration of the file ``short_runs.json`` beside this file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pendulum
+from airflow.sdk import DAG
+
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+
+orchestrations: list[str] = json.loads(Path(__file__).with_name("short_runs.json").read_text(encoding="utf-8"))
+
+with DAG(
+    "short_runs",
+    start_date=pendulum.datetime(2026, 1, 1),
+    schedule=None,
+    catchup=False,
+    max_active_tasks=len(orchestrations),
+):
+    for orchestration in orchestrations:
+        OrchestrationRunOperator(
+            task_id=orchestration, orchestration_id=orchestration, deferrable=True, defer_after=0, retries=0
+        )

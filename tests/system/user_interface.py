@@ -1,0 +1,115 @@
+"""Airflow and datapipe-local with a connection that is saved in Airflow, for tests and pictures of Airflow's pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.documents import blocks
+from tests.support.local_service import LocalService
+from tests.support.processes import Workspace, wait_for
+from tests.support.shell import bash
+from tests.system.components import AirflowComponents
+
+DAGS = Path(__file__).with_name("interface_dags")
+CONNECTION = "datapipe_default"
+#: Rows of each table.
+ROWS = {"orders": 2000, "customers": 300, "products": 40}
+#: The DAG ``shop`` and its seed.
+_PAGE = "docs/getting_started.md"
+_LIMIT = 120.0
+
+
+@dataclass(frozen=True)
+class Installation:
+    """
+    Airflow with the DAGs ``store``, ``report`` and ``shop`` (of Getting started), and the service that they use.
+
+    :param airflow: the running components.
+    :param service: the service, with its control plane.
+    """
+
+    airflow: AirflowComponents
+    service: LocalService
+
+    def start_deferred(self, dag_id: str, task_id: str, stream_id: str) -> str:
+        """
+        Start a DAG run, wait until a task is deferred, and return the ID of the DAG run.
+
+        The run of the stream continues until :meth:`finish`.
+
+        :param dag_id: the DAG.
+        :param task_id: the task.
+        :param stream_id: the stream that the task runs.
+        """
+        # More polls than any test needs.
+        self.service.runs({"resources": {stream_id: {"running_polls": 10_000}}})
+        run_id = self.airflow.trigger(dag_id)
+
+        def is_deferred() -> bool:
+            instances = self.airflow.api.task_instances(dag_id, run_id)
+            return any((one.task_id, one.state) == (task_id, "deferred") for one in instances)
+
+        wait_for(f"{task_id} is deferred", is_deferred, limit=_LIMIT)
+        return run_id
+
+    def finish(self, dag_id: str, run_id: str) -> None:
+        """
+        Let all runs of the service end, and wait until a DAG run is a success.
+
+        :param dag_id: the DAG.
+        :param run_id: the DAG run.
+        """
+        self.service.runs({})
+        state = self.airflow.wait(dag_id, run_id, limit=_LIMIT)
+        assert state == "success", state
+
+
+@contextmanager
+def installation() -> Iterator[Installation]:
+    """Start Airflow and the service, save the connection without a port, and stop all at the end."""
+    with Workspace("datapipe-interface-") as workspace:
+        dags = shutil.copytree(DAGS, workspace.path / "dags", ignore=shutil.ignore_patterns("__pycache__"))
+        seed = _seed(workspace.path, dags)
+        with LocalService(seed, control=True) as service, AirflowComponents(dags) as airflow:
+            connection = {
+                "connection_id": CONNECTION,
+                "conn_type": "datapipe",
+                "host": service.base_url,
+                "password": service.api_key,
+                "extra": json.dumps({"poll_interval": 0.5}),
+            }
+            airflow.api.request("POST", "/connections", json=connection)
+            yield Installation(airflow, service)
+
+
+def _seed(folder: Path, dags: Path) -> dict[str, Any]:
+    """Write the files of Getting started and of the store, and return the seed of both."""
+    page = [block for block in blocks() if block.page == _PAGE]
+    bash(next(block.text for block in page if "shop/people.csv" in block.text), folder, dict(os.environ))
+    files = {block.file: block.text for block in page if block.file}
+    (dags / "shop.py").write_text(files["shop/dags/shop.py"], encoding="utf-8")
+    seed: dict[str, Any] = yaml.safe_load(files["shop/seed.yaml"])
+    for connection in seed["connections"]:
+        connection["settings"]["path"] = str(folder / "shop")
+
+    for table, rows in ROWS.items():
+        lines = ["id,amount", *(f"{number},{number * 7 % 100}" for number in range(rows))]
+        (folder / f"{table}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    streams = [{"id": f"store.{table}", "name": table, "file": f"{table}.csv"} for table in ROWS]
+    sync = {"id": "store", "connection_id": "store", "destination_schema_name": "store", "source_streams": streams}
+    query = "SELECT sum(amount) AS revenue FROM {{raw.store.orders}}"
+    seed["connections"].append(
+        {"id": "store", "integration_id": "files", "label": "Files of the store", "settings": {"path": str(folder)}}
+    )
+    seed["elt_syncs"].append(sync)
+    seed["transforms"].append({"id": "revenue", "name": "revenue", "folder_path": "reports", "sql_template": query})
+    return seed

@@ -1,0 +1,345 @@
+"""Wrong arguments: errors when the DAG is parsed, or when templates are rendered."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, BaseOperator, TaskGroup
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe import assets, task_groups
+from airflow_provider_datapipe.arguments import CheckedArguments, check_argument, whole_seconds
+from airflow_provider_datapipe.assets import elt_stream_asset
+from airflow_provider_datapipe.durations import parse_duration
+from airflow_provider_datapipe.notifications import describe, failure
+from airflow_provider_datapipe.notifications.failure import DatapipeFailureNotifier
+from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.elt_changes import EltSyncUpdateOperator
+from airflow_provider_datapipe.operators.query import QueryPreviewOperator
+from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
+from airflow_provider_datapipe.operators.reverse_etl_changes import ReverseEtlSyncUpdateOperator
+from airflow_provider_datapipe.operators.schedule import owned_schedule
+from airflow_provider_datapipe.operators.workspace import WorkspacePlanOperator
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor
+from airflow_provider_datapipe.sensors.state import EltStreamFreshnessSensor
+from airflow_provider_datapipe.task_groups import DatapipeTaskGroup
+from airflow_provider_datapipe.triggers import events
+from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
+from tests.unit.airflow.test_classes import CONCRETE, make, own_parameters
+
+#: Arguments that take values of any type, and the reason.
+ANY_TYPE = {
+    "bridge": "the result of a task",
+    "noted": "the result of a task",
+    "notifiers": "notifiers and callbacks",
+    "pass_value": "a number or a text, compared with the result of SQL",
+    "records": "records of any form; checked when the task runs",
+}
+#: Arguments of functions that take values of any type, and the reason.
+ANY_TYPE_OF_FUNCTIONS = {
+    "body": "any JSON",
+    "context": "the context of Airflow",
+    "exclude": "a text, a list or a function; checked with the snapshot",
+    "node_args": "a dict or a function; checked with the snapshot",
+    "notifier": "a notifier or a callback",
+    "select": "a text, a list or a function; checked with the snapshot",
+}
+#: Functions of these modules that the provider and Airflow call, not DAG files.
+INTERNAL = {"alias_of", "asset_of", "declared", "run_of", "sanitize_uri", "tell", "tell_of"}
+UPDATE = {"reverse_etl_sync_id": "s", "enabled": True, "wait_for_run": "{{ params.wait }}"}
+#: Classes whose instances DAG files receive.
+RESULTS = {"Failure"}
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Wrong:
+    """A value that no argument takes."""
+
+
+def arguments() -> list[Any]:
+    return [
+        pytest.param(found, name, id=f"{found.__name__}-{name}")
+        for found in CONCRETE
+        for name in own_parameters(found)
+        if name not in ANY_TYPE
+    ]
+
+
+@pytest.mark.parametrize(("found", "name"), arguments())
+def test_wrong_type_names_argument_and_task(found: type[BaseOperator], name: str) -> None:
+    with pytest.raises(ValueError, match=rf"Task t(\w)*: {name} must be .*, not a value of type Wrong$"):
+        make(found, **{name: Wrong()})
+
+
+@pytest.mark.parametrize("found", CONCRETE)
+def test_templated_arguments_take_templates(found: type[BaseOperator]) -> None:
+    for name in {*found.template_fields} & own_parameters(found).keys() - ANY_TYPE.keys():
+        annotation = own_parameters(found)[name].annotation
+        assert check_argument(name, "{{ params.x }}", annotation, is_templated=True) == "{{ params.x }}"
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong", "message"),
+    [
+        (EltStreamFreshnessSensor, {"max_age": "6 hrs"}, "max_age must be a duration such as '6h', timedelta"),
+        (EltStreamRunOperator, {"timeout": True}, r"timeout must be a duration .*, not True \(bool\)"),
+        (EltStreamRunOperator, {"full_refresh": "yes"}, r"full_refresh must be True or False, not 'yes' \(str\)"),
+        (EltStreamRunOperator, {"stream_id": 5}, r"stream_id must be text, not 5 \(int\)"),
+        (EltStreamRunOperator, {"if_running": "atach"}, "if_running must be 'attach' or .* 'skip', not 'atach'"),
+        (EltStreamRunOperator, {"if_running": "atach"}, r"Did you mean 'attach'\?$"),
+        (EltStreamRunOperator, {"if_running": "zzz"}, r"not 'zzz' \(str\)$"),
+        (DatapipeOperator, {"all_pages": "yes"}, r"all_pages must be True or False, not 'yes' \(str\)"),
+        (QueryPreviewOperator, {"max_rows": "many"}, r"max_rows must be a whole number, not 'many' \(str\)"),
+        (ReverseEtlSyncUpdateOperator, {"wait_for_run": "soon"}, "wait_for_run must be a duration such as '6h'"),
+        (EltSyncRunOperator, {"streams": []}, "streams is empty; leave it out for all streams of the sync"),
+        (EltSyncRunSensor, {"streams": []}, "streams is empty; leave it out for all streams of the sync"),
+        (EltSyncRunSensor, {"streams": "orders"}, "streams must be a list of texts, not 'orders'"),
+        (EltSyncRunOperator, {"streams": [1]}, "must be a list of texts or text, not a list with a value of type int"),
+        (ReverseEtlRunOperator, {"max_failed_rows": "5%"}, r"max_failed_rows must be a whole number, not '5%' \(str\)"),
+        (EltStreamRunSensor, {"poke_interval": "soon"}, "poke_interval must be a duration"),
+    ],
+)  # fmt: skip
+def test_message_names_the_expected_form(found: Any, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(found, **wrong)
+
+
+def test_message_names_group_and_dag() -> None:
+    with (
+        DAG("shop", schedule=None, start_date=START),
+        TaskGroup("loads"),
+        pytest.raises(ValueError, match=r"^Task loads\.orders of DAG shop: stream_id must be text"),
+    ):
+        EltStreamRunOperator(task_id="orders", stream_id=["x"])  # type: ignore[arg-type]  # on purpose
+
+
+def test_message_has_no_content_of_settings() -> None:
+    with pytest.raises(ValueError, match="elt_settings must be") as raised:
+        EltSyncUpdateOperator(task_id="t", sync_id="s", elt_settings=["hunter2"])  # type: ignore[arg-type]  # on purpose
+    assert "hunter2" not in str(raised.value)
+
+
+def test_message_has_no_text_that_is_given_for_settings() -> None:
+    with pytest.raises(ValueError, match="environment must be a dict, not a value of type str") as raised:
+        WorkspacePlanOperator(task_id="t", workspace="w", environment="PASSWORD=hunter2")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_default_arguments_are_checked() -> None:
+    with (
+        DAG("shop", schedule=None, default_args={"poll_interval": "often"}),
+        pytest.raises(ValueError, match="Task t of DAG shop: poll_interval must be a duration"),
+    ):
+        EltStreamRunOperator(task_id="t", stream_id="s")
+
+
+def test_durations_are_given_as_text() -> None:
+    task = EltStreamRunOperator(task_id="t", stream_id="s", timeout="6h", poll_interval="1m30s", defer_after="10 s")
+    assert (task.timeout, task.poll_interval, task.defer_after) == (
+        timedelta(hours=6),
+        timedelta(seconds=90),
+        timedelta(seconds=10),
+    )
+    sensor = EltStreamRunSensor(task_id="u", stream_id="s", poke_interval="30s", timeout="2h")
+    assert (sensor.poke_interval, sensor.timeout) == (30, 7200)
+
+
+@pytest.mark.parametrize("found", [EltStreamRunOperator, EltStreamRunSensor])
+def test_shared_arguments_of_mapped_tasks_are_checked(found: Any) -> None:
+    with (
+        DAG("shop", schedule=None, start_date=START),
+        pytest.raises(ValueError, match="Task t: deferrable must be True or False"),
+    ):
+        found.partial(task_id="t", deferrable="yes").expand(stream_id=["a"])
+
+
+def test_duration_of_a_mapped_task() -> None:
+    with DAG("shop", schedule=None, start_date=START):
+        mapped: Any = EltStreamRunOperator.partial(task_id="t", timeout="6h").expand_kwargs([{"stream_id": "a"}])
+    assert mapped.unmap({"stream_id": "a"}).timeout == timedelta(hours=6)
+
+
+def test_default_arguments_of_mapped_tasks_are_checked() -> None:
+    with (
+        DAG("shop", schedule=None, start_date=START, default_args={"poll_interval": "often"}),
+        pytest.raises(ValueError, match="Task t of DAG shop: poll_interval must be a duration"),
+    ):
+        EltStreamRunOperator.partial(task_id="t").expand(stream_id=["a"])
+
+
+def test_argument_of_a_mapped_task_overrides_a_wrong_default() -> None:
+    with DAG("shop", schedule=None, start_date=START, default_args={"poll_interval": "often"}):
+        EltStreamRunOperator.partial(task_id="t", poll_interval="30s").expand(stream_id=["a"])
+
+
+@pytest.mark.parametrize("found", [EltSyncRunOperator, EltSyncRunSensor])
+def test_empty_list_of_a_mapped_task_is_refused(found: Any) -> None:
+    with (
+        DAG("shop", schedule=None, start_date=START),
+        pytest.raises(ValueError, match="Task t: streams is empty"),
+    ):
+        found.partial(task_id="t", streams=[]).expand(sync_id=["a"])
+
+
+def test_mapped_values_are_checked_when_the_task_is_unmapped() -> None:
+    with DAG("shop", schedule=None, start_date=START):
+        mapped: Any = EltStreamRunOperator.partial(task_id="t").expand(stream_id=[["a"]])
+    with pytest.raises(ValueError, match="stream_id must be text, not a value of type list"):
+        mapped.unmap({"stream_id": ["a"]})
+
+
+def evaluated_annotations() -> type[EltStreamRunOperator]:
+    """Return an operator of a user whose module does not postpone the evaluation of annotations."""
+    names: dict[str, Any] = {"__name__": "dag_file", "Base": EltStreamRunOperator}
+    source = (
+        "class Converting(Base):\n"
+        "    def __init__(self, *, stream_id: int, label: str = '', **kwargs):\n"
+        "        super().__init__(stream_id=str(stream_id), **kwargs)\n"
+    )
+    exec(compile(source, "dag_file", "exec", dont_inherit=True), names)  # noqa: S102 - a module of a user
+    found: type[EltStreamRunOperator] = names["Converting"]
+    return found
+
+
+def test_arguments_of_derived_classes_are_their_own() -> None:
+    assert evaluated_annotations()(task_id="t", stream_id=5, label=3).stream_id == "5"  # type: ignore[arg-type]  # of the derived class
+
+
+def test_derived_classes_can_be_mapped() -> None:
+    with DAG("shop", schedule=None, start_date=START):
+        evaluated_annotations().partial(task_id="t", stream_id=5).expand(label=["a"])
+
+
+def test_inherited_arguments_of_derived_classes_are_checked() -> None:
+    with pytest.raises(ValueError, match="Task t: timeout must be a duration"):
+        evaluated_annotations()(task_id="t", stream_id=5, timeout="often")  # type: ignore[arg-type]  # on purpose
+
+
+def rendered(found: Any, arguments: dict[str, Any], values: dict[str, Any]) -> Any:
+    """Return a task after its templates were rendered to values and Airflow prepared its execution."""
+    task = found(task_id="t", **arguments)
+    for name, value in values.items():
+        setattr(task, name, value)
+    task.pre_execute({})
+    return task
+
+
+def test_rendered_arguments_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"^Task t: streams must be a list of texts, not 'a,b' \(str\)"):
+        rendered(EltSyncRunSensor, {"sync_id": "s", "streams": "{{ params.streams }}"}, {"streams": "a,b"})
+
+
+@pytest.mark.parametrize("found", [EltSyncRunOperator, EltSyncRunSensor])
+def test_empty_list_that_was_rendered_is_refused(found: Any) -> None:
+    with pytest.raises(ValueError, match=r"^Task t: streams is empty"):
+        rendered(found, {"sync_id": "s", "streams": "{{ params.streams }}"}, {"streams": []})
+
+
+def test_number_that_was_rendered_is_an_id() -> None:
+    assert rendered(EltStreamRunOperator, {"stream_id": "{{ params.id }}"}, {"stream_id": 12}).stream_id == "12"
+
+
+def functions() -> list[Any]:
+    """Return the functions and classes beside operators and sensors that DAG files call."""
+    modules = (assets, describe, events, failure, task_groups)
+    public = [
+        found
+        for module in modules
+        for name, found in vars(module).items()
+        if name[0] != "_" and getattr(found, "__module__", "") == module.__name__ and name not in INTERNAL
+        if inspect.isfunction(found) or (inspect.isclass(found) and found.__name__ not in RESULTS)
+    ]
+    return [owned_schedule, *public]
+
+
+def parameters_of_functions() -> list[Any]:
+    return [
+        pytest.param(found, name, id=f"{found.__name__}-{name}")
+        for found in functions()
+        for name, parameter in inspect.signature(found).parameters.items()
+        if parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        if name not in ANY_TYPE_OF_FUNCTIONS
+    ]
+
+
+@pytest.mark.parametrize(("found", "name"), parameters_of_functions())
+def test_functions_check_their_arguments(found: Any, name: str) -> None:
+    required = {
+        each: "x"
+        for each, parameter in inspect.signature(found).parameters.items()
+        if parameter.default is inspect.Parameter.empty and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    with pytest.raises(ValueError, match=f"^{name} must be .*, not a value of type Wrong$"):
+        found(**(required | {name: Wrong()}))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: elt_stream_asset(["x"]), "stream_id must be text, not a value of type list"),  # type: ignore[arg-type]  # on purpose
+        (lambda: elt_stream_asset("x", datapipe_conn_id=None), "datapipe_conn_id must be text, not None"),  # type: ignore[arg-type]  # on purpose
+        (lambda: DatapipeTaskGroup("g", snapshot="s.json", group_by_folder="yes"), "group_by_folder must be True or"),  # type: ignore[arg-type]  # on purpose
+        (lambda: DatapipeTaskGroup("g", snapshot="s.json", transforms="rebild"), "Did you mean 'rebuild'"),  # type: ignore[arg-type]  # on purpose
+        (lambda: DatapipeFailureNotifier(http_conn_id="h", show_records="3"), "show_records must be a whole number"),  # type: ignore[arg-type]  # on purpose
+        (lambda: EltStreamRunEventTrigger("x", poll_interval="often"), "poll_interval must be a duration such as '6h'"),
+    ],
+)
+def test_functions_name_the_expected_form(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(("given", "kept"), [("1m30s", 90), (timedelta(seconds=90), 90), (90, 90)])
+def test_durations_of_watchers(given: Any, kept: float) -> None:
+    _, arguments = EltStreamRunEventTrigger("x", poll_interval=given).serialize()
+    assert json.dumps(arguments["poll_interval"]) == json.dumps(kept)
+
+
+@pytest.mark.parametrize("given", ["10s", timedelta(seconds=10), 10])
+def test_durations_of_notifiers(given: Any) -> None:
+    assert DatapipeFailureNotifier(http_conn_id="h", timeout=given).timeout == 10
+
+
+@pytest.mark.parametrize("given", ["10m", "600", 600, timedelta(minutes=10)])
+def test_wait_for_run_is_a_duration(given: Any) -> None:
+    task = make(ReverseEtlSyncUpdateOperator, wait_for_run=given)
+    assert whole_seconds("wait_for_run", task.wait_for_run) == 600
+
+
+@pytest.mark.parametrize("value", ["10m", "600", 600])
+def test_wait_for_run_that_was_rendered(value: Any) -> None:
+    task = rendered(ReverseEtlSyncUpdateOperator, UPDATE, {"wait_for_run": value})
+    assert whole_seconds("wait_for_run", task.wait_for_run) == 600
+
+
+@pytest.mark.parametrize("found", CONCRETE)
+def test_every_class_checks_its_arguments(found: type[BaseOperator]) -> None:
+    assert issubclass(found, CheckedArguments)
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
+def test_duration_is_the_sum_of_its_parts(days: int, hours: int, minutes: int, seconds: int) -> None:
+    expected = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    assert parse_duration(f"{days}d{hours}h {minutes} min{seconds}s") == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "6", "h", "1h1h", "30m1h", "-1h", "1h 30", "1e3s", "1,5h", "\u0661h", "inf s"]
+)
+def test_text_that_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="is no duration"):
+        parse_duration(text)
+
+
+@given(st.text())
+def test_text_is_a_duration_or_an_error(text: str) -> None:
+    try:
+        assert parse_duration(text) >= timedelta()
+    except ValueError as error:
+        assert repr(text) in str(error)  # noqa: PT017 - either is right

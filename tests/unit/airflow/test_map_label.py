@@ -1,0 +1,75 @@
+"""Labels of mapped tasks, rendered from the template that Airflow gets for them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyncRunOperator
+from airflow_provider_datapipe.operators.elt_changes import EltStreamDeleteOperator
+from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
+from airflow_provider_datapipe.operators.query import QueryPreviewOperator
+from airflow_provider_datapipe.operators.transform import TransformPublishOperator
+from airflow_provider_datapipe.operators.transform_changes import TransformDeployOperator
+from airflow_provider_datapipe.sensors.run import EltStreamRunSensor
+
+
+def labels(mapped: Any) -> list[str]:
+    """Return the label of each task of a mapped operator, rendered as Airflow does."""
+    template = mapped.partial_kwargs.get("map_index_template")
+    if template is None:
+        return []
+    rendered = []
+    for index, arguments in enumerate(mapped.expand_input.value):
+        task = mapped.unmap(arguments)
+        environment = mapped.dag.get_template_env()
+        rendered.append(environment.from_string(template).render(task=task, ti=SimpleNamespace(map_index=index)))
+    return rendered
+
+
+def dag() -> DAG:
+    return DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments", "label"),
+    [
+        (EltStreamRunOperator, {"stream_id": "shop.orders"}, "shop.orders"),
+        (EltStreamRunOperator, {"sync_id": "shop", "stream_name": "orders"}, "shop/orders"),
+        (EltSyncRunOperator, {"sync_id": "shop"}, "shop"),
+        (EltStreamDeleteOperator, {"destination_schema_name": "raw", "stream_name": "orders"}, "raw/orders"),
+        (OrchestrationRunOperator, {"orchestration_name": "Nightly"}, "Nightly"),
+        (TransformPublishOperator, {"transform_name": "vip", "folder_path": "/shop"}, "shop/vip"),
+        (TransformPublishOperator, {"transform_name": "vip"}, "vip"),
+        (TransformDeployOperator, {"name": "vip", "sql_template": "SELECT 1"}, "vip"),
+        (EltStreamRunSensor, {"stream_id": "x" * 300}, "x" * 250),
+    ],
+)
+def test_label_is_the_name_of_the_resource(operator: Any, arguments: dict[str, Any], label: str) -> None:
+    with dag():
+        mapped = operator.partial(task_id="t").expand_kwargs([arguments])
+    assert labels(mapped) == [label]
+
+
+def test_template_of_the_user_takes_precedence() -> None:
+    with dag():
+        mapped: Any = EltStreamRunOperator.partial(
+            task_id="t", map_index_template="my {{ task.stream_id }}"
+        ).expand_kwargs([{"stream_id": "a"}])
+    assert labels(mapped) == ["my a"]
+
+
+def test_template_of_the_default_arguments_takes_precedence() -> None:
+    with DAG("d", schedule=None, default_args={"map_index_template": "fixed"}):
+        mapped: Any = EltStreamRunOperator.partial(task_id="t").expand_kwargs([{"stream_id": "a"}])
+    assert labels(mapped) == ["fixed"]
+
+
+def test_task_without_a_resource_keeps_its_index() -> None:
+    with dag():
+        mapped: Any = QueryPreviewOperator.partial(task_id="t").expand_kwargs([{"sql_template": "SELECT 1"}])
+    assert labels(mapped) == []

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 ENDED = frozenset({"success", "failed"})
 #: The most entries of one answer, by default.
 _PAGE = 100
+#: A request that finds the database locked is sent so often, with a pause in seconds.
+_ATTEMPTS = 10
+_PAUSE = 1.0
 
 
 class AirflowApiError(Exception):
@@ -73,6 +76,12 @@ class TaskInstance:
         )
 
 
+def _is_locked(answer: httpx.Response) -> bool:
+    # Airflow 3.1 does not mention the database.
+    server_error = answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+    return server_error and ("Database" in answer.text or answer.text == "Internal Server Error")
+
+
 class AirflowApi:
     """
     A client of one Airflow.
@@ -108,14 +117,20 @@ class AirflowApi:
 
     def request(self, method: str, path: str, *, base: str = "/api/v2", **options: Any) -> Any:
         """
-        Send a request, and return what the answer's JSON says.
+        Send a request, and return the JSON of the response.
+
+        SQLite has one writer at a time: a request that fails because the database is locked is repeated.
 
         :param method: The HTTP method.
         :param path: The path below the base.
         :param base: The base; the pages of Airflow have one of their own, ``/ui``.
         :param options: More, as httpx takes it: ``json``, ``params``.
         """
-        answer = self._http.request(method, f"{base}{path}", **options)
+        for left in reversed(range(_ATTEMPTS)):
+            answer = self._http.request(method, f"{base}{path}", **options)
+            if not left or not _is_locked(answer):
+                break
+            time.sleep(_PAUSE)
         if answer.is_error:
             raise AirflowApiError(f"{method} {path}: {answer.status_code} {answer.text[:2000]}")
         return answer.json() if answer.content else None
@@ -188,7 +203,7 @@ class AirflowApi:
         :param task_id: The task.
         """
         body = {"dag_run_id": run_id, "task_ids": [task_id], "dry_run": False, "only_failed": False}
-        self._insist("POST", f"/dags/{dag_id}/clearTaskInstances", body)
+        self.request("POST", f"/dags/{dag_id}/clearTaskInstances", json=body)
 
     def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
         """
@@ -200,19 +215,7 @@ class AirflowApi:
         :param state: The state.
         """
         path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
-        self._insist("PATCH", path, {"new_state": state})
-
-    def _insist(self, method: str, path: str, body: dict[str, Any], times: int = 5) -> None:
-        """Ask again where the database was locked, as a person clicks again: sqlite has one writer at a time."""
-        for left in reversed(range(times)):
-            try:
-                self.request(method, path, json=body)
-            except AirflowApiError as error:
-                if "Database error" not in str(error) or not left:
-                    raise
-                time.sleep(0.5)
-            else:
-                return
+        self.request("PATCH", path, json={"new_state": state})
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int, *, map_index: int = -1) -> str:
         """

@@ -7,16 +7,16 @@ import json
 import os
 import secrets
 import signal
-import sqlite3
 import sys
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tests.support.process_table import tree_of
 from tests.support.processes import Program, ProgramError, ReservedPort, Workspace, wait_for
 from tests.system.airflow_api import AirflowApi
+from tests.system.metadata_database import is_unlocked, sqlite_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +36,7 @@ COMMANDS = {
 }
 SECOND_TRIGGERER = "second triggerer"
 LOGIN = "admin"
+DATABASE = "database.sql_alchemy_conn"
 #: Shorter intervals than Airflow's defaults, for faster tests.
 FAST = {
     # Fast where Airflow waits by default: a scheduler with nothing to do, a deferred task whose
@@ -79,8 +80,7 @@ def airflow_environment(
         "core.simple_auth_manager_passwords_file": str(home / "passwords.json"),
         "core.execution_api_server_url": f"http://127.0.0.1:{port}/execution/",
         "core.fernet_key": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-        # It has one writer at a time; who has waited for 5 s, which is the default, gets an error.
-        "database.sql_alchemy_conn": f"sqlite:///{home}/airflow.db?timeout=60",
+        DATABASE: sqlite_url(home),
         "api.host": "127.0.0.1",
         "api.port": str(port),
         "api.base_url": f"http://127.0.0.1:{port}",
@@ -124,7 +124,7 @@ def readable(line: str) -> str:
 
 class AirflowComponents:
     """
-    api-server, scheduler (LocalExecutor), dag-processor and triggerer over a fresh sqlite database.
+    api-server, scheduler (LocalExecutor), dag-processor and triggerer with a new metadata database.
 
     A context manager. Entering starts them and waits until each is ready, leaving stops them; whatever ends
     this process ends them, too.
@@ -181,6 +181,11 @@ class AirflowComponents:
     def home(self) -> Path:
         """The AIRFLOW_HOME; gone after the stop."""
         return self._workspace.path
+
+    @property
+    def database_url(self) -> str:
+        """The address of the metadata database."""
+        return self._config.get(DATABASE, sqlite_url(self.home))
 
     def _start(self) -> None:
         self._env = airflow_environment(
@@ -266,14 +271,10 @@ class AirflowComponents:
 
         def frozen() -> bool:
             self._send(component, signal.SIGSTOP)
-            with closing(sqlite3.connect(self.home / "airflow.db", timeout=2, isolation_level=None)) as database:
-                try:
-                    database.execute("BEGIN EXCLUSIVE")
-                except sqlite3.OperationalError:
-                    self.thaw(component)
-                    return False
-                database.execute("ROLLBACK")
-            return True
+            if is_unlocked(self.database_url):
+                return True
+            self.thaw(component)
+            return False
 
         wait_for(f"{component} stands still without a lock", frozen, limit=60)
 

@@ -17,6 +17,7 @@ from tests.support.local_service import LocalService
 from tests.support.process_table import working_in
 from tests.system.components import AirflowComponents
 from tests.system.demo import EXAMPLES, SEED, source_folder
+from tests.system.metadata_database import metadata_database
 from tests.system.partner_api import PartnerApi
 
 DAGS = Path(__file__).with_name("dags")
@@ -162,7 +163,7 @@ def airflow(dags_folder: Path, service: LocalService) -> Iterator[AirflowCompone
             "AIRFLOW_CONN_DATAPIPE_WRONG_KEY": connection(service.base_url, f"not-{service.api_key}"),
             "AIRFLOW_CONN_DATAPIPE_DOWN": connection(down, service.api_key, retry_budget=1),
         }
-        with AirflowComponents(dags_folder, env=env) as components:
+        with metadata_database() as config, AirflowComponents(dags_folder, env=env, config=config) as components:
             home = components.home
             yield components
     assert working_in(home) == []

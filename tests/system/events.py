@@ -10,13 +10,12 @@ import argparse
 import random
 import shutil
 import signal
-import sqlite3
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.support.local_service import LocalService
 from tests.support.processes import ProgramError, Workspace, wait_for
 from tests.system.airflow_api import AirflowApi, AirflowApiError
 from tests.system.components import AirflowComponents
+from tests.system.metadata_database import count_rows
 
 DAG_FILE = Path(__file__).with_name("event_dags") / "watching.py"
 CONNECTION = "datapipe_watching"
@@ -189,9 +189,7 @@ def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[L
 
 def cursors(airflow: AirflowComponents) -> int:
     """Count the cursors that are stored."""
-    with closing(sqlite3.connect(f"file:{airflow.home}/airflow.db?mode=ro", uri=True, timeout=10)) as database:
-        ((count,),) = database.execute("SELECT count(*) FROM asset_state_store WHERE key LIKE 'datapipe-%'")
-    return int(count)
+    return count_rows(airflow.database_url, "asset_state_store", "datapipe-")
 
 
 def play(
@@ -288,7 +286,7 @@ def count(airflow: AirflowComponents, service: LocalService) -> Count:
         for run in _all(airflow.api, f"/dags/{dag_id}/dagRuns", "dag_runs"):
             dag_runs += 1
             path = f"/dags/{dag_id}/dagRuns/{run['dag_run_id']}/upstreamAssetEvents"
-            reached.update(_run_ids(_asked(airflow.api, path)["asset_events"]))
+            reached.update(_run_ids(airflow.api.request("GET", path)["asset_events"]))
     return Count(
         Counter(ended.values()),
         sorted(set(ended) - told.keys()),
@@ -307,22 +305,11 @@ def _all(api: AirflowApi, path: str, name: str, **parameters: Any) -> list[dict[
     found: list[dict[str, Any]] = []
     order = "timestamp" if "events" in path else "id"
     while True:
-        page = _asked(api, path, limit=100, offset=len(found), order_by=order, **parameters)
+        parameters |= {"limit": 100, "offset": len(found), "order_by": order}
+        page = api.request("GET", path, params=parameters)
         found += page[name]
         if not page[name] or len(found) >= page["total_entries"]:
             return found
-
-
-def _asked(api: AirflowApi, path: str, times: int = 8, **parameters: Any) -> Any:
-    """Ask again where the database was locked: sqlite has one writer at a time, and here many want to write."""
-    for left in reversed(range(times)):
-        try:
-            return api.request("GET", path, params=parameters)
-        except (AirflowApiError, httpx.TransportError) as error:
-            if not left or (isinstance(error, AirflowApiError) and ": 500" not in str(error)):
-                raise
-            time.sleep(1)
-    raise AssertionError("the last time raises")
 
 
 def terminated(signum: int, frame: object) -> NoReturn:

@@ -17,7 +17,6 @@ import pytest
 
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
-from tests.system.airflow_api import AirflowApiError
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
 from tests.system.demo import EXAMPLES
@@ -80,27 +79,12 @@ class Shop:
         told = [(one.label, self.airflow.log_tail(dag_id, run_id, one)) for one in tasks if one.state == "failed"]
         assert state == "success", told
 
-    def insist(self, method: str, path: str, body: dict[str, Any]) -> None:
-        """Ask again where the database was locked: sqlite has one writer at a time."""
-
-        def is_done() -> bool:
-            try:
-                self.airflow.api.request(method, path, json=body)
-            except AirflowApiError as error:
-                # Airflow 3.1 does not say that it was the database.
-                if "Database" not in str(error) and ": 500 " not in str(error):
-                    raise
-                return False
-            return True
-
-        wait_for(f"{method} {path} is done", is_done, limit=LIMIT, interval=0.5)
-
     def backfill(self, dag_id: str) -> None:
         """Ask for a backfill, as ``airflow backfill create`` does."""
         # With sqlite Airflow may have to take back what it has made, of which the scheduler is not to know by then.
-        self.insist("PATCH", f"/dags/{dag_id}", {"is_paused": True})
-        self.insist("POST", "/backfills", {"dag_id": dag_id, **BACKFILL, "max_active_runs": 3})
-        self.insist("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+        self.airflow.api.request("PATCH", f"/dags/{dag_id}", json={"is_paused": True})
+        self.airflow.api.request("POST", "/backfills", json={"dag_id": dag_id, **BACKFILL, "max_active_runs": 3})
+        self.airflow.api.request("PATCH", f"/dags/{dag_id}", json={"is_paused": False})
 
     def xcom(self, dag_id: str, run_id: str, task_id: str) -> Any:
         return self.airflow.api.xcom(dag_id, run_id, task_id)
@@ -353,7 +337,7 @@ def answered(shop: Shop, answer: str) -> str:
     before = shop.xcom(dag_id, run_id, "before")["rows"][0]["orders"]
     assert f"There are {before} orders now" in asked[0]["body"]
     path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
-    shop.insist("PATCH", path, {"chosen_options": [answer], "params_input": {}})
+    shop.airflow.api.request("PATCH", path, json={"chosen_options": [answer], "params_input": {}})
     shop.ends(dag_id, run_id)
     return run_id
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 ENDED = frozenset({"success", "failed"})
 #: The most entries of one answer, by default.
 _PAGE = 100
-#: A request that finds the database locked is sent so often, with a pause in seconds.
-_ATTEMPTS = 10
+#: A request that finds the database locked is repeated up to so often, after a pause in seconds.
+_REPEATS = 9
 _PAUSE = 1.0
 
 
@@ -126,11 +126,12 @@ class AirflowApi:
         :param base: The base; the pages of Airflow have one of their own, ``/ui``.
         :param options: More, as httpx takes it: ``json``, ``params``.
         """
-        for left in reversed(range(_ATTEMPTS)):
-            answer = self._http.request(method, f"{base}{path}", **options)
-            if not left or not _is_locked(answer):
+        answer = self._http.request(method, f"{base}{path}", **options)
+        for _ in range(_REPEATS):
+            if not _is_locked(answer):
                 break
             time.sleep(_PAUSE)
+            answer = self._http.request(method, f"{base}{path}", **options)
         if answer.is_error:
             raise AirflowApiError(f"{method} {path}: {answer.status_code} {answer.text[:2000]}")
         return answer.json() if answer.content else None

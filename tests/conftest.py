@@ -6,10 +6,12 @@ import os
 import signal
 import tempfile
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Before anything else: it replaces time.time and time.sleep by functions that can be simulated.
 import tests.support.simulated_time  # noqa: F401 - see above
+from tests.support.examples import LARGE
 
 # Before any test imports Airflow.
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-home-")
@@ -22,8 +24,29 @@ os.environ["AIRFLOW__DATAPIPE__DEFER_AFTER"] = "0"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes is up to what else the machine does; all else stays as it is, also where CI has its own.
-settings.register_profile("busy_machine", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# For a longer search: pytest --hypothesis-profile=thorough --hypothesis-seed=...
-settings.register_profile("thorough", settings.get_profile("busy_machine"), max_examples=5_000, print_blob=True)
-settings.load_profile("busy_machine")
+# The time of an example depends on the machine's load. Examples are the same in each run, so that no landing fails by
+# chance: `make test` uses "small", `make test-slow` "large". A search for new examples:
+# pytest --hypothesis-profile=thorough --hypothesis-seed=...
+_COMMON = settings(settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("small", _COMMON, max_examples=LARGE // 5, derandomize=True, database=None)
+settings.register_profile("large", _COMMON, max_examples=LARGE, derandomize=True, database=None)
+settings.register_profile("thorough", _COMMON, max_examples=50 * LARGE, derandomize=False)
+settings.load_profile("small")
+
+#: Each test has exactly one tier: that of its marker, else that of its folder.
+_TIERS = {"fast": "tests/unit", "medium": "tests/contract", "slow": "tests/system"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Add the markers of the tier and of property tests, before pytest selects tests by marker."""
+    for item in items:
+        marked = {mark.name for mark in item.iter_markers()} & _TIERS.keys()
+        if len(marked) > 1:
+            raise pytest.UsageError(f"{item.nodeid}: one tier, not {sorted(marked)}")
+        folder = item.path.relative_to(item.config.rootpath).as_posix()
+        if not marked:
+            (tier,) = (tier for tier, root in _TIERS.items() if folder.startswith(f"{root}/"))
+            item.add_marker(tier)
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("property")

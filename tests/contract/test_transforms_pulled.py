@@ -26,6 +26,7 @@ from tests.contract.test_transforms_as_code import (  # noqa: F401 - fixtures
     say,
     service,
 )
+from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 
 #: Whatever can be sent.
@@ -116,7 +117,7 @@ def emptied(folder: Path) -> None:
 
 
 @settings(
-    max_examples=25,
+    max_examples=scaled(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(wanted=st.lists(TRANSFORM, min_size=1, max_size=5))

@@ -19,6 +19,7 @@ from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 from airflow_provider_datapipe.pipelines.workspace.pulling import _text, pull
 from airflow_provider_datapipe.runs.records import NoRecords
 from datapipe_local.testing.client import ControlPlane
+from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 from tests.support.workspaces import SECRET, asked, seeds
 
@@ -108,7 +109,7 @@ def changes_of(seed: dict[str, Any]) -> list[Change]:
     return found
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
 def test_what_is_pulled_is_what_is_held(
     service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject
@@ -177,7 +178,7 @@ def said(tree: Any) -> Any:
     }
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
 def test_a_file_that_is_there_keeps_what_it_leaves_unsaid(
     service: Service, control: ControlPlane, client: httpx.Client, seed: dict[str, Any], data: st.DataObject

@@ -26,6 +26,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PR_SET_CHILD_SUBREAPER = 36
 KILL = b"K"
@@ -48,18 +52,11 @@ class Tree:
     """
     The processes below this one.
 
-    :param command: What to run, as the first of them.
-    :param log: The file that takes its output.
+    :param pid: The process ID of the command, the first of them.
     """
 
-    def __init__(self, command: list[str], log: Path) -> None:
-        with log.open("ab") as out:
-            # start_new_session: a Ctrl-C in a terminal is the starter's to handle, not the command's.
-            # Kept: when it goes, a Popen collects what has ended already, and the status with it.
-            self._command = subprocess.Popen(  # noqa: S603 - the starter's own commands
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
-            )
-        self.pid = self._command.pid
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
         self.status: int | None = None
         self.empty = False
 
@@ -130,13 +127,12 @@ def end(tree: Tree, signum: signal.Signals, limit: float, wakeup: int) -> None:
         tree.reap()
 
 
-def main(log: str, grace: str, *command: str) -> int:
+def guard(start: Callable[[], int], grace: float) -> int:
     """
-    Guard one command until its end.
+    Guard one command until its end, and return its exit status.
 
-    :param log: The file that takes the output of the command.
+    :param start: Start the command, and return its process ID.
     :param grace: The seconds between SIGTERM and SIGKILL.
-    :param command: The command and its arguments.
     """
     stopped: list[int] = []
     wakeup, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if sys.platform == "linux" else os.pipe()
@@ -147,15 +143,38 @@ def main(log: str, grace: str, *command: str) -> int:
     signal.signal(signal.SIGTERM, lambda signum, frame: stopped.append(signum))
     become_subreaper()
 
-    tree = Tree(list(command), Path(log))
+    tree = Tree(start())
     with contextlib.suppress(BrokenPipeError):  # The starter is dead already; standard input says so as well.
         os.write(1, b"%d\n" % tree.pid)
     order = wait_for_order(tree, wakeup, stopped)
     if order != KILL and tree.status is None:
-        end(tree, signal.SIGTERM, float(grace), wakeup)
+        end(tree, signal.SIGTERM, grace, wakeup)
     if not tree.empty:
         end(tree, signal.SIGKILL, KILL_LIMIT, wakeup)
     return 1 if tree.status is None else tree.status % 256
+
+
+def main(log: str, grace: str, *command: str) -> int:
+    """
+    Guard one command until its end.
+
+    :param log: The file that takes the output of the command.
+    :param grace: The seconds between SIGTERM and SIGKILL.
+    :param command: The command and its arguments.
+    """
+    # Referenced until the end: a Popen that is collected reaps its process, and its status is lost.
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> int:
+        with Path(log).open("ab") as out:
+            # start_new_session: a Ctrl-C in a terminal is the starter's to handle, not the command's.
+            command_process = subprocess.Popen(  # noqa: S603 - the starter's own commands
+                list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+            )
+        started.append(command_process)
+        return command_process.pid
+
+    return guard(start, float(grace))
 
 
 if __name__ == "__main__":

@@ -171,8 +171,12 @@ class LocalService:
         return file
 
     def _run(self, command: str, *options: str) -> Program:
-        arguments = [sys.executable, "-m", "datapipe_local", command, "--home", str(self.home), *options]
-        return self._workspace.start("service", arguments, env=self._environment)
+        arguments = [command, "--home", str(self.home), *options]
+        # In a session of pytest, the modules are imported once; the demo and measurements start a new interpreter.
+        forked = "PYTEST_VERSION" in os.environ
+        if not forked:
+            arguments = [sys.executable, "-m", "datapipe_local", *arguments]
+        return self._workspace.start("service", arguments, env=self._environment, forked=forked)
 
     def _signal(self, number: signal.Signals) -> int:
         self._program.send(number)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, Protocol, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -95,6 +95,7 @@ class Workspace:
         *,
         env: Mapping[str, str],
         grace: float = 5.0,
+        forked: bool = False,
     ) -> Program:
         """
         Start a program under a guard.
@@ -103,12 +104,21 @@ class Workspace:
         :param command: The program and its arguments.
         :param env: Its whole environment, from which what keeps Python from compiling is taken.
         :param grace: The seconds it has between SIGTERM and SIGKILL.
+        :param forked: The command is the arguments of ``datapipe-local``, which is forked instead of executed.
         """
         if self._held is None:
             raise RuntimeError("the workspace is closed")
         log = self.log_of(name)
         log.parent.mkdir(exist_ok=True)
-        program = Program(name, command, env=env, cwd=self.path, log=log, grace=grace, hold=self._held)
+        env = {variable: value for variable, value in env.items() if variable not in NOT_INHERITED}
+        guard: Guard
+        if forked:
+            from tests.support.forked import ForkedGuard
+
+            guard = ForkedGuard(command, env=env, cwd=self.path, log=log, grace=grace, hold=self._held)
+        else:
+            guard = _guard(command, env=env, cwd=self.path, log=log, grace=grace, hold=self._held)
+        program = Program(name, guard, log=log, grace=grace)
         self._programs.append(program)
         return program
 
@@ -139,47 +149,53 @@ class Workspace:
         self._cleaner.wait()
 
 
+class Guard(Protocol):
+    """The part of :class:`subprocess.Popen` that a program needs of its guard."""
+
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """Return the exit status; None while a process of the tree is left."""
+
+    def wait(self, timeout: float) -> int:
+        """Wait for the end, and return the exit status."""
+
+
+def _guard(
+    command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path, grace: float, hold: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-E", str(GUARD), str(log), str(grace), *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=dict(env),
+        cwd=cwd,
+        # The guard must outlive a Ctrl-C, which a terminal sends to our whole process group.
+        start_new_session=True,
+        pass_fds=[hold],
+    )
+
+
 class Program:
     """
     One program under a guard. Made by :meth:`Workspace.start`.
 
     :param name: What errors call it.
-    :param command: The program and its arguments.
-    :param env: Its whole environment.
-    :param cwd: Its working directory.
+    :param guard: Its guard.
     :param log: The file that takes its output.
     :param grace: The seconds it has between SIGTERM and SIGKILL.
-    :param hold: A file descriptor which the guard is to hold open as long as it lives.
     """
 
-    def __init__(
-        self,
-        name: str,
-        command: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: Path,
-        log: Path,
-        grace: float,
-        hold: int,
-    ) -> None:
+    def __init__(self, name: str, guard: Guard, *, log: Path, grace: float) -> None:
         self.name = name
         self.log = log
         self._grace = grace
-        self._guard = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-E", str(GUARD), str(log), str(grace), *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={variable: value for variable, value in env.items() if variable not in NOT_INHERITED},
-            cwd=cwd,
-            # The guard must outlive a Ctrl-C, which a terminal sends to our whole process group.
-            start_new_session=True,
-            pass_fds=[hold],
-        )
+        self._guard = guard
         assert self._guard.stdout is not None
         line = self._guard.stdout.readline()
         if not line:
-            raise ProgramError(f"{name} could not be started: {command[0]}")
+            raise ProgramError(f"{name} could not be started")
         self.pid = int(line)
 
     @property

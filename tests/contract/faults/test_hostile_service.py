@@ -21,6 +21,7 @@ from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOp
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
 from tests.support import hostile
+from tests.support.examples import scaled
 from tests.support.hostile import Faults, HostileServer, Kind, Plan, Service, Window
 from tests.support.hostile_cases import (
     LATENCY,
@@ -62,7 +63,7 @@ def drawn_tasks(draw: st.DrawFn) -> tuple[TaskKind, bool, bool, int, list[str]]:
     return kind, draw(st.booleans()), kind in OPTIONS and draw(st.booleans()), draw(st.integers(0, 9)), names
 
 
-@settings(max_examples=80, derandomize=True, database=None, phases=(Phase.generate, Phase.shrink))
+@settings(max_examples=scaled(80), derandomize=True, database=None, phases=(Phase.generate, Phase.shrink))
 @given(drawn_tasks())
 def test_troubles_cause_no_wrong_outcome(drawn: tuple[TaskKind, bool, bool, int, list[str]]) -> None:
     kind, deferrable, option, seed, names = drawn

@@ -25,6 +25,7 @@ from airflow_provider_datapipe.pipelines.graph import Graph
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot
 from airflow_provider_datapipe.task_groups import DatapipeDag, DatapipeTaskGroup
 from tests.support.airflow_versions import IMPORT_DAG_BAG, dag_serialization
+from tests.support.examples import scaled
 from tests.unit.pipelines.graphs import node, of_edges, snapshots
 
 BEGIN = pendulum.datetime(2026, 1, 1)
@@ -248,7 +249,7 @@ def test_an_argument_that_no_operator_knows_is_refused_by_airflow(file: Path) ->
 COUNTER = itertools.count()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=scaled(40))
 @given(snapshots(), st.data(), st.booleans())
 def test_tasks_wait_as_the_graph_says(tmp_path: Path, snapshot: Snapshot, data: st.DataObject, grouped: bool) -> None:
     chosen = data.draw(st.sets(st.sampled_from(sorted(snapshot.nodes)), min_size=1))

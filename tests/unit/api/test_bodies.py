@@ -34,6 +34,7 @@ from airflow_provider_datapipe.api.models.rules import check_cron, check_redirec
 from airflow_provider_datapipe.api.models.transforms import TransformUpdateRequest
 from airflow_provider_datapipe.api.request import Request
 from tests.contract.calls import ALSO_NEEDED, arguments
+from tests.support.examples import scaled
 from tests.unit.api.json_of_models import objects
 
 #: Rules that no field can tell alone.
@@ -85,7 +86,7 @@ def needed_by(name: str) -> dict[str, Any]:
 
 
 @every_body
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(st.data())
 def test_what_is_given_is_what_is_sent(name: str, data: st.DataObject) -> None:
     drawn = data.draw(bodies(name))
@@ -97,7 +98,7 @@ def test_what_is_given_is_what_is_sent(name: str, data: st.DataObject) -> None:
 
 
 @every_body
-@settings(max_examples=15)
+@settings(max_examples=scaled(15))
 @given(st.data())
 def test_a_service_reads_what_is_sent(name: str, data: st.DataObject) -> None:
     drawn = data.draw(bodies(name))

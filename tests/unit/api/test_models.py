@@ -28,6 +28,7 @@ from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltSt
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun, ReverseEtlSyncWithSettings
 from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
 from airflow_provider_datapipe.api.models.transforms import PublishRequest, Reference, Transform
+from tests.support.examples import scaled
 from tests.unit.api.json_of_models import objects
 
 for _module in pkgutil.iter_modules(models.__path__, f"{models.__name__}."):
@@ -51,7 +52,7 @@ RUN = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2024-
 
 
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(st.data())
 def test_what_fits_the_interface_is_read_and_kept(model: type[Answer], data: st.DataObject) -> None:
     sent = data.draw(objects(model))
@@ -85,7 +86,7 @@ def test_known_values_of_an_enum_become_members_and_others_stay_text(status: str
 
 
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
-@settings(max_examples=5)
+@settings(max_examples=scaled(5))
 @given(st.data())
 def test_fields_that_are_absent_are_none(model: type[Answer], data: st.DataObject) -> None:
     required = {

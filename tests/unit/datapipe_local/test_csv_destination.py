@@ -15,6 +15,7 @@ from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Progr
 from datapipe_local.destinations.csv_form import as_row
 from datapipe_local.errors import RunError
 from datapipe_local.store.records import Connection
+from tests.support.examples import scaled
 
 INSERT, UPDATE, UPSERT, MIRROR = OperationName.INSERT, OperationName.UPDATE, OperationName.UPSERT, OperationName.MIRROR
 ODD = "a,\"b\"\r\n\nü; 'c'"
@@ -86,7 +87,7 @@ def test_what_a_killed_process_has_kept_is_done_by_the_next(tmp_path: Path) -> N
     assert table(tmp_path) == [["id", "name"], ["1", "Ada"], ["2", "Bob"]]
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(
     names=st.lists(st.text(alphabet='ab,"\r\n ü', max_size=5), min_size=1, max_size=4, unique=True),
     share=st.floats(0, 1),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datapipe_local.loading.csv_dialect import DELIMITERS, CsvDialect, DialectError, detect
+from tests.support.examples import scaled
 
 
 def dialect(text: str, **options: Any) -> CsvDialect:
@@ -127,7 +128,7 @@ def test_record_that_is_cut_off_does_not_count() -> None:
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=scaled(200))
 @given(
     st.integers(2, 5).flatmap(lambda width: st.lists(st.lists(CELLS, min_size=width, max_size=width), max_size=20)),
     st.sampled_from(DELIMITERS),

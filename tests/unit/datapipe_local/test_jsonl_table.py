@@ -17,6 +17,7 @@ from datapipe_local.destinations.base import ABSENT, Record
 from datapipe_local.destinations.changes import Changes
 from datapipe_local.destinations.jsonl_table import JsonLinesTable
 from datapipe_local.errors import RunError
+from tests.support.examples import scaled
 from tests.support.room import no_file_beyond
 
 Json = dict[str, Any]
@@ -211,7 +212,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(steps=_STEPS)
 def test_it_is_as_if_nobody_had_been_killed(steps: list[tuple[str, int, int]], tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("table")

@@ -32,6 +32,7 @@ from datapipe_local.store.records import (
     TransformVersion,
 )
 from datapipe_local.store.store import Store
+from tests.support.examples import scaled
 from tests.unit.datapipe_local.clocks import SetClock
 
 NOW = "2026-03-20T22:15:30.000Z"
@@ -365,7 +366,7 @@ class Runs(RuleBasedStateMachine):
 
 
 TestRuns = Runs.TestCase
-TestRuns.settings = settings(max_examples=60, stateful_step_count=25)
+TestRuns.settings = settings(max_examples=scaled(60), stateful_step_count=25)
 
 
 def test_a_run_takes_as_long_as_it_is_told_to(context: Context, made: Made) -> None:

@@ -26,6 +26,7 @@ from datapipe_local.service import jobs, orchestrations, schedules
 from datapipe_local.service.checks import check_cron
 from datapipe_local.service.context import Context
 from datapipe_local.store.records import JobKind
+from tests.support.examples import scaled
 from tests.unit.datapipe_local.clocks import SetClock
 from tests.unit.datapipe_local.test_engine import until
 
@@ -346,7 +347,7 @@ FIELD = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(st.one_of(st.lists(FIELD, min_size=5, max_size=5).map(" ".join), st.text()))
 def test_any_text_is_a_schedule_or_refused(text: str) -> None:
     with suppress(BadRequestError):
@@ -405,7 +406,7 @@ class UndoneError(Exception):
     """Nothing of this is to stay."""
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scaled(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.lists(CHANGES, min_size=1, max_size=2), max_size=8))
 def test_whatever_changes_the_next_look_knows_of_it(scheduled: Context, changes: Any) -> None:
     schedule = Schedule(scheduled)

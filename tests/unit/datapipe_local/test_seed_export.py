@@ -19,6 +19,7 @@ from datapipe_local.seed.export import export
 from datapipe_local.service.context import Context
 from datapipe_local.store.store import Store
 from datapipe_local.warehouse import Warehouse
+from tests.support.examples import scaled
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=20) | (
     st.sampled_from(
@@ -187,7 +188,7 @@ def definitions(store: Store) -> dict[str, list[dict[str, Any]]]:
 
 
 # Shrinking takes minutes, and the seeds are small.
-@settings(max_examples=30, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=scaled(30), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(seeds())
 def test_an_exported_seed_makes_the_same(seed: dict[str, Any]) -> None:
     with contexts() as first, contexts() as second:

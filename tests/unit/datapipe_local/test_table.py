@@ -11,6 +11,7 @@ from datapipe_local.errors import BadRequestError, SetupError
 from datapipe_local.store.records import Connection, EltStream, Orchestration
 from datapipe_local.store.store import Store
 from datapipe_local.store.table import Order, Position
+from tests.support.examples import scaled
 
 T0 = "2026-11-21T09:00:00.000Z"
 
@@ -31,7 +32,7 @@ def all_ids(store: Store, order: Order, limit: int) -> list[str]:
         assert len(page.records) == limit
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(moments=st.lists(st.integers(0, 3), max_size=12), limit=st.integers(1, 5), descending=st.booleans())
 def test_pages_give_every_record_once_in_order(moments: list[int], limit: int, descending: bool) -> None:
     store = Store(Path(":memory:"))

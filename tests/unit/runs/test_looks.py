@@ -25,6 +25,7 @@ from airflow_provider_datapipe.runs.looks import Look, Looks
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+from tests.support.examples import scaled
 from tests.support.many_runs import ManyRuns, Run, Said
 
 START = 1_000_000.0
@@ -622,7 +623,7 @@ class Anything(RuleBasedStateMachine):
 
 
 TestAnything = Anything.TestCase
-TestAnything.settings = settings(max_examples=200, stateful_step_count=60)
+TestAnything.settings = settings(max_examples=scaled(200), stateful_step_count=60)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -14,6 +14,7 @@ from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.moments import After, MomentOf, Sight, first_after, parse_moment
 from airflow_provider_datapipe.runs.reference import Target
 from airflow_provider_datapipe.runs.steps import drive
+from tests.support.examples import scaled
 from tests.unit.runs.history_service import HistoryService, Past, at
 
 TARGET = Target("s", "orders")
@@ -123,7 +124,7 @@ def test_what_was_found_once_is_found_whenever_one_looks(
     assert run_id(again) == run_id(found)
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(count=st.integers(1, 1500), position=st.floats(0, 1), size=st.sampled_from([20, 100]))
 def test_no_more_pages_are_read_than_the_way_from_the_nearer_end_needs(count: int, position: float, size: int) -> None:
     runs = [Past(f"r{number}", number, number + 0.5) for number in range(count)]

@@ -27,6 +27,7 @@ from airflow_provider_datapipe.runs.feeds import (
 )
 from airflow_provider_datapipe.runs.news import Cursor, Seen, take
 from airflow_provider_datapipe.runs.steps import Pause, Steps, Together
+from tests.support.examples import scaled
 
 EPOCH = pendulum.datetime(2026, 1, 1)
 #: Seconds since the epoch.
@@ -347,7 +348,7 @@ class Watching(RuleBasedStateMachine):
 
 
 TestWatching = Watching.TestCase
-TestWatching.settings = settings(max_examples=300, stateful_step_count=30)
+TestWatching.settings = settings(max_examples=scaled(300), stateful_step_count=30)
 
 
 def seen(number: int, moment: float, *, is_over: bool = True, is_slice: bool = False, rows: int = 1) -> Seen:

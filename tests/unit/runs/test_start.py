@@ -38,6 +38,7 @@ from airflow_provider_datapipe.runs.start import StartPolicy, start
 from airflow_provider_datapipe.runs.steps import drive
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 from airflow_provider_datapipe.runs.worker_wait import seconds_in_worker
+from tests.support.examples import scaled
 
 
 def stamp(seconds: float) -> str:
@@ -675,7 +676,7 @@ FATES = st.sampled_from(["ok", "lost", "unheard", "502", "502 done", "garbled", 
 TWICE = st.sampled_from(["twice", "twice, second", "twice unheard"])
 
 
-@settings(max_examples=400)
+@settings(max_examples=scaled(400))
 @given(
     kind=st.sampled_from(KINDS_OF_START),
     fates=st.lists(FATES | TWICE, max_size=6),
@@ -767,7 +768,7 @@ def test_a_copy_of_a_request_that_comes_after_its_answer_is_no_reason_to_wait_fo
     assert (service.posts, len(service.runs)) == (1, 1)
 
 
-@settings(max_examples=100)
+@settings(max_examples=scaled(100))
 @given(
     fates=st.lists(FATES, max_size=2),
     invisible=st.sampled_from([0, 30]),

@@ -44,6 +44,7 @@ from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+from tests.support.examples import scaled
 from tests.unit.runs.model_service import Life, Shown, World
 
 POLL = 10.0
@@ -618,7 +619,7 @@ def _as_json(run: OrchestrationRun) -> dict[str, Any]:
 
 
 TestWaiting = Waiting.TestCase
-TestWaiting.settings = settings(max_examples=300, stateful_step_count=40)
+TestWaiting.settings = settings(max_examples=scaled(300), stateful_step_count=40)
 
 
 def test_a_last_look_that_is_late_is_made_where_the_service_wants_to_be_asked_again_by_then() -> None:

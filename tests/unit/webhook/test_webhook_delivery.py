@@ -32,6 +32,7 @@ from airflow_provider_datapipe.webhook.delivery import (
     SourceChangedError,
 )
 from airflow_provider_datapipe.webhook.sources import Record
+from tests.support.examples import scaled
 
 FAST = RetryPolicy(budget=60, first_delay=0.0001, longest_delay=0.0001)
 NEVER = RetryPolicy(budget=0)
@@ -270,7 +271,7 @@ def test_the_result_of_many_batches_is_bounded() -> None:
     assert [each["first"] for each in result["results"]] == [*range(50), *range(950, 1000)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(
     st.lists(st.lists(st.sampled_from(sorted(WAYS)), max_size=6), min_size=1, max_size=4),
     st.lists(st.integers(1, 4), min_size=1),

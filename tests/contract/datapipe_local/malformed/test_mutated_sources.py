@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.contract.datapipe_local.api import Api
+from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 from tests.support.source_files.cases import Table
 from tests.support.source_files.comparison import Loaded, difference
@@ -83,11 +84,6 @@ class Sheets:
         return found
 
 
-def examples() -> int:
-    """Return half of the examples of the profile: each one takes several requests."""
-    return settings.default.max_examples // 2 if settings.default else 50
-
-
 def file_of(stream: str) -> str:
     return f"{stream}.{'jsonl' if stream == 'records' else 'csv'}"
 
@@ -108,7 +104,7 @@ def sheets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sheets]:
 
 
 def test_valid_csv_file_is_loaded(sheets: Sheets) -> None:
-    @settings(max_examples=examples(), print_blob=True)
+    @settings(max_examples=scaled(50), print_blob=True)
     @given(file=csv_files())
     def loads(file: CsvFile) -> None:
         status, message = sheets.load_valid(file.delimiter, file.content)
@@ -120,7 +116,7 @@ def test_valid_csv_file_is_loaded(sheets: Sheets) -> None:
 
 
 def test_mutated_csv_file_is_right_or_fails(sheets: Sheets) -> None:
-    @settings(max_examples=examples(), print_blob=True)
+    @settings(max_examples=scaled(50), print_blob=True)
     @given(file=csv_files(), changes=mutations())
     def loads(file: CsvFile, changes: list[Mutation]) -> None:
         content = mutated(file.content, changes)
@@ -130,7 +126,7 @@ def test_mutated_csv_file_is_right_or_fails(sheets: Sheets) -> None:
 
 
 def test_mutated_csv_file_without_options(sheets: Sheets) -> None:
-    @settings(max_examples=examples(), print_blob=True)
+    @settings(max_examples=scaled(50), print_blob=True)
     @given(file=csv_files(), changes=mutations())
     def loads(file: CsvFile, changes: list[Mutation]) -> None:
         content = mutated(file.content, changes)
@@ -143,7 +139,7 @@ def test_mutated_csv_file_without_options(sheets: Sheets) -> None:
 
 
 def test_valid_jsonl_file_is_loaded(sheets: Sheets) -> None:
-    @settings(max_examples=examples(), print_blob=True)
+    @settings(max_examples=scaled(50), print_blob=True)
     @given(content=jsonl_files())
     def loads(content: bytes) -> None:
         status, message = sheets.load_valid("records", content)
@@ -154,7 +150,7 @@ def test_valid_jsonl_file_is_loaded(sheets: Sheets) -> None:
 
 
 def test_mutated_jsonl_file_is_right_or_fails(sheets: Sheets) -> None:
-    @settings(max_examples=examples(), print_blob=True)
+    @settings(max_examples=scaled(50), print_blob=True)
     @given(content=jsonl_files(), changes=mutations())
     def loads(content: bytes, changes: list[Mutation]) -> None:
         changed = mutated(content, changes)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from airflow_provider_datapipe.cli import command
 from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
@@ -105,20 +106,15 @@ def test_every_status_is_told_with_its_outcome() -> None:
     assert {meaning for _, meaning in rows} == {*outcome.Outcome} - {"skipped"}
 
 
-CITED = re.findall(r"`(tests/\S+?\.py)::(\w+)`", pages()["docs/failures.md"])
-
-
-@pytest.mark.parametrize(("path", "name"), sorted(set(CITED)), ids=lambda part: Path(part).name)
-def test_what_shows_a_failure_is_there(path: str, name: str) -> None:
-    text = (ROOT / path).read_text()
-    assert re.search(rf"^(async )?def {name}\(|^{name} = ", text, re.MULTILINE)
-
-
-def test_every_failure_is_shown_by_a_test() -> None:
-    rows = [line for line in pages()["docs/failures.md"].splitlines() if line.startswith("| ") and "---" not in line]
-    without = [row for row in rows if "`tests/" not in row and not row.endswith("| Shown by |")]
-    assert len(rows) > 30
-    assert without == []
+def test_every_failure_has_tests() -> None:
+    tests: dict[str, list[str]] = yaml.safe_load((ROOT / "tests/contract/failures.yaml").read_text())
+    rows = re.findall(r"^\| (.*?) \|", pages()["docs/failures.md"], re.MULTILINE)
+    assert [row for row in rows if row not in ("Failure", "The run", "Event")] == list(tests)
+    for row, cited in tests.items():
+        assert cited, row
+        for path, _, name in (test.partition("::") for test in cited):
+            text = (ROOT / path).read_text()
+            assert re.search(rf"^(async )?def {name}\(|^{name} = ", text, re.MULTILINE), (row, path, name)
 
 
 @pytest.mark.usefixtures("generators")

@@ -8,13 +8,15 @@ CELERY := tests/system/celery
 CELERY_VENV := .venv-celery
 CELERY_READY := $(CELERY_VENV)/.ready
 
-.PHONY: help demo up test test-lowest test-matrix chaos thousand events latency short-runs lint docs bench dist constraints clean
+.PHONY: help demo up test test-fast test-slow test-lowest test-matrix chaos thousand events latency short-runs lint docs bench dist constraints clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         run the example pipeline on real Airflow components, and check the result"
 	@echo "make up           the same, left running until Ctrl-C"
-	@echo "make test         unit, contract and system tests"
+	@echo "make test         unit and contract tests, and the most important system tests"
+	@echo "make test-fast    unit tests"
+	@echo "make test-slow    all other tests, and the property tests with more examples"
 	@echo "make test-lowest  what differs between versions of Airflow, on the oldest and the oldest Python"
 	@echo "make test-matrix  all tests on each Airflow and Python that is supported, as far as they are here"
 	@echo "make chaos        500 tasks against a hostile service; then kill everything at every step, and count the runs"
@@ -55,12 +57,21 @@ demo: $(READY)
 up: $(READY)
 	@exec $(BIN)/python -m tests.system.demo --keep
 
+# Three workers on two cores: half of the time they wait for a service. The system tests run alone: a scheduler that waits
+# for a core loses tasks (docs/architecture.md).
+PYTEST := $(BIN)/python -m pytest
+SPREAD := -n 3 --dist loadfile
+
 test: $(READY)
-	@# More than there are cores, as CI has two: half of the time they wait for a service or for Airflow.
-	$(BIN)/python -m pytest tests/unit tests/contract -n 3 --dist loadfile
-	@# With Airflow's processes beside them, these have the machine for themselves: a scheduler that has to wait for a
-	@# core loses tasks (docs/architecture.md), which is not what is tested.
-	$(BIN)/python -m pytest tests/system
+	$(PYTEST) tests/unit tests/contract -m "fast or medium" $(SPREAD)
+	$(PYTEST) tests/system -m "fast or medium"
+
+test-fast: $(READY)
+	$(PYTEST) tests/unit tests/contract -m fast $(SPREAD)
+
+test-slow: $(READY)
+	$(PYTEST) tests/unit tests/contract -m "slow or property" --hypothesis-profile=large $(SPREAD)
+	$(PYTEST) tests/system -m slow
 
 test-lowest: $(READY)
 	@exec $(BIN)/python -m tests.packaging.matrix --lowest

@@ -139,4 +139,4 @@ class SyncSettingsSchemaDto(_Schema):
     properties: dict[str, Any]
     required: NotRequired[list[str]]
     dependencies: NotRequired[dict[str, list[str]]]
-    additionalProperties: NotRequired[bool]  # noqa: N815 - as JSON Schema has it
+    additionalProperties: NotRequired[bool]  # noqa: N815 - name from JSON Schema

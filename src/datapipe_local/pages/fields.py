@@ -31,7 +31,7 @@ class Field:
     Field of a form, or group of fields.
 
     :param kind: Input type.
-    :param name: Path in the settings. For :attr:`Kind.ONE_OF`, the path contains the chosen alternative.
+    :param name: Path in the settings. Inside an alternative, the path also contains the alternative's tag value.
     :param title: Label.
     :param hint: Help text.
     :param required: True if a value is required.

@@ -23,7 +23,7 @@ OPEN_BELOW = ("/authorize/", "/webhooks/")
 
 class KeyCheck:
     """
-    ASGI middleware that refuses all requests without a valid ``x-api-key``, except for public paths.
+    ASGI middleware that refuses requests without a valid ``x-api-key``, except at open paths.
 
     :param app: Wrapped application.
     :param key: API key.

@@ -82,7 +82,7 @@ def delete_sync(context: CurrentContext, sync_id: str, remove: RemoveData = "fal
 
 @router.post("/{sync_id}/enable", **answering(None, 404, status=204))
 def enable_sync(context: CurrentContext, sync_id: str, body: NoFields | None = None) -> Response:
-    """Enable a sync."""
+    """Enable a sync, so that it runs on its schedule."""
     elt_syncs.enable(context, sync_id, enabled=True)
     return no_content()
 

@@ -59,7 +59,7 @@ def as_response(error: ServiceError) -> JSONResponse:
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ServiceError)  # noqa: S101 - as it was registered
+    assert isinstance(error, ServiceError)  # noqa: S101 - registered for this type
     # The request may be valid and the disk full.
     failed = None if error.__cause__ is None else insufficient_storage(_context(request), error)
     return as_response(failed or error)
@@ -89,7 +89,7 @@ def _context(request: Request) -> Context:
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this type
     said = "; ".join(_told(entry) for entry in error.errors())
     return as_response(BadRequestError(f"{said}.", error_code="invalid_request"))
 
@@ -109,7 +109,7 @@ async def _not_unicode(_: Request, __: Exception) -> JSONResponse:
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)  # noqa: S101 - as it was registered
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(sorted(_methods_at(request)))

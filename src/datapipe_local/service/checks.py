@@ -101,7 +101,7 @@ def check_cron(field: str, expression: str) -> str:
     from croniter import croniter
 
     # Five fields: croniter also accepts a sixth one for seconds, which the service does not support.
-    if len(expression.split()) != 5 or not croniter.is_valid(expression):  # noqa: PLR2004 - cron's own number
+    if len(expression.split()) != 5 or not croniter.is_valid(expression):  # noqa: PLR2004 - number of fields in cron
         raise BadRequestError(
             f"{field}: {expression[:100]!r} is no cron expression: give five fields, such as '0 3 * * *'.",
             error_code="invalid_cron_expression",

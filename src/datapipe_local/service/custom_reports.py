@@ -121,7 +121,7 @@ def _result(context: Context, wanted: Wanted, *, add_as_source_stream: bool) -> 
         name = _create(context, wanted, add_as_source_stream=add_as_source_stream)
     except _RefusedError as error:
         return Result(wanted, error_code=error.code, message=" ".join(str(error).split()))
-    except Exception:  # whatever it is, the other reports have nothing to do with it
+    except Exception:  # one failing report must not affect the others
         log.exception("A custom report could not be created")
         return Result(
             wanted,

@@ -203,7 +203,7 @@ def state(context: Context, sync: EltSync) -> EltSyncState:
         row["status"]
         for row in database.rows(
             # One index lookup per stream, independent of the length of the run history.
-            "SELECT DISTINCT (SELECT status FROM elt_stream_runs"  # noqa: S608 - our own words
+            "SELECT DISTINCT (SELECT status FROM elt_stream_runs"  # noqa: S608 - no user input
             f" WHERE elt_stream_id = s.id AND {_LATEST.format(context.script.visible)}) AS status"
             " FROM elt_streams s WHERE s.elt_sync_id = ?",
             sync.id,
@@ -230,12 +230,12 @@ def stream_states(context: Context, sync_id: str) -> list[StreamState]:
         )
         owed = store.jobs.all(f"WHERE kind = ? AND subject_id IN {of_sync}", JobKind.ELT_STREAM_RUN, sync_id)
         going = store.elt_stream_runs.all(
-            f"WHERE {visible} AND id IN (SELECT run_id FROM jobs WHERE kind = ? AND subject_id IN {of_sync})",  # noqa: S608 - as above
+            f"WHERE {visible} AND id IN (SELECT run_id FROM jobs WHERE kind = ? AND subject_id IN {of_sync})",  # noqa: S608 - no user input
             JobKind.ELT_STREAM_RUN,
             sync_id,
         )
         ended = store.elt_stream_runs.all(
-            "WHERE seq IN (SELECT (SELECT seq FROM elt_stream_runs"  # noqa: S608 - our own words
+            "WHERE seq IN (SELECT (SELECT seq FROM elt_stream_runs"  # noqa: S608 - no user input
             f" WHERE elt_stream_id = s.id AND {_LATEST.format(visible)})"
             " FROM elt_streams s WHERE s.elt_sync_id = ?)",
             sync_id,

@@ -152,7 +152,7 @@ def delete(context: Context, orchestration_id: str, *, cron_schedule: str) -> No
         now, database = context.clock.now(), context.store.database
         for table in ("elt_syncs", "reverse_etl_syncs"):
             database.run(
-                f"UPDATE {table} SET orchestration_workflow_id = NULL, sync_interval = ?, updated_at = ?"  # noqa: S608 - the names above
+                f"UPDATE {table} SET orchestration_workflow_id = NULL, sync_interval = ?, updated_at = ?"  # noqa: S608 - no user input
                 " WHERE orchestration_workflow_id = ?",
                 cron_schedule,
                 now,
@@ -160,7 +160,7 @@ def delete(context: Context, orchestration_id: str, *, cron_schedule: str) -> No
             )
         is_built = f"published_version_id IS NOT NULL AND materialization = '{Materialization.TABLE}'"
         database.run(
-            "UPDATE transforms SET orchestration_workflow_id = NULL, updated_at = ?,"  # noqa: S608 - our own words
+            "UPDATE transforms SET orchestration_workflow_id = NULL, updated_at = ?,"  # noqa: S608 - no user input
             f" cron_expression = iif({is_built}, ?, NULL), rebuild_trigger = iif({is_built}, 'schedule', 'none')"
             " WHERE orchestration_workflow_id = ?",
             now,

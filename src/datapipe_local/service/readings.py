@@ -213,7 +213,7 @@ def _tables(
             part = there.get(name)
             if part is not None:
                 fetched = stack.enter_context(source.fetch(part.origin, context.warehouse.scratch, whole))
-                assert isinstance(fetched.scan, Scan)  # noqa: S101 - only sources of files have reports
+                assert isinstance(fetched.scan, Scan)  # noqa: S101 - only file sources support reports
                 tables[name] = SandboxTable(fetched.scan, part.selection)
                 size += fetched.size
         yield tables, size

@@ -97,7 +97,7 @@ def page_of_runs(
 def checkpoint_before(context: Context, run: ReverseEtlSyncRun) -> str | None:
     """Return the latest checkpoint of the other runs of the same sync."""
     found: str | None = context.store.database.value(
-        f"SELECT checkpoint FROM ({_LATEST}) WHERE id <> ? AND checkpoint IS NOT NULL",  # noqa: S608 - our own
+        f"SELECT checkpoint FROM ({_LATEST}) WHERE id <> ? AND checkpoint IS NOT NULL",  # noqa: S608 - no user input
         run.reverse_etl_sync_id,
         run.id,
     )
@@ -107,7 +107,7 @@ def checkpoint_before(context: Context, run: ReverseEtlSyncRun) -> str | None:
 def forget_checkpoints(context: Context, sync_id: str) -> None:
     """Delete the checkpoints of a sync's runs, because they do not apply to its new mode or target."""
     context.store.database.run(
-        f"UPDATE reverse_etl_sync_runs SET checkpoint = NULL WHERE id IN (SELECT id FROM ({_LATEST}))",  # noqa: S608 - our own
+        f"UPDATE reverse_etl_sync_runs SET checkpoint = NULL WHERE id IN (SELECT id FROM ({_LATEST}))",  # noqa: S608 - no user input
         sync_id,
     )
 

@@ -36,7 +36,7 @@ EFFECTIVE = f"""
     WHERE enabled AND sync_interval IS NOT NULL AND orchestration_workflow_id IS NULL
     UNION ALL
     SELECT '{ORCHESTRATION}', id, cron_schedule FROM orchestrations
-"""  # noqa: S608 - our own words
+"""  # noqa: S608 - no user input
 # Columns that the query reads. Other changes do not affect schedules.
 _READ = {
     "elt_syncs": ("enabled", "orchestration_workflow_id", "sync_interval"),

@@ -51,7 +51,7 @@ class GroupCommit(Generic[T]):
         outcomes: Sequence[Exception | None]
         try:
             outcomes = await run_sync(self._commit, [thing for thing, _ in group])
-        except Exception as error:  # noqa: BLE001 - each of those who wait is told, and asks again or not
+        except Exception as error:  # noqa: BLE001 - reported to each waiting task
             outcomes = [error] * len(group)
         for (_, kept), outcome in zip(group, outcomes, strict=True):
             # The waiting task may have been canceled.

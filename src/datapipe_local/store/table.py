@@ -101,9 +101,9 @@ class Table(Generic[R]):
         self._columns = tuple(field.name for field in fields(record))
         # Only for columns that need conversion, because reads are frequent.
         self._readers = {column: read for column in self._columns if (read := _reader(hints[column])) is not None}
-        self._select = f"SELECT {', '.join(self._columns)} FROM {name}"  # noqa: S608 - names of our own
+        self._select = f"SELECT {', '.join(self._columns)} FROM {name}"  # noqa: S608 - no user input
         marks = ", ".join("?" for _ in self._columns)
-        self._insert = f"INSERT INTO {name} ({', '.join(self._columns)}) VALUES ({marks})"  # noqa: S608 - as above
+        self._insert = f"INSERT INTO {name} ({', '.join(self._columns)}) VALUES ({marks})"  # noqa: S608 - no user input
 
     def get(self, record_id: str) -> R | None:
         """Return the record with an ID, or None."""
@@ -130,7 +130,7 @@ class Table(Generic[R]):
         """Update fields of the record with an ID."""
         assignments = ", ".join(f"{column} = ?" for column in changes)
         self._database.run(
-            f"UPDATE {self._name} SET {assignments} WHERE id = ?",  # noqa: S608 - as above
+            f"UPDATE {self._name} SET {assignments} WHERE id = ?",  # noqa: S608 - no user input
             *map(_write, changes.values()),
             record_id,
         )
@@ -155,7 +155,7 @@ class Table(Generic[R]):
             parameters += [position.value, position.seq]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._database.rows(
-            f"SELECT seq, {', '.join(self._columns)} FROM {self._name}{where}"  # noqa: S608 - as above
+            f"SELECT seq, {', '.join(self._columns)} FROM {self._name}{where}"  # noqa: S608 - no user input
             f" ORDER BY {column} {direction}, seq {direction} LIMIT ?",
             *parameters,
             # One more row shows if there is a next page.

@@ -1,1 +1,1 @@
-"""What the interface sends, field by field: the schemas of the OpenAPI document, and nothing else than they name."""
+"""Response schemas of the OpenAPI document. They contain only the fields that the interface defines."""

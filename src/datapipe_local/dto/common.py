@@ -1,4 +1,4 @@
-"""What the answers of all resources share."""
+"""Schemas that the responses of all resources share."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing_extensions import TypedDict
 
 T = TypeVar("T")
 
-#: Makes a ``TypedDict`` one that has no other fields than it names.
+#: Decorator that forbids undeclared fields in a ``TypedDict``.
 dto = with_config(ConfigDict(extra="forbid"))
 
-#: A time: ISO 8601, UTC, milliseconds, ``Z``.
+#: Timestamp: ISO 8601, UTC, milliseconds, ``Z``.
 Moment = Annotated[
     str,
     Field(pattern=r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$", json_schema_extra={"format": "date-time"}),
 ]
 Count = Annotated[int, Field(ge=0)]
-#: An object whose fields are others' business.
+#: Object with fields that this document does not define.
 AnyObject = dict[str, Any]
 
 
 @dto
 class PageDto(TypedDict, Generic[T]):
-    """A page of a list, with both spellings of the envelope."""
+    """Page of a list, with both spellings of the envelope."""
 
     data: list[T]
     has_more: bool
@@ -35,14 +35,14 @@ class PageDto(TypedDict, Generic[T]):
 
 @dto
 class ListDto(TypedDict, Generic[T]):
-    """A list that has no pages."""
+    """List without pages."""
 
     data: list[T]
 
 
 @dto
 class ErrorDto(TypedDict):
-    """Why a request was refused."""
+    """Error of a refused request."""
 
     error_code: str
     message: str
@@ -50,7 +50,7 @@ class ErrorDto(TypedDict):
 
 @dto
 class RunConflictDto(TypedDict):
-    """A run is active or scheduled already; the id is there once the run is."""
+    """Conflict with an active or scheduled run. ``active_run_id`` is missing until the run starts."""
 
     error_code: str
     message: str
@@ -59,6 +59,6 @@ class RunConflictDto(TypedDict):
 
 @dto
 class RequestRunDto(TypedDict):
-    """Where a run that was asked for will appear."""
+    """Status URL of a requested run."""
 
     status_url: str

@@ -1,4 +1,4 @@
-"""Connections, what can be connected to, and the sessions in which somebody authorizes."""
+"""Schemas of connections, integrations and connection bridges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datapipe_local.dto.common import AnyObject, Moment, dto
 
 @dto
 class SettingsSchemaDto(TypedDict):
-    """A JSON Schema object, draft-07."""
+    """JSON Schema object, draft-07."""
 
     schema_uri: Annotated[str, Field(alias="$schema")]
     title: str
@@ -25,7 +25,7 @@ class SettingsSchemaDto(TypedDict):
 
 @dto
 class ConnectionDto(TypedDict):
-    """A connection, without its settings."""
+    """Connection, without its settings."""
 
     id: str
     integration_id: str
@@ -35,7 +35,7 @@ class ConnectionDto(TypedDict):
 
 @dto
 class ConnectionBridgeDto(TypedDict):
-    """A bridge that is active; whoever has its address can authorize."""
+    """Active bridge. Anyone with its URL can authorize the connection."""
 
     authorize_url: str
     expires_at: Moment
@@ -46,7 +46,7 @@ class ConnectionBridgeDto(TypedDict):
 
 @dto
 class IntegrationDto(TypedDict):
-    """What can be connected to."""
+    """Kind of system that a connection leads to."""
 
     id: str
     name: str

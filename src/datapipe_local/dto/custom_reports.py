@@ -1,4 +1,4 @@
-"""Custom reports."""
+"""Schemas of custom reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datapipe_local.dto.common import dto
 
 @dto
 class CustomReportCreateErrorDto(TypedDict):
-    """Why a report was not created."""
+    """Reason why a report was not created."""
 
     error_code: CustomReportErrorCode
     message: str
@@ -20,7 +20,7 @@ class CustomReportCreateErrorDto(TypedDict):
 
 @dto
 class CustomReportCreateResultDto(TypedDict):
-    """What became of a report; without an error it was created."""
+    """Result of a report. It was created if there is no error."""
 
     elt_sync_id: str
     name: str
@@ -30,6 +30,6 @@ class CustomReportCreateResultDto(TypedDict):
 
 @dto
 class CreateCustomReportsResponseDto(TypedDict):
-    """A result for each report, in the order of the request."""
+    """One result per report, in the order of the request."""
 
     results: list[CustomReportCreateResultDto]

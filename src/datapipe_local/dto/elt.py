@@ -1,4 +1,4 @@
-"""ELT syncs, their streams and runs."""
+"""Schemas of ELT syncs, their streams and runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from datapipe_local.dto.common import AnyObject, Count, Moment, dto
 
 @dto
 class EltStreamDto(TypedDict):
-    """A stream; ``sync_interval`` is its own schedule, null for none. The older description does not declare it."""
+    """Stream. ``sync_interval`` is its own schedule or null. The older description does not declare it."""
 
     id: str
     elt_sync_id: str
@@ -37,7 +37,7 @@ class EltStreamDto(TypedDict):
 
 @dto
 class EltStreamRunDto(TypedDict):
-    """A run of a stream."""
+    """Run of a stream."""
 
     id: str
     elt_sync_id: str
@@ -50,7 +50,7 @@ class EltStreamRunDto(TypedDict):
 
 @dto
 class EltSyncDto(TypedDict):
-    """A sync; ``sync_interval`` is omitted while it is attached to an orchestration."""
+    """Sync. ``sync_interval`` is omitted while the sync is attached to an orchestration."""
 
     account_id: str
     config: NotRequired[AnyObject]
@@ -72,7 +72,7 @@ class EltSyncDto(TypedDict):
 
 @dto
 class SourceStreamSnapshotDto(TypedDict):
-    """How a run of a stream stands."""
+    """Progress of a stream run."""
 
     bytes_synced: Count
     error_message: NotRequired[str]
@@ -89,7 +89,7 @@ class SourceStreamSnapshotDto(TypedDict):
 
 @dto
 class SourceStreamSnapshotStatesDto(TypedDict):
-    """The active and the latest run of a stream."""
+    """Active and latest run of a stream."""
 
     name: str
     active_sync: NotRequired[SourceStreamSnapshotDto]
@@ -98,7 +98,7 @@ class SourceStreamSnapshotStatesDto(TypedDict):
 
 @dto
 class EltSyncStatusDto(TypedDict):
-    """The streams of a sync."""
+    """Run states of a sync's streams."""
 
     elt_sync_id: str
     source_streams: list[SourceStreamSnapshotStatesDto]
@@ -106,7 +106,7 @@ class EltSyncStatusDto(TypedDict):
 
 @dto
 class RetirementDetails(TypedDict):
-    """Why a stream is retired."""
+    """Reason why a stream is retired."""
 
     in_favor_of: NotRequired[str]
     removal_date: NotRequired[str]
@@ -116,7 +116,7 @@ class RetirementDetails(TypedDict):
 
 @dto
 class AvailableStreamDto(TypedDict):
-    """A stream that a sync has or can have."""
+    """Stream that a sync has or can add."""
 
     name: str
     is_selectable: NotRequired[bool]
@@ -128,6 +128,6 @@ class AvailableStreamDto(TypedDict):
 
 @dto
 class EltSyncAddSourceStreamsResponseDto(TypedDict):
-    """The streams that were created."""
+    """Added streams."""
 
     source_streams: list[EltStreamDto]

@@ -1,4 +1,4 @@
-"""What is answered to who pushes data."""
+"""Response to webhook requests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from datapipe_local.dto.common import Count, dto
 
 @dto
 class AcceptedDto(TypedDict):
-    """How many rows were accepted; they are kept."""
+    """Number of rows that were accepted and stored."""
 
     accepted: Count

@@ -1,4 +1,4 @@
-"""Orchestrations and their runs."""
+"""Schemas of orchestrations and their runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datapipe_local.dto.common import Moment, dto
 
 @dto
 class OrchestrationDto(TypedDict):
-    """An orchestration; the older description does not declare ``cron_schedule``."""
+    """Orchestration. The older description does not declare ``cron_schedule``."""
 
     id: str
     name: str
@@ -21,7 +21,7 @@ class OrchestrationDto(TypedDict):
 
 @dto
 class OrchestrationRunDto(TypedDict):
-    """A run of an orchestration."""
+    """Run of an orchestration."""
 
     id: str
     orchestration_id: str

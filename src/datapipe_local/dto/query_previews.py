@@ -1,4 +1,4 @@
-"""Query previews."""
+"""Schemas of query previews."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datapipe_local.dto.common import AnyObject, Count, dto
 
 @dto
 class QueryPreviewCreateResponseDto(TypedDict):
-    """What to ask for the result by, and the SQL as it is run."""
+    """ID of a query preview, and the SQL with resolved references."""
 
     query_execution_id: str
     dw_sql: str
@@ -20,7 +20,7 @@ class QueryPreviewCreateResponseDto(TypedDict):
 
 @dto
 class QueryPreviewStatusResponseDto(TypedDict):
-    """Where a query preview stands, and why it failed."""
+    """Status of a query preview, with its error if it failed."""
 
     query_execution_id: str
     status: QueryPreviewState
@@ -29,7 +29,7 @@ class QueryPreviewStatusResponseDto(TypedDict):
 
 @dto
 class QueryPreviewResultResponseDto(TypedDict):
-    """The first rows, and how many there are."""
+    """First rows of a query, and the total number of rows."""
 
     rows: list[AnyObject]
     num_rows_total: Count

@@ -1,4 +1,4 @@
-"""Reverse ETL: syncs, runs, failed records, and what destinations offer."""
+"""Schemas of reverse ETL syncs, runs, failed records and destination catalogs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from datapipe_local.dto.common import AnyObject, Count, Moment, dto
 
 @dto
 class ReverseEtlSyncMappingDto(TypedDict):
-    """A column of the source and the property that it becomes."""
+    """Mapping of a source column to a destination property."""
 
     source_property_id: str
     destination_property_id: str
@@ -26,7 +26,7 @@ class ReverseEtlSyncMappingDto(TypedDict):
 
 @dto
 class ReverseEtlSyncOperationDto(TypedDict):
-    """What is done with which columns."""
+    """Operation and its column mappings."""
 
     mode: OperationName
     mappings: list[ReverseEtlSyncMappingDto]
@@ -34,7 +34,11 @@ class ReverseEtlSyncOperationDto(TypedDict):
 
 @dto
 class ReverseEtlSyncDto(TypedDict):
-    """A reverse ETL sync; ``sync_interval`` is omitted while it is attached, ``transform_id`` for other sources."""
+    """
+    Reverse ETL sync.
+
+    ``sync_interval`` is omitted while the sync is attached to an orchestration, ``transform_id`` for other sources.
+    """
 
     id: str
     enabled: bool
@@ -53,14 +57,14 @@ class ReverseEtlSyncDto(TypedDict):
 
 @dto
 class ReverseEtlSyncWithSettingsDto(ReverseEtlSyncDto):
-    """A reverse ETL sync with its settings."""
+    """Reverse ETL sync with its settings."""
 
     settings: AnyObject
 
 
 @dto
 class ReverseEtlSyncRunDto(TypedDict):
-    """A run of a reverse ETL sync."""
+    """Run of a reverse ETL sync."""
 
     id: str
     reverse_etl_sync_id: str
@@ -77,7 +81,7 @@ class ReverseEtlSyncRunDto(TypedDict):
 
 @dto
 class ReverseEtlSyncRecordErrorDto(TypedDict):
-    """A record that the destination refused, and why."""
+    """Record that the destination rejected, with the reason."""
 
     sync_id: str
     record_id: str
@@ -86,14 +90,14 @@ class ReverseEtlSyncRecordErrorDto(TypedDict):
 
 @dto
 class ReverseEtlSyncFailedRecordCountDto(TypedDict):
-    """How many records the destination has refused."""
+    """Number of unresolved failed records."""
 
     count: Count
 
 
 @dto
 class ReverseEtlDestinationPropertyDto(TypedDict):
-    """Something at the destination that a column can become."""
+    """Destination property that a column can be mapped to."""
 
     id: str
     property_name: str
@@ -105,7 +109,7 @@ class ReverseEtlDestinationPropertyDto(TypedDict):
 
 @dto
 class ReverseEtlAvailableOperationDto(TypedDict):
-    """Something that the destination can do with records."""
+    """Operation that the destination supports."""
 
     type: OperationType
     mode: OperationName
@@ -114,7 +118,7 @@ class ReverseEtlAvailableOperationDto(TypedDict):
 
 @dto
 class ReverseEtlObjectTypeDto(TypedDict):
-    """A kind of thing that a destination holds."""
+    """Object type of a destination."""
 
     id: str
     name: str
@@ -122,17 +126,17 @@ class ReverseEtlObjectTypeDto(TypedDict):
     associations: list[str]
 
 
-# The name of one of its fields is none of Python's.
+# The functional syntax, because ``$schema`` is not a Python identifier.
 _Schema = TypedDict("_Schema", {"$schema": str})
 
 
 @dto
 class SyncSettingsSchemaDto(_Schema):
-    """What settings a sync takes: a JSON Schema (draft-07)."""
+    """JSON Schema (draft-07) of a sync's settings."""
 
     title: str
     type: Literal["object"]
     properties: dict[str, Any]
     required: NotRequired[list[str]]
     dependencies: NotRequired[dict[str, list[str]]]
-    additionalProperties: NotRequired[bool]  # noqa: N815 - as JSON Schema has it
+    additionalProperties: NotRequired[bool]  # noqa: N815 - name from JSON Schema

@@ -1,4 +1,4 @@
-"""Transforms."""
+"""Schemas of transforms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from datapipe_local.dto.common import Moment, dto
 
 @dto
 class TransformParameterDto(TypedDict):
-    """Something that a SQL template can name: ``TransformParameterDto``, ``AvailableReferenceDto``."""
+    """Reference that a SQL template can contain: ``TransformParameterDto``, ``AvailableReferenceDto``."""
 
     weld_tag: str
     type: ReferenceType
@@ -26,7 +26,7 @@ class TransformParameterDto(TypedDict):
 
 @dto
 class TransformDto(TypedDict):
-    """A SQL model; the older description does not declare ``cron_expression`` and ``rebuild_trigger``."""
+    """SQL model. The older description does not declare ``cron_expression`` and ``rebuild_trigger``."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ class TransformDto(TypedDict):
 
 @dto
 class TransformSchemaFieldDto(TypedDict):
-    """A column of a transform."""
+    """Column of a transform."""
 
     name: str
     type: str
@@ -56,7 +56,7 @@ class TransformSchemaFieldDto(TypedDict):
 
 @dto
 class TransformVersionDto(TypedDict):
-    """The SQL of a transform as it was at some time."""
+    """Version of a transform's SQL."""
 
     id: str
     sql_template: str
@@ -68,7 +68,7 @@ class TransformVersionDto(TypedDict):
 
 @dto
 class TransformBulkResultItemDto(TypedDict):
-    """What became of one transform of many."""
+    """Result of one transform of a bulk request."""
 
     name: str
     success: bool
@@ -78,6 +78,6 @@ class TransformBulkResultItemDto(TypedDict):
 
 @dto
 class TransformBulkCreateResponseDto(TypedDict):
-    """One result for each transform, in the order in which they were given."""
+    """One result per transform, in the order of the request."""
 
     results: list[TransformBulkResultItemDto]

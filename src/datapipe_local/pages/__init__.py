@@ -1,1 +1,1 @@
-"""What a person sees in a browser: HTML without scripts, and without anything from elsewhere."""
+"""HTML pages without scripts and external resources."""

@@ -1,4 +1,4 @@
-"""The page on which a person authorizes a connection, and those that say that it can't be done."""
+"""Authorization page of a connection bridge, and its error pages."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def authorize_page(
     problems: Mapping[str, str],
 ) -> str:
     """
-    Give the page with the form.
+    Return the page with the settings form.
 
-    :param integration: What is connected to.
-    :param label: The name of the connection.
-    :param target: Where the browser goes afterwards.
-    :param again: The connection is there, and is authorized again.
-    :param fields: What the form asks for.
-    :param given: What stands in it.
-    :param problems: What is wrong with it, by the names of the fields; what is about none of them is under "".
+    :param integration: Name of the integration.
+    :param label: Display name of the connection.
+    :param target: Host that the browser is redirected to.
+    :param again: True if an existing connection is authorized again.
+    :param fields: Fields of the form.
+    :param given: Current values of the fields, by name.
+    :param problems: Errors by field name. The key "" contains an error that belongs to no field.
     """
     form = FormHtml(given, problems, once_more=again or bool(problems))
     inputs = form.fields(fields)
@@ -45,7 +45,7 @@ def authorize_page(
         f"<dd>you go back to {escape(target)}</dd></dl>\n"
         f"{_summary(problems, form.titles)}"
         '<form method="post" novalidate>\n'
-        # The Enter key presses the first button that there is.
+        # The Enter key activates the first button of a form.
         '<button name="action" value="connect" hidden>Connect</button>\n'
         f"{inputs}"
         '<div class="actions">'
@@ -57,10 +57,10 @@ def authorize_page(
 
 def message_page(heading: str, text: str) -> str:
     """
-    Give a page that only says something.
+    Return a page with only a message.
 
-    :param heading: What it is about.
-    :param text: What to do.
+    :param heading: Heading.
+    :param text: Instruction for the user.
     """
     return frame(heading, f"<h1>{escape(heading)}</h1>\n<p>{escape(text)}</p>")
 

@@ -1,4 +1,4 @@
-"""What a form asks for, read off a JSON Schema. The name of a field is the place of its value, with dots in it."""
+"""Form fields derived from a JSON Schema. A field name is the path of its value, separated by dots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datapipe_local.store.records import Json
 
 
 class Kind(Enum):
-    """How a value is asked for."""
+    """Input type of a field."""
 
     TEXT = "text"
     HIDDEN = "hidden text"
@@ -21,25 +21,25 @@ class Kind(Enum):
     GROUP = "group"
     ONE_OF = "one of"
     ROWS = "rows"
-    #: What no field fits is written as JSON.
+    #: JSON text, for values that no other kind supports.
     WRITTEN = "written"
 
 
 @dataclass(frozen=True)
 class Field:
     """
-    A field of a form, or a group of fields.
+    Field of a form, or group of fields.
 
-    :param kind: How it is asked for.
-    :param name: Its place among the settings; within one of several kinds, the kind is a part of it.
-    :param title: Its name for people.
-    :param hint: What helps to fill it in.
-    :param required: It can't be left out.
-    :param default: What it is if it is left out.
-    :param choices: The values to choose from, for :attr:`Kind.CHOICE`.
-    :param fields: Those of a group; those of a row; the kinds to choose from, as groups.
-    :param tag: The property that names the kind, for :attr:`Kind.ONE_OF`.
-    :param in_row: It stands in a row, which may be left empty as a whole.
+    :param kind: Input type.
+    :param name: Path in the settings. Inside an alternative, the path also contains the alternative's tag value.
+    :param title: Label.
+    :param hint: Help text.
+    :param required: True if a value is required.
+    :param default: Default value.
+    :param choices: Values of :attr:`Kind.CHOICE`.
+    :param fields: Fields of a group or a row, or alternatives of :attr:`Kind.ONE_OF` as groups.
+    :param tag: Property that identifies the alternative, for :attr:`Kind.ONE_OF`.
+    :param in_row: True if the field belongs to a row, which can be empty as a whole.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ class Field:
 
 
 def fields_of(schema: Json, prefix: str = "") -> tuple[Field, ...]:
-    """Give the fields of an object, in the order of its properties."""
+    """Return the fields of an object schema, in the order of its properties."""
     required = schema.get("required", ())
     return tuple(
         _field(entry, f"{prefix}{name}", required=name in required) for name, entry in schema["properties"].items()
@@ -70,7 +70,7 @@ def _field(given: Json, name: str, *, required: bool) -> Field:
 
 
 def _kind_of(schema: Json, name: str) -> tuple[Kind, dict[str, Any]]:
-    """Tell how a value is asked for, and with which choices or fields."""
+    """Return the input type of a value, with its choices or fields."""
     if "enum" in schema:
         return Kind.CHOICE, {"choices": tuple(schema["enum"])}
     tag = _tag(schema.get("oneOf", []))
@@ -81,7 +81,7 @@ def _kind_of(schema: Json, name: str) -> tuple[Kind, dict[str, Any]]:
         return Kind.GROUP, {"fields": fields_of(schema, f"{name}.")}
     if kind == "array" and "properties" in schema.get("items", {}):
         row = tuple(replace(one, in_row=True) for one in fields_of(schema["items"]))
-        # A row of rows would be more than a form is good for.
+        # Nested rows are not supported as fields.
         return (Kind.ROWS, {"fields": row}) if all(one.kind in _SIMPLE for one in row) else (Kind.WRITTEN, {})
     if kind == "string" and schema.get("writeOnly"):
         return Kind.HIDDEN, {}
@@ -105,7 +105,7 @@ def _without_null(schema: Json) -> Json:
 
 
 def _tag(kinds: list[Json]) -> str | None:
-    """Give the property by which kinds of objects are told apart."""
+    """Return the property that identifies the alternatives, or None."""
     tags = [{name for name, entry in one.get("properties", {}).items() if "const" in entry} for one in kinds]
     return min(set.intersection(*tags), default=None) if tags else None
 
@@ -121,7 +121,7 @@ def _one_kind(schema: Json, tag: str, name: str) -> Field:
 
 
 def written(value: Any) -> str:
-    """Write a value as it stands in a field."""
+    """Return the text that a field shows for a value."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What was typed into a form: as settings, and as it is shown again."""
+"""Conversion between submitted form values and settings."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 _MISSING = object()
 _PASSWORD_IN_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*:[^/?#]*@")
-# A browser ends the lines of a longer text so.
+# Line break in the value of a textarea.
 _BREAKS = "\r\n"
 
 
 class Read(NamedTuple):
     """
-    What a form says.
+    Parsed form.
 
-    :param settings: The settings, not checked yet.
-    :param given: What was typed, by the names of the fields; rows that were left empty are gone.
-    :param problems: What can't be meant, by the names of the fields.
+    :param settings: Settings, not validated yet.
+    :param given: Submitted values by field name, without empty rows.
+    :param problems: Parse errors by field name.
     """
 
     settings: Json
@@ -36,10 +36,10 @@ class Read(NamedTuple):
 
 def read(fields: Sequence[Field], typed: Mapping[str, str]) -> Read:
     """
-    Read a form.
+    Parse a form.
 
-    :param fields: What it asks for.
-    :param typed: What was sent.
+    :param fields: Fields of the form.
+    :param typed: Submitted values by field name.
     """
     found = Read({}, _without_empty_rows(fields, typed), {})
     found.settings.update(_object(fields, found))
@@ -48,10 +48,10 @@ def read(fields: Sequence[Field], typed: Mapping[str, str]) -> Read:
 
 def shown(fields: Sequence[Field], settings: Json) -> dict[str, str]:
     """
-    Tell what stands in a form for settings that there are. Secrets don't.
+    Return the field values for existing settings, without secrets.
 
-    :param fields: What it asks for.
-    :param settings: The settings.
+    :param fields: Fields of the form.
+    :param settings: Settings.
     """
     given: dict[str, str] = {}
     for field in fields:
@@ -78,7 +78,7 @@ def _holds_password(value: Any) -> bool:
 
 
 def rows_of(field: Field, given: Mapping[str, str]) -> list[int]:
-    """Give the numbers of the rows that stand in a form."""
+    """Return the row numbers that a form contains."""
     place = re.compile(rf"{re.escape(field.name)}\.([0-9]{{1,4}})\.")
     return sorted({int(found[1]) for name in given if (found := place.match(name))})
 
@@ -128,7 +128,7 @@ def _read_json(field: Field, found: Read, name: str, text: str) -> Any:
 
 
 def _without_empty_rows(fields: Sequence[Field], typed: Mapping[str, str]) -> dict[str, str]:
-    """Give rows numbers without a gap, and leave out those in which nothing was typed; to choose is not to type."""
+    """Remove rows without typed input and renumber the others. A selected choice does not count as input."""
     given = dict(typed)
     for field in fields:
         if field.kind == Kind.ROWS:

@@ -1,4 +1,4 @@
-"""A form as HTML. Whatever stands in it is escaped."""
+"""HTML of a form. All values are escaped."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ if TYPE_CHECKING:
 
     from datapipe_local.pages.fields import Field
 
-# So many empty rows stand below those that are filled in.
+# Number of empty rows below the filled ones.
 _EMPTY_ROWS = 2
 _FIRST_ROWS = 3
 
 
 class FormHtml:
     """
-    Writes fields.
+    Renderer of form fields.
 
-    :param given: What stands in them, by their names.
-    :param problems: What is wrong with them, by their names.
-    :param once_more: Whoever fills it in has done so before.
+    :param given: Field values by name.
+    :param problems: Errors by field name.
+    :param once_more: True if the user has filled in the form before.
     """
 
     def __init__(self, given: Mapping[str, str], problems: Mapping[str, str], *, once_more: bool) -> None:
         self._given = given
         self._once_more = once_more
         self._problems = problems
-        #: The titles of the fields that were written, by their names.
+        #: Titles of the rendered fields by name.
         self.titles: dict[str, str] = {}
 
     def fields(self, fields: Sequence[Field]) -> str:
-        """Write all; what is rarely needed and hard to write stands behind what is asked of everybody."""
+        """Return the HTML of fields. Optional JSON fields are in a collapsed section at the end."""
         rare = [field for field in fields if field.kind == Kind.WRITTEN and not field.required]
         html = "".join(self._field(field) for field in fields if field not in rare)
         if not rare:
@@ -111,12 +111,12 @@ class FormHtml:
         rows = []
         for row in range(number):
             inner = "".join(
-                # The hints stand once, above the first row; a row may be left empty.
+                # Only the first row shows hints. A row can be empty.
                 self._field(replace(one, name=f"{field.name}.{row}.{one.name}", hint="" if row else one.hint))
                 for one in field.fields
             )
             rows.append(f'<fieldset class="row"><legend>{row + 1}</legend>{inner}</fieldset>\n')
-        # A hidden button before it is what the Enter key presses.
+        # The Enter key activates the hidden button before this one.
         more = '<button name="action" value="more" formnovalidate>More rows</button>'
         return self._set(field, "".join(rows) + more, hint="Rows that are left empty do not count.")
 

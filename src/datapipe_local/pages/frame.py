@@ -1,4 +1,4 @@
-"""What all pages have: their head, their style, and what the browser is told not to do."""
+"""Common frame of all pages: head, style and security headers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 
 def frame(title: str, content: str) -> str:
     """
-    Give a page.
+    Return a complete HTML page.
 
-    :param title: Its title, as text.
-    :param content: What stands in it, as HTML.
+    :param title: Title as plain text.
+    :param content: Content as HTML.
     """
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -29,9 +29,9 @@ def frame(title: str, content: str) -> str:
 
 def headers(*targets: str) -> dict[str, str]:
     """
-    Give the headers of a page.
+    Return the response headers of a page.
 
-    :param targets: The origins that its form may lead to, beside its own: those that it is redirected to count.
+    :param targets: Additional origins that the form may lead to, including by redirect.
     """
     policy = {
         "default-src": "'none'",
@@ -45,7 +45,7 @@ def headers(*targets: str) -> dict[str, str]:
         "content-security-policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
         "x-frame-options": "DENY",
         "x-content-type-options": "nosniff",
-        # The address is a secret: neither who is linked to nor a cache is to have it.
+        # The URL is a secret, so keep it out of the Referer header and caches.
         "referrer-policy": "no-referrer",
         "cache-control": "no-store",
     }

@@ -1,6 +1,6 @@
-"""The HTTP interface: thin, above the rules of :mod:`datapipe_local.service`."""
+"""HTTP routes, a thin layer above :mod:`datapipe_local.service`."""
 
 import warnings
 
-# FastAPI gives every body this alias, and pydantic finds no use for it: nothing that anybody could mend here.
+# FastAPI sets this alias on every body and pydantic ignores it. The project cannot fix the warning.
 warnings.filterwarnings("ignore", message="The 'alias' attribute with value 'body'")

@@ -1,4 +1,4 @@
-"""Who may ask: the key check, in front of every route."""
+"""API key check in front of all routes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from datapipe_local.routes import web
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-#: Where the description of the interface is.
+#: Path of the OpenAPI document.
 OPENAPI_PATH = "/openapi.json"
-#: Answered without a key: whether the service is up is no secret, nor is what it can do; the page asks for the key.
+#: Public paths: health, the OpenAPI document and the static page, which asks the user for the key.
 OPEN_PATHS = frozenset({"/health", OPENAPI_PATH, *web.PATHS})
-#: Below these it is not the key that lets in: the address of a bridge does, or what a webhook connection asks for.
+#: Paths with their own credentials: the bridge ID, or the authentication of a webhook connection.
 OPEN_BELOW = ("/authorize/", "/webhooks/")
 
 
 class KeyCheck:
     """
-    Refuse requests without the right ``x-api-key``, whatever they ask for.
+    ASGI middleware that refuses requests without a valid ``x-api-key``, except at open paths.
 
-    :param app: What answers the others.
-    :param key: The right key.
+    :param app: Wrapped application.
+    :param key: API key.
     """
 
     def __init__(self, app: ASGIApp, key: str) -> None:
@@ -34,7 +34,7 @@ class KeyCheck:
         self._key = key.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or hand on."""
+        """Pass the request on, or refuse it."""
         if scope["type"] == "http" and scope["path"] not in OPEN_PATHS and not scope["path"].startswith(OPEN_BELOW):
             given = [value for name, value in scope["headers"] if name == b"x-api-key"]
             if len(given) != 1 or not hmac.compare_digest(given[0], self._key):

@@ -1,4 +1,4 @@
-"""The page of a connection bridge. Whoever has its address is let in, without the API key."""
+"""Authorization page of a connection bridge. The bridge ID in the URL replaces the API key."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _CLOSED = {
 
 class _UnreadableError(Exception):
     """
-    What was sent is no form.
+    Error for a request body that is not a valid form.
 
-    :param status: How that is answered.
+    :param status: HTTP status of the response.
     """
 
     def __init__(self, status: int) -> None:
@@ -70,7 +70,7 @@ def show(context: CurrentContext, bridge_id: str) -> Response:
 
 @router.post(_PATH)
 async def submit(request: Request, bridge_id: str) -> Response:
-    """Take the form."""
+    """Handle the submitted form."""
     context: Context = request.app.state.context
     try:
         typed = await _typed(request)

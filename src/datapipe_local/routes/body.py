@@ -1,4 +1,4 @@
-"""What the bodies of requests are made of."""
+"""Field types of request bodies."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pydantic import AfterValidator, Field
 
 from airflow_provider_datapipe.api.models.rules import JsonObject
 
-#: Deeper than any settings are, and not as deep as what reading and writing them can bear.
+#: Deeper than real settings, but within the limits of JSON parsing and serialization.
 _DEEPEST = 32
 
-#: The default of a field that may be left out, and then is None. It can't be given as null, as the document says, too.
+#: Default of an optional field that is not nullable: None if the field is missing, but null is invalid.
 OMISSIBLE: Any = Field(default_factory=lambda: None)
 
 
 def _check_text(value: str) -> str:
     """
-    See to it that a text is one: JSON can spell half a character.
+    Reject lone surrogates, which JSON can contain.
 
-    :raises ValueError: it is none.
+    :raises ValueError: if the text contains a lone surrogate.
     """
     try:
         value.encode()
@@ -42,7 +42,7 @@ def _check_depth(value: dict[str, Any]) -> dict[str, Any]:
     raise ValueError(f"must not be nested more than {_DEEPEST} deep")
 
 
-#: A text that can be kept.
+#: Text without lone surrogates.
 Text = Annotated[str, AfterValidator(_check_text)]
-#: An object of anything, such as settings.
+#: Arbitrary JSON object with limited depth, such as settings.
 AnyObject = Annotated[JsonObject, AfterValidator(_check_depth)]

@@ -1,4 +1,4 @@
-"""What the routes share: parameters, pages, strictness."""
+"""Parameters, page envelopes and checks that the routes share."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeVar
@@ -19,7 +19,7 @@ NO_CONTENT = 204
 
 
 def _digits(value: object) -> object:
-    # Otherwise "1.0", "+1" and "1_0" would be numbers, too.
+    # Otherwise pydantic would accept "1.0", "+1" and "1_0", too.
     if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
         raise ValueError("must be a whole number, of digits alone")
     return value
@@ -32,10 +32,10 @@ SortDirection = Annotated[Literal["asc", "desc"], Query()]
 
 
 class NoFields(Body):
-    """The body of a request that needs none: absent or empty."""
+    """Body without fields. It can be missing or empty."""
 
 
-# What does no more than look at the request is no work for a thread: to have one do it costs more than that.
+# A coroutine, because a switch to a thread costs more than this access.
 async def _context(request: Request) -> Context:
     context: Context = request.app.state.context
     return context
@@ -46,9 +46,9 @@ CurrentContext = Annotated[Context, Depends(_context)]
 
 async def refuse_unknown_parameters(request: Request) -> None:
     """
-    Refuse query parameters that the route does not declare, or that are given twice.
+    Raise if the request has unknown or repeated query parameters.
 
-    :raises BadRequestError: there is one; the message names it.
+    :raises BadRequestError: if there is such a parameter. The message contains its name.
     """
     known = _parameters(request.scope["route"].dependant)
     for name in dict.fromkeys(request.query_params):
@@ -60,9 +60,9 @@ async def refuse_unknown_parameters(request: Request) -> None:
 
 async def refuse_other_than_json(request: Request) -> None:
     """
-    Refuse a body that is not said to be JSON. FastAPI does so of some kinds, before 0.132 of fewer.
+    Raise if the content type of a body is not JSON. FastAPI accepts some other types, and before 0.132 more of them.
 
-    :raises BadRequestError: it is said to be something else, or nothing.
+    :raises BadRequestError: if the content type is missing or not JSON.
     """
     has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
     if request.scope["route"].body_field is None or not has_body:
@@ -76,7 +76,7 @@ async def refuse_other_than_json(request: Request) -> None:
 
 
 def envelope(page: Page[Any], as_json: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    """Give a page as it is sent: with both spellings of the envelope."""
+    """Return the response body of a page, with both spellings of the envelope."""
     more = page.next_cursor is not None
     body: dict[str, Any] = {"data": [as_json(record) for record in page.records], "hasMore": more, "has_more": more}
     if more:
@@ -86,16 +86,16 @@ def envelope(page: Page[Any], as_json: Callable[[Any], dict[str, Any]]) -> dict[
 
 def as_it_is(body: dict[str, Any]) -> Response:
     """
-    Give an answer that is JSON already.
+    Return a JSON response for a body that needs no conversion.
 
-    FastAPI looks at each value of what a route returns, whether it can be JSON, which takes longer than all else. So
-    what is asked for all the time is answered by this.
+    FastAPI would check each value of the body, which takes longer than the rest of the request. Routes that clients
+    poll use this instead.
     """
     return JSONResponse(body)
 
 
 def no_content() -> Response:
-    """Give the answer that says no more than that it was done."""
+    """Return an empty 204 response."""
     return Response(status_code=NO_CONTENT)
 
 

@@ -1,4 +1,4 @@
-"""Connection bridges."""
+"""Routes of connection bridges."""
 
 from typing import Any
 
@@ -19,17 +19,17 @@ from datapipe_local.store.table import Page
 
 router = APIRouter(prefix="/connection_bridges", tags=["connection bridges"])
 
-#: Where a person authorizes.
+#: Path of the authorization page.
 AUTHORIZE_PATH = "/authorize/"
 
 
 def _no_default(schema: dict[str, Any]) -> None:
-    # What is left out is nothing at all; the model needs some value for it.
+    # The model needs a default value, but the interface does not define one.
     schema.pop("default", None)
 
 
 class ConnectionBridgeCreate(Body):
-    """``ConnectionBridgeCreateDto``, each field of the right shape; the rules are the service's."""
+    """``ConnectionBridgeCreateDto``. The service validates the values."""
 
     redirect_uri: str
     integration_id: str
@@ -40,7 +40,7 @@ class ConnectionBridgeCreate(Body):
 
 @router.get("", **answering(PageDto[ConnectionBridgeDto]))
 def list_bridges(context: CurrentContext, request: Request) -> dict[str, Any]:
-    """List the bridges that are active; all of them."""
+    """List all active bridges."""
     found = bridges.active(context)
     base = _base(request)
     return envelope(Page(found, None), lambda bridge: _answer(base, bridge))
@@ -48,7 +48,7 @@ def list_bridges(context: CurrentContext, request: Request) -> dict[str, Any]:
 
 @router.post("", **answering(ConnectionBridgeDto, 404, status=201))
 def create_bridge(context: CurrentContext, request: Request, body: ConnectionBridgeCreate) -> dict[str, Any]:
-    """Open a bridge for a day."""
+    """Create a bridge that is valid for a day."""
     base = _base(request)
     return _answer(base, bridges.create(context, **body.model_dump(exclude_unset=True)))
 
@@ -58,7 +58,7 @@ def _answer(base: str, bridge: ConnectionBridge) -> dict[str, Any]:
 
 
 def _base(request: Request) -> str:
-    """Give the address of the service as the caller knows it, which is the one that leads here from where they are."""
+    """Return the base URL that the caller used for this request."""
     host = request.headers.get("host", "")
     try:
         parse_authority(host)

@@ -1,4 +1,4 @@
-"""Connections."""
+"""Routes of connections."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ def list_connections(
 
 @router.delete("/{connection_id}", **answering(None, 404, status=204))
 def delete_connection(context: CurrentContext, connection_id: str) -> Response:
-    """Delete a connection that nothing uses."""
+    """Delete a connection that no sync uses."""
     connections.delete(context, connection_id)
     return no_content()
 
 
 @router.get("/{connection_id}/settings", **answering(SettingsSchemaDto, 404))
 def settings_schema(context: CurrentContext, connection_id: str) -> dict[str, Any]:
-    """Describe the settings of a connection."""
+    """Return the JSON Schema of a connection's settings."""
     return connections.schema(context, connection_id)

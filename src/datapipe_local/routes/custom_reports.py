@@ -1,4 +1,4 @@
-"""Custom reports."""
+"""Routes of custom reports."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ router = APIRouter(tags=["custom reports"])
 
 @router.post("/custom_reports", **answering(CreateCustomReportsResponseDto, status=201))
 def create_reports(context: CurrentContext, body: CustomReportsRequest) -> dict[str, Any]:
-    """Create reports, each for itself."""
+    """Create reports independently of each other."""
     wanted = [Wanted(report.elt_sync_id, report.name, report.query) for report in body.reports]
     results = custom_reports.create(context, wanted, add_as_source_stream=body.add_as_source_stream)
     return {"results": [answers.result(result) for result in results]}

@@ -1,4 +1,4 @@
-"""How a route says what it answers, for the OpenAPI document."""
+"""Declaration of a route's responses for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from datapipe_local.dto.common import ErrorDto
 
 def answering(answer: Any | None, *refusals: int, status: int = 200, conflict: Any = ErrorDto) -> dict[str, Any]:
     """
-    Give the arguments of a route's decorator.
+    Return keyword arguments for a route decorator.
 
-    400 and 401 need not be named: every route answers so where the request or the key is wrong.
+    They always include 400 and 401.
 
-    :param answer: What a success holds (:mod:`datapipe_local.dto`); None where there is nothing to say.
-    :param refusals: The other statuses that it answers with: 404, 409, ...
-    :param status: That of a success.
-    :param conflict: What a 409 holds.
+    :param answer: Schema of a success (:mod:`datapipe_local.dto`), None for an empty body.
+    :param refusals: Additional error statuses: 404, 409, ...
+    :param status: Status of a success.
+    :param conflict: Schema of a 409.
     """
     said: dict[int | str, dict[str, Any]] = {
         refusal: {

@@ -1,4 +1,4 @@
-"""What the service takes for ELT: as the provider sends it, and nothing that is only like it."""
+"""Request bodies for ELT: the models of the provider with strict validation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FullRefreshRequest(elt_streams.FullRefreshRequest):
 
 
 class SyncIntervalRequest(elt_streams.SyncIntervalRequest):
-    """``EltStreamSyncIntervalRequestDto``: the stream's own schedule, which the service checks."""
+    """``EltStreamSyncIntervalRequestDto``: the stream's own schedule. The service validates it."""
 
     sync_interval: str
 
@@ -30,14 +30,14 @@ class EltSyncCreateRequest(elt_syncs.EltSyncCreateRequest):
 
 
 class EltSyncUpdateRequest(elt_syncs.EltSyncUpdateRequest):
-    """``EltSyncUpdateRequestDto``: what is left out stays as it is."""
+    """``EltSyncUpdateRequestDto``: missing fields keep their value."""
 
     elt_settings: AnyObject = OMISSIBLE
     sync_interval: str = OMISSIBLE
 
 
 class SourceStream(elt_syncs.SourceStream):
-    """``SourceStreamDto``: a stream to add, or to update, by its name."""
+    """``SourceStreamDto``: a stream to add, or to update if the sync has one with its name."""
 
     incremental_pointer_id: str = OMISSIBLE
     excluded_columns: tuple[str, ...] = OMISSIBLE

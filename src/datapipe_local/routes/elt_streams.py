@@ -1,4 +1,4 @@
-"""ELT streams and their runs."""
+"""Routes of ELT streams and their runs."""
 
 from functools import partial
 from typing import Any
@@ -33,14 +33,14 @@ def list_streams(
     limit: Limit = DEFAULT_LIMIT,
     elt_sync_id: str | None = None,
 ) -> dict[str, Any]:
-    """List streams by creation date, of one sync if its id is given."""
+    """List streams by creation date, optionally of one sync."""
     page = elt_streams.page(context, after=starting_after, limit=limit, elt_sync_id=elt_sync_id)
     return envelope(page, partial(answers.elt_stream, newer=context.shows_newer_fields))
 
 
 @router.get("/elt_streams/{stream_id}", **answering(EltStreamDto, 404))
 def get_stream(context: CurrentContext, stream_id: str) -> dict[str, Any]:
-    """Give a stream."""
+    """Return a stream."""
     return answers.elt_stream(elt_streams.get(context, stream_id), newer=context.shows_newer_fields)
 
 
@@ -57,7 +57,7 @@ def request_run(
     stream_id: str,
     body: NoFields | None = None,
 ) -> dict[str, str]:
-    """Ask for a run, now."""
+    """Request a run of a stream."""
     return {"status_url": elt_streams.request_run(context, stream_id)}
 
 
@@ -67,7 +67,7 @@ def request_full_refresh(
     stream_id: str,
     body: FullRefreshRequest | None = None,
 ) -> Response:
-    """Have the next run load everything."""
+    """Request that the next run loads everything."""
     reset = body is not None and body.reset_history_table
     elt_streams.request_full_refresh(context, stream_id, reset_history_table=reset)
     return no_content()
@@ -79,21 +79,21 @@ def cancel_full_refresh(
     stream_id: str,
     body: NoFields | None = None,
 ) -> Response:
-    """Take the request for a full refresh back."""
+    """Cancel the request for a full refresh."""
     elt_streams.cancel_full_refresh(context, stream_id)
     return no_content()
 
 
 @router.post("/elt_streams/{stream_id}/set_sync_interval", **answering(EltStreamDto, 404))
 def set_sync_interval(context: CurrentContext, stream_id: str, body: SyncIntervalRequest) -> dict[str, Any]:
-    """Have a stream run on a schedule of its own."""
+    """Set the stream's own schedule."""
     stream = elt_streams.set_sync_interval(context, stream_id, body.sync_interval)
     return answers.elt_stream(stream, newer=context.shows_newer_fields)
 
 
 @router.post("/elt_streams/{stream_id}/clear_sync_interval", **answering(None, 404, status=204))
 def clear_sync_interval(context: CurrentContext, stream_id: str, body: NoFields | None = None) -> Response:
-    """Have a stream run as its sync does."""
+    """Remove the stream's own schedule. It then runs with its sync."""
     elt_streams.set_sync_interval(context, stream_id, None)
     return no_content()
 
@@ -106,12 +106,12 @@ def list_runs(
     limit: Limit = DEFAULT_LIMIT,
     sort_direction: SortDirection = "desc",
 ) -> Response:
-    """List the runs of a stream, of the last three months, by start date."""
+    """List the runs of a stream of the last three months, by start date."""
     page = elt_streams.page_of_runs(context, elt_stream_id, after=starting_after, limit=limit, direction=sort_direction)
     return as_it_is(envelope(page, answers.elt_stream_run))
 
 
 @router.get("/elt_stream_runs/{run_id}", **answering(EltStreamRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
-    """Give a run of a stream."""
+    """Return a run of a stream."""
     return as_it_is(answers.elt_stream_run(elt_streams.runs(context).shown(run_id)))

@@ -1,4 +1,4 @@
-"""Every failure is answered with an ``ErrorDto``."""
+"""Exception handlers that respond with an ``ErrorDto``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _OBJECT = "it has the wrong type: give an object"
 _ARRAY = "it has the wrong type: give an array"
-#: What pydantic says in words of Python, by its name for it.
+#: Messages without Python terms, by pydantic error type.
 _PLAIN_WORDS = {
     "missing": "it is missing: give it",
     "extra_forbidden": "there is no such field: leave it out",
@@ -40,7 +40,7 @@ _PLAIN_WORDS = {
 
 
 def install(app: FastAPI) -> None:
-    """Have an app answer failures so."""
+    """Register the exception handlers."""
     app.add_exception_handler(ServiceError, _refused)
     for failed_write in (sqlite3.Error, OSError, WarehouseError):
         app.add_exception_handler(failed_write, _not_written)
@@ -51,16 +51,16 @@ def install(app: FastAPI) -> None:
 
 
 def as_response(error: ServiceError) -> JSONResponse:
-    """Return the answer to a request that is refused."""
+    """Return the response for a refused request."""
     body = error.as_json()
-    # What a caller sent may be quoted there, down to half a character.
+    # The message may quote a lone surrogate from the request, which UTF-8 cannot encode.
     body["message"] = error.message.encode("utf-8", "backslashreplace").decode()
     return JSONResponse(body, error.status)
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ServiceError)  # noqa: S101 - as it was registered
-    # Not the request is wrong, but the disk is full.
+    assert isinstance(error, ServiceError)  # noqa: S101 - registered for this type
+    # The request may be valid and the disk full.
     failed = None if error.__cause__ is None else insufficient_storage(_context(request), error)
     return as_response(failed or error)
 
@@ -73,12 +73,12 @@ async def _not_written(request: Request, error: Exception) -> JSONResponse:
 
 
 def insufficient_storage(context: Context, error: Exception) -> InsufficientStorageError | None:
-    """Return the answer to a request whose write failed, or None if an error has another cause."""
+    """Return the error for a failed write, or None if the exception has another cause."""
     failed = storage.failure(error, context.store.folder)
     if failed is None:
         return None
     context.outage.begin(error)
-    # The engine finds out when it is over.
+    # The engine checks if writes succeed again.
     context.wake.set()
     return InsufficientStorageError(failed.reason, failed.advice)
 
@@ -89,13 +89,13 @@ def _context(request: Request) -> Context:
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this type
     said = "; ".join(_told(entry) for entry in error.errors())
     return as_response(BadRequestError(f"{said}.", error_code="invalid_request"))
 
 
 def _told(entry: dict[str, Any]) -> str:
-    # The first part says whether it is the path, the query or the body.
+    # The first part is "path", "query" or "body".
     where = entry["loc"][1:]
     if entry["type"] == "json_invalid":
         return f"body: it is no JSON, from character {where[0]} on: send JSON"
@@ -104,17 +104,17 @@ def _told(entry: dict[str, Any]) -> str:
 
 
 async def _not_unicode(_: Request, __: Exception) -> JSONResponse:
-    # JSON can spell what no text holds: "\ud800". It comes to light where the text is first used.
+    # JSON can contain a lone surrogate such as "\ud800". It fails where the text is first encoded.
     return as_response(BadRequestError("A text in the body holds half a character.", error_code="invalid_request"))
 
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)  # noqa: S101 - as it was registered
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this type
     headers = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = ", ".join(sorted(_methods_at(request)))
     if error.status_code == HTTPStatus.BAD_REQUEST:
-        # FastAPI says so of bytes that are no text, and of what is nested too deep.
+        # FastAPI responds with 400 to invalid UTF-8 and to deeply nested JSON.
         return as_response(
             BadRequestError("body: it cannot be read: send JSON in UTF-8.", error_code="invalid_request")
         )
@@ -127,9 +127,9 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 
 def _methods_at(request: Request) -> set[str]:
-    """Give the methods of all routes at the path of a request: each of them only knows its own."""
+    """Return the methods of all routes with the path of the first match. Each route knows only its own methods."""
     matching = [route for route in request.app.router.routes if route.matches(request.scope)[0] is not Match.NONE]
-    # Behind the first there may be one that takes its last part for an id.
+    # Exclude later routes that match because of a path parameter.
     return {
         method
         for route in matching
@@ -139,6 +139,6 @@ def _methods_at(request: Request) -> set[str]:
 
 
 async def _defect(request: Request, error: Exception) -> JSONResponse:
-    # Without the address: what stands in it is the caller's.
+    # Without the path, because it contains user input.
     log.error("Could not answer a %s request", request.method, exc_info=error)
     return as_response(ServiceError("datapipe-local itself failed: see the service's log."))

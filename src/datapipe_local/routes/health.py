@@ -1,4 +1,4 @@
-"""Whether the service is up."""
+"""Health check route."""
 
 from fastapi import APIRouter
 
@@ -7,5 +7,5 @@ router = APIRouter()
 
 @router.get("/health")
 def health() -> dict[str, str]:
-    """Answer: nothing more is promised than that requests are answered."""
+    """Return a success response. It shows only that the service responds to requests."""
     return {"status": "ok"}

@@ -1,4 +1,4 @@
-"""Check of the ``Host`` header: a page of another origin must not reach the service (DNS rebinding)."""
+"""Check of the ``Host`` header against DNS rebinding: a page of another origin must not reach the service."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _MOST_KNOWN = 100
 
 class HostCheck:
     """
-    Refuse requests for other hosts (421), and requests whose ``Host`` header is not one ``host[:port]`` (400).
+    ASGI middleware that refuses requests for other hosts (421) and requests with an invalid ``Host`` header (400).
 
     A browser lets a page of ``evil.example`` read the responses from that name, and the owner of the name can point it
     to this machine at any time. IP addresses and ``localhost`` need no list: DNS cannot redirect them.
 
-    :param app: The application behind the check.
-    :param names: Other names of the service; ``None`` allows every name.
+    :param app: Wrapped application.
+    :param names: Additional names of the service. ``None`` allows every name.
     """
 
     def __init__(self, app: ASGIApp, names: Collection[str] | None) -> None:
         self._app = app
         self._names = None if names is None else frozenset(names)
-        # Headers that passed, as received: the same client sends the same one each time.
+        # Cache of valid headers as received: a client sends the same header each time.
         self._known: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +55,7 @@ class HostCheck:
                 return _malformed(f"{text[:_LONGEST_SHOWN]!r} is not a host with an optional port")
             if not is_allowed:
                 return _misdirected(text)
-            # A client can send any port: the set must not grow without limit.
+            # Clients can send any port, so bound the size of the cache.
             if len(self._known) < _MOST_KNOWN:
                 self._known.add(value)
         return _malformed("there are several") if len(hosts) > 1 else None

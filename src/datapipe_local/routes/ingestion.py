@@ -1,4 +1,4 @@
-"""Where other systems push data to."""
+"""Routes of webhook ingestion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/webhooks", tags=["webhook ingestion"])
 
 _JSON = re.compile(r"application/(?:[a-z0-9!#$&^_.+-]+\+)?json", re.IGNORECASE)
 _UTF8 = re.compile(r"""charset\s*=\s*(?:utf-?8|"utf-?8")""", re.IGNORECASE)
-#: So many bytes are read faster than a thread would begin to.
+#: Smaller bodies are parsed in the event loop, because that is faster than starting a thread.
 _SMALL = 4096
 _ANY_JSON = {"required": True, "content": {"application/json": {"schema": {}}}}
 
@@ -49,13 +49,13 @@ async def push(request: Request, connection_id: str, table: str) -> Response:
     except UnauthorizedError as error:
         return _unauthorized(place, error)
     except ClientDisconnect:
-        # Nobody is there to hear that it was not all of it.
+        # The client is gone, so no response can reach it.
         return Response(status_code=400)
     return JSONResponse({"accepted": pushed.rows})
 
 
 async def _body(request: Request, limit: int) -> bytes:
-    """Read the body, and no more of it than may be."""
+    """Return the body. Raise as soon as it exceeds the limit."""
     too_large = PayloadTooLargeError(f"The body has more than {limit} bytes: send it in several requests.")
     if int(request.headers.get("content-length", 0)) > limit:
         raise too_large

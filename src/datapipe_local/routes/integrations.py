@@ -1,4 +1,4 @@
-"""Integrations."""
+"""Routes of integrations."""
 
 from typing import Annotated, Any
 
@@ -21,5 +21,5 @@ def list_integrations(
     limit: Limit = DEFAULT_LIMIT,
     ability: Annotated[IntegrationAbility, Query()] = IntegrationAbility.ELT_SOURCE,
 ) -> dict[str, Any]:
-    """List what can be connected to."""
+    """List the integrations with an ability."""
     return envelope(integrations.page(ability, after=starting_after, limit=limit), answers.integration)

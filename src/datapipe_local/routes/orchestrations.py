@@ -1,4 +1,4 @@
-"""Orchestrations and their runs."""
+"""Routes of orchestrations and their runs."""
 
 from functools import partial
 from typing import Annotated, Any
@@ -31,14 +31,14 @@ Name = Annotated[str, Field(min_length=1, max_length=orchestrations.LONGEST_NAME
 
 
 class NewOrchestration(OrchestrationCreateRequest):
-    """``OrchestrationCreateRequestDto``: a name, and a schedule, which the service checks."""
+    """``OrchestrationCreateRequestDto``: name and schedule. The service validates the schedule."""
 
     name: Name
     cron_schedule: str
 
 
 class ChangedOrchestration(OrchestrationUpdateRequest):
-    """``OrchestrationUpdateRequestDto``: what is left out stays as it is."""
+    """``OrchestrationUpdateRequestDto``: missing fields keep their value."""
 
     name: Name = OMISSIBLE
     cron_schedule: str = OMISSIBLE
@@ -64,13 +64,13 @@ def create_orchestration(context: CurrentContext, body: NewOrchestration) -> dic
 
 @router.get("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
 def get_orchestration(context: CurrentContext, orchestration_id: str) -> dict[str, Any]:
-    """Give an orchestration."""
+    """Return an orchestration."""
     return answers.orchestration(orchestrations.get(context, orchestration_id), newer=context.shows_newer_fields)
 
 
 @router.post("/orchestrations/{orchestration_id}", **answering(OrchestrationDto, 404))
 def update_orchestration(context: CurrentContext, orchestration_id: str, body: ChangedOrchestration) -> dict[str, Any]:
-    """Change an orchestration."""
+    """Update an orchestration."""
     changed = orchestrations.update(context, orchestration_id, name=body.name, cron_schedule=body.cron_schedule)
     return answers.orchestration(changed, newer=context.shows_newer_fields)
 
@@ -79,7 +79,7 @@ def update_orchestration(context: CurrentContext, orchestration_id: str, body: C
 def delete_orchestration(
     context: CurrentContext, orchestration_id: str, cron_schedule: Annotated[str, Query()]
 ) -> Response:
-    """Delete an orchestration. What was attached to it runs on the given schedule from now on."""
+    """Delete an orchestration. Attached resources run on the given schedule from then on."""
     orchestrations.delete(context, orchestration_id, cron_schedule=cron_schedule)
     return no_content()
 
@@ -101,12 +101,12 @@ def list_runs(
     limit: Limit = DEFAULT_LIMIT,
     orchestration_id: str | None = None,
 ) -> Response:
-    """List runs, the newest due date first, of one orchestration if its id is given."""
+    """List runs, latest due date first, optionally of one orchestration."""
     page = orchestrations.page_of_runs(context, after=starting_after, limit=limit, orchestration_id=orchestration_id)
     return as_it_is(envelope(page, answers.orchestration_run))
 
 
 @router.get("/orchestration_runs/{run_id}", **answering(OrchestrationRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
-    """Give a run of an orchestration."""
+    """Return a run of an orchestration."""
     return as_it_is(answers.orchestration_run(orchestrations.get_run(context, run_id)))

@@ -1,4 +1,4 @@
-"""The response header that names the page of a resource, so that clients can link to it."""
+"""Response header with the page URL of a resource, so that clients can link to it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _HEADER = (b"datapipe-pages", b"/#/{resource}/{id}")
 
 class PagesHeader:
     """
-    Add the header to every response.
+    ASGI middleware that adds the header to every response.
 
-    :param app: The application.
+    :param app: Wrapped application.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,4 +1,4 @@
-"""Query previews."""
+"""Routes of query previews."""
 
 from typing import Any
 
@@ -20,17 +20,17 @@ router = APIRouter(prefix="/transforms/query_previews", tags=["query previews"])
 
 @router.post("", **answering(QueryPreviewCreateResponseDto, status=201))
 def create_preview(context: CurrentContext, body: QueryPreviewRequest) -> dict[str, Any]:
-    """Have a query run, in the background."""
+    """Start a query in the background."""
     return answers.created(query_previews.create(context, body.sql_template))
 
 
 @router.get("/{query_execution_id}/status", **answering(QueryPreviewStatusResponseDto, 404))
 def get_status(context: CurrentContext, query_execution_id: str) -> dict[str, Any]:
-    """Tell whether a query is done."""
+    """Return the status of a query."""
     return answers.status(query_previews.get(context, query_execution_id))
 
 
 @router.get("/{query_execution_id}/result", **answering(QueryPreviewResultResponseDto, 404))
 def get_result(context: CurrentContext, query_execution_id: str) -> dict[str, Any]:
-    """Give the first rows of a query that is done."""
+    """Return the first rows of a finished query."""
     return answers.result(query_previews.result(context, query_execution_id))

@@ -1,4 +1,4 @@
-"""The columns of a stream's table, for the page at ``/``. Asks for the API key; is not part of the interface."""
+"""Columns of a stream's table, for the page at ``/``. Requires the API key, but is not part of the interface."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from datapipe_local.warehouse import WarehouseError
 router = APIRouter(include_in_schema=False)
 
 
-# Not a coroutine: DuckDB works in a thread, and the event loop goes on.
+# A plain function: it runs in a thread, so DuckDB does not block the event loop.
 @router.get("/web/streams/{stream_id}/columns")
 def columns(context: CurrentContext, stream_id: str) -> dict[str, Any]:
     """Return names and types of columns, and the row count of the last load. Contains no values."""

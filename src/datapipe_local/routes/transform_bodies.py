@@ -1,4 +1,4 @@
-"""What the service takes for transforms: as the provider sends it, and nothing that is only like it."""
+"""Request bodies for transforms: the models of the provider with strict validation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = r"^(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 
 def _documented(schema: dict[str, Any]) -> None:
-    """Say what the service checks by itself, so that its message says what to do."""
+    """Add constraints to the schema that the service validates on its own, to return its own error messages."""
     told = {"name": {"pattern": _NAME}, "sql_template": {"minLength": 1, "maxLength": LONGEST}}
     for name, field in schema.get("properties", {}).items():
         field.update(told.get(name, {}))
@@ -27,7 +27,7 @@ _DOCUMENTED = ConfigDict(json_schema_extra=_documented)
 
 
 class TransformCreateRequest(transforms.TransformCreateRequest):
-    """``TransformCreateRequestDto``. The service checks the schedule."""
+    """``TransformCreateRequestDto``. The service validates the schedule."""
 
     model_config = _DOCUMENTED
 
@@ -42,7 +42,7 @@ class TransformCreateRequest(transforms.TransformCreateRequest):
 
 
 class TransformUpdateRequest(transforms.TransformUpdateRequest):
-    """``TransformUpdateRequestDto``: what is left out stays as it is; null takes ``cron_expression`` away."""
+    """``TransformUpdateRequestDto``: missing fields keep their value, and null removes ``cron_expression``."""
 
     model_config = _DOCUMENTED
 
@@ -57,7 +57,7 @@ class TransformUpdateRequest(transforms.TransformUpdateRequest):
 
 
 class TransformBulkItem(TransformCreateRequest):
-    """One of many: what the service refuses of it is told with it, and is no fault of the request."""
+    """Item of a bulk request. If the service refuses it, its result contains the error, and the request succeeds."""
 
     model_config = ConfigDict(json_schema_extra=None)
 

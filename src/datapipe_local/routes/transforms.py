@@ -1,4 +1,4 @@
-"""Transforms."""
+"""Routes of transforms."""
 
 import asyncio
 from functools import partial
@@ -44,7 +44,7 @@ router = APIRouter(prefix="/transforms", tags=["transforms"])
 
 _LONGEST_WAIT = 45.0
 _BETWEEN_LOOKS = 0.05
-#: How a body becomes what the service takes: what was given, and what is a part of a transform.
+#: Arguments of ``model_dump`` that return the given fields of a transform.
 _GIVEN: dict[str, Any] = {"exclude_unset": True, "exclude": {"publish", "wait_for_completion"}}
 
 
@@ -57,7 +57,7 @@ def list_transforms(  # noqa: PLR0917 - FastAPI passes them by name
     name: str | None = None,
     folder_path: str | None = None,
 ) -> dict[str, Any]:
-    """List transforms by creation date; ``name`` is a part of the name."""
+    """List transforms by creation date. ``name`` filters by a substring."""
     page = transforms.page(
         context, after=starting_after, limit=limit, status=status, name=name, folder_path=folder_path
     )
@@ -66,7 +66,7 @@ def list_transforms(  # noqa: PLR0917 - FastAPI passes them by name
 
 @router.post("", **answering(TransformDto, status=201))
 async def create_transform(context: CurrentContext, body: TransformCreateRequest) -> dict[str, Any]:
-    """Create a transform, as a draft or published."""
+    """Create a transform as a draft or published."""
     created = await run_in_threadpool(
         partial(transform_drafts.create, context, publish=body.publish, **body.model_dump(**_GIVEN))
     )
@@ -75,7 +75,7 @@ async def create_transform(context: CurrentContext, body: TransformCreateRequest
 
 @router.post("/bulk", **answering(TransformBulkCreateResponseDto))
 async def create_many(context: CurrentContext, body: TransformBulkRequest) -> dict[str, Any]:
-    """Create transforms one after the other, each by itself: one can name those before it."""
+    """Create transforms in order and independently of each other. A transform can refer to previous ones."""
     await run_in_threadpool(version_control.refuse_if_managed, context, "Creating transforms")
     results, deadline = [], _deadline()
     for wanted in body.transforms:
@@ -89,19 +89,19 @@ async def create_many(context: CurrentContext, body: TransformBulkRequest) -> di
 
 @router.get("/available_references", **answering(ListDto[TransformParameterDto]))
 def list_references(context: CurrentContext) -> dict[str, Any]:
-    """List what SQL templates can name."""
+    """List the references that SQL templates can contain."""
     return {"data": [answers.reference(entry) for entry in Catalogue(context).available()]}
 
 
 @router.get("/{transform_id}", **answering(TransformDto, 404))
 def get_transform(context: CurrentContext, transform_id: str) -> dict[str, Any]:
-    """Give a transform."""
+    """Return a transform."""
     return answers.transform(context, Catalogue(context), transforms.get(context, transform_id))
 
 
 @router.patch("/{transform_id}", **answering(TransformDto, 404))
 async def update_transform(context: CurrentContext, transform_id: str, body: TransformUpdateRequest) -> dict[str, Any]:
-    """Change a transform; what is left out stays as it is."""
+    """Update a transform. Missing fields keep their value."""
     changes = body.model_dump(**_GIVEN)
     await run_in_threadpool(partial(transform_drafts.update, context, transform_id, changes, publish=body.publish))
     return await _answer(context, transform_id, wait=body.wait_for_completion)
@@ -109,14 +109,14 @@ async def update_transform(context: CurrentContext, transform_id: str, body: Tra
 
 @router.delete("/{transform_id}", **answering(None, 404, status=204))
 def delete_transform(context: CurrentContext, transform_id: str, body: NoFields | None = None) -> Response:
-    """Delete a transform, and what stands in the warehouse for it."""
+    """Delete a transform and its object in the warehouse."""
     transform_removal.delete(context, transform_id)
     return no_content()
 
 
 @router.get("/{transform_id}/schema", **answering(ListDto[TransformSchemaFieldDto], 404))
 def get_schema(context: CurrentContext, transform_id: str) -> dict[str, Any]:
-    """Tell a transform's columns."""
+    """Return the columns of a transform."""
     return {"data": [answers.column(entry) for entry in transforms.columns(context, transform_id)]}
 
 
@@ -131,7 +131,7 @@ def list_versions(
 
 @router.post("/{transform_id}/orchestration", **answering(TransformDto, 404))
 def attach_orchestration(context: CurrentContext, transform_id: str, body: AttachRequest) -> dict[str, Any]:
-    """Have a transform built by the runs of an orchestration."""
+    """Attach a transform to an orchestration, whose runs rebuild it."""
     transform_triggers.attach(context, transform_id, body.orchestration_workflow_id)
     return get_transform(context, transform_id)
 
@@ -143,14 +143,14 @@ def detach_orchestration(
     cron_expression: str | None = None,
     body: NoFields | None = None,
 ) -> dict[str, Any]:
-    """Have the runs of its orchestration no longer build a transform."""
+    """Detach a transform from its orchestration."""
     transform_triggers.detach(context, transform_id, cron_expression=cron_expression)
     return get_transform(context, transform_id)
 
 
 @router.post("/{transform_id}/publish", **answering(TransformDto, 404))
 async def publish(context: CurrentContext, transform_id: str, body: PublishRequest | None = None) -> dict[str, Any]:
-    """Publish a transform as a view, at once, or as a table, in the background."""
+    """Publish a transform as a view, immediately, or as a table, in the background."""
     wanted = body or PublishRequest()
     await run_in_threadpool(
         publishing.publish,
@@ -168,7 +168,7 @@ async def publish(context: CurrentContext, transform_id: str, body: PublishReque
 async def rematerialize(
     context: CurrentContext, transform_id: str, body: RematerializeRequest | None = None
 ) -> dict[str, Any]:
-    """Build a published transform again."""
+    """Rebuild a published transform."""
     await run_in_threadpool(publishing.rematerialize, context, transform_id)
     return await _answer(context, transform_id, wait=body is not None and body.wait_for_completion)
 
@@ -184,12 +184,12 @@ def _deadline() -> float:
 
 
 async def _completion(context: Context, transform_id: str, deadline: float) -> None:
-    """Wait until nothing is being built, or for so long as a call may take."""
+    """Wait until the build has finished or the deadline has passed."""
     while asyncio.get_running_loop().time() < deadline:
         try:
             transform = await run_in_threadpool(transforms.get, context, transform_id)
         except NotFoundError:
-            # It was deleted in the meantime.
+            # The transform was deleted in the meantime.
             return
         if transform.materialization_status != MaterializationStatus.RUNNING:
             return

@@ -1,4 +1,4 @@
-"""The page at ``/``: static files, for anybody. What it shows it asks for with the API key, as any client does."""
+"""Static files of the page at ``/``, without authentication. The page requests its data with the API key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POLICY = {
     "form-action": "'none'",
     "base-uri": "'none'",
     "frame-ancestors": "'none'",
-    # No text becomes HTML, by mistake either: the browser refuses it.
+    # The browser must refuse to parse text as HTML.
     "require-trusted-types-for": "'script'",
     "trusted-types": "'none'",
 }
@@ -36,12 +36,12 @@ _HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
-    # Kept by browsers, and asked for again each time: another version of the service is seen at once.
+    # Browsers cache the files but revalidate them, so that a new version of the service is effective immediately.
     "cache-control": "no-cache",
 }
 _NOT_MODIFIED = 304
 _PAGE = "index.html"
-#: Where the page tells its script whether there is a control plane: to try for one would be logged as an error.
+#: Attribute that tells the script if there is a control plane. A trial request would log an error in the browser.
 _CONTROL_OFF, _CONTROL_ON = b'data-control="off"', b'data-control="on"'
 
 
@@ -80,7 +80,7 @@ _WITHOUT_CONTROL, _WITH_CONTROL = _page(_CONTENTS.pop(_PAGE))
 _FILES = {name: _file(name, content) for name, content in _CONTENTS.items()}
 _METHODS = ["GET", "HEAD"]
 
-#: Answered without a key.
+#: Paths that need no API key.
 PATHS = frozenset({"/", *(f"/web/{name}" for name in _FILES)})
 
 router = APIRouter(include_in_schema=False)
@@ -88,14 +88,14 @@ router = APIRouter(include_in_schema=False)
 
 @router.api_route("/", methods=_METHODS)
 async def show(request: Request) -> Response:
-    """Give the page."""
+    """Return the page."""
     with_control = getattr(request.app.state, "control", None) is not None
     return _answer(request, _WITH_CONTROL if with_control else _WITHOUT_CONTROL)
 
 
 @router.api_route("/web/{name:path}", methods=_METHODS)
 async def give(request: Request, name: str) -> Response:
-    """Give something that the page is made of."""
+    """Return a file of the page."""
     if name not in _FILES:
         raise HTTPException(404)
     return _answer(request, _FILES[name])

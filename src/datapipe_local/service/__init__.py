@@ -1,1 +1,1 @@
-"""The rules of the interface: one module per resource."""
+"""Business rules of the Datapipe interface, one module per resource."""

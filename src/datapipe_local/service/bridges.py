@@ -1,4 +1,4 @@
-"""Connection bridges: sessions in which a person authorizes a connection."""
+"""Connection bridges: sessions in which a user authorizes a connection in the browser."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from datapipe_local.service.integrations import Integration
 
 LIFETIME = 86_400
-# A setting that names a folder of this machine.
+# Setting that contains a local folder path.
 _FOLDER = "path"
 
 
 class Standing(Enum):
-    """What can be done with a bridge."""
+    """State of a bridge."""
 
     OPEN = "open"
     USED = "used"
@@ -38,9 +38,9 @@ class Standing(Enum):
 
 class NotOpenError(Exception):
     """
-    A bridge can't be used, or not any more.
+    Error for a bridge that is used, expired or unknown.
 
-    :param standing: Why.
+    :param standing: State of the bridge.
     """
 
     def __init__(self, standing: Standing) -> None:
@@ -49,7 +49,7 @@ class NotOpenError(Exception):
 
 
 class Problem(NamedTuple):
-    """What is wrong with a setting: where it stands, and what is wrong."""
+    """Validation error of one setting: its location and a message."""
 
     location: tuple[str | int, ...]
     message: str
@@ -57,9 +57,9 @@ class Problem(NamedTuple):
 
 class InvalidSettingsError(Exception):
     """
-    Settings do not fit.
+    Error for invalid connection settings.
 
-    :param problems: What is wrong, at least one.
+    :param problems: Validation errors, at least one.
     """
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -68,11 +68,11 @@ class InvalidSettingsError(Exception):
 
 
 class Session(NamedTuple):
-    """A bridge that is open, and what a person who stands before it has to know."""
+    """Open bridge with the data that the authorization page shows."""
 
     bridge: ConnectionBridge
     integration: Integration
-    #: The settings that the connection has now, if it is authorized again.
+    #: Current settings of the connection, if an existing connection is authorized again.
     settings: Json | None
 
 
@@ -86,22 +86,22 @@ def create(
     state: str | None = None,
 ) -> ConnectionBridge:
     """
-    Open a bridge.
+    Create a bridge.
 
-    :param context: The service.
-    :param redirect_uri: Where the browser goes afterwards.
-    :param integration_id: What is connected to.
-    :param label: The name of the connection for people.
-    :param connection_id: The connection that is authorized again.
-    :param state: What is handed back.
-    :raises BadRequestError: the address is not allowed, or the connection is one of another integration.
-    :raises NotFoundError: there is no such integration or connection.
+    :param context: Service context.
+    :param redirect_uri: URL that the browser is redirected to after authorization.
+    :param integration_id: Integration of the connection.
+    :param label: Display name of the connection.
+    :param connection_id: Existing connection to authorize again. A new connection is created if not set.
+    :param state: Opaque value that is returned to the redirect URI.
+    :raises BadRequestError: if the redirect URI is not allowed, or the connection belongs to another integration.
+    :raises NotFoundError: if the integration or the connection does not exist.
     """
     redirects.check(redirect_uri)
     integrations.get(integration_id)
     now = context.clock.now()
     bridge = ConnectionBridge(
-        # Whoever has it is let in.
+        # The ID is the only credential of the authorization page, so it must be unguessable.
         id=secrets.token_urlsafe(32),
         redirect_uri=redirect_uri,
         integration_id=integration_id,
@@ -124,7 +124,7 @@ def create(
 
 
 def active(context: Context) -> list[ConnectionBridge]:
-    """Give those that can be used, as they were created."""
+    """Return the unused and unexpired bridges, in order of creation."""
     return context.store.connection_bridges.all(
         "WHERE expires_at > ? AND authorized_at IS NULL ORDER BY seq", context.clock.now()
     )
@@ -132,9 +132,9 @@ def active(context: Context) -> list[ConnectionBridge]:
 
 def session(context: Context, bridge_id: str) -> Session:
     """
-    Give a bridge to who has its address.
+    Return the session of a bridge ID.
 
-    :raises NotOpenError: there is no such bridge, or it was used, or its time is over.
+    :raises NotOpenError: if the bridge is unknown, used or expired.
     """
     with context.store.transaction():
         bridge = _open(context, bridge_id)
@@ -144,14 +144,14 @@ def session(context: Context, bridge_id: str) -> Session:
 
 def authorize(context: Context, bridge_id: str, given: Json) -> str:
     """
-    Create the connection, or change the one that is authorized again; the bridge is used up.
+    Create or update the connection and mark the bridge as used.
 
-    :param context: The service.
-    :param bridge_id: The bridge.
-    :param given: The settings.
-    :return: Where the browser is to go.
-    :raises NotOpenError: as for :func:`session`.
-    :raises InvalidSettingsError: they do not fit; everything is as it was.
+    :param context: Service context.
+    :param bridge_id: Bridge.
+    :param given: Submitted settings.
+    :return: URL to redirect the browser to.
+    :raises NotOpenError: if the bridge is unknown, used or expired.
+    :raises InvalidSettingsError: if the settings are invalid. Nothing changes in this case.
     """
     with context.store.transaction():
         bridge = _open(context, bridge_id)
@@ -169,9 +169,9 @@ def authorize(context: Context, bridge_id: str, given: Json) -> str:
 
 def decline(context: Context, bridge_id: str) -> str:
     """
-    Tell where the browser is to go if the person does not authorize. The bridge stays: they may think better of it.
+    Return the redirect URL for a declined authorization. The bridge stays open.
 
-    :raises NotOpenError: as for :func:`session`.
+    :raises NotOpenError: if the bridge is unknown, used or expired.
     """
     bridge = _open(context, bridge_id)
     return redirects.with_answer(bridge.redirect_uri, {"error": "access_denied", "state": bridge.state})
@@ -215,7 +215,7 @@ def _sentence(error: ErrorDetails) -> str:
         return "This is needed."
     within = error.get("ctx", {}).get("error")
     if isinstance(within, ValidationError):
-        # A validator has used another one.
+        # The error comes from a nested model validation.
         error = within.errors(include_url=False, include_input=False)[0]
     text = error["msg"].removeprefix("Value error, ")
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."

@@ -1,4 +1,4 @@
-"""Checks that several resources share."""
+"""Validation of values that several resources share."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _ID = re.compile(r"[A-Za-z0-9._~-]{1,100}")
 _NAME = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]{0,62}")
 _DEEPEST = 50
 _SYSTEM_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
-# What DuckDB calls the databases that it has open here.
+# Names of the DuckDB databases that are attached here.
 _DATABASES = frozenset({"system", "temp", "warehouse"})
 
 
 def check_id(field: str, value: str) -> str:
     """
-    See to it that an id can stand in a path.
+    Validate that an ID can be used in a URL path.
 
-    :raises BadRequestError: it cannot.
+    :raises BadRequestError: if the ID is invalid.
     """
     if not _ID.fullmatch(value) or value in {".", ".."}:
         raise BadRequestError(f"{field}: {value[:100]!r} is no id: use letters, digits and ._~- (100 at the most).")
@@ -32,9 +32,9 @@ def check_id(field: str, value: str) -> str:
 
 def check_name(field: str, value: str) -> str:
     """
-    See to it that a name can stand in a reference and in SQL.
+    Validate that a name can be used in references and in SQL.
 
-    :raises BadRequestError: it cannot.
+    :raises BadRequestError: if the name is invalid.
     """
     if not _NAME.fullmatch(value) or value.lower() in _SYSTEM_SCHEMAS:
         raise BadRequestError(
@@ -50,9 +50,9 @@ def check_name(field: str, value: str) -> str:
 
 def check_schema_name(field: str, value: str) -> str:
     """
-    See to it that a name can be that of a schema.
+    Validate a schema name.
 
-    :raises BadRequestError: it cannot, such as one that DuckDB would take for a database.
+    :raises BadRequestError: if the name is invalid, or DuckDB would read it as a database name.
     """
     if check_name(field, value).lower() in _DATABASES:
         raise BadRequestError(f"{field}: {value!r} is what a database of DuckDB's is called: choose another name.")
@@ -61,9 +61,9 @@ def check_schema_name(field: str, value: str) -> str:
 
 def check_json(field: str, value: T) -> T:
     """
-    See to it that what a caller may write freely can be kept and given back.
+    Validate that a free-form JSON value can be stored and returned.
 
-    :raises BadRequestError: it is nested too deeply, or holds half a character or a number that JSON has not.
+    :raises BadRequestError: if the value is nested too deeply, or contains NUL, a lone surrogate or a NaN or infinity.
     """
     ahead: list[tuple[Any, int]] = [(value, 0)]
     while ahead:
@@ -83,9 +83,9 @@ def check_json(field: str, value: T) -> T:
 
 def check_text(field: str, text: str) -> str:
     """
-    See to it that a text can be kept and given back.
+    Validate that a text can be stored and returned.
 
-    :raises BadRequestError: it holds half a character, or the character NUL.
+    :raises BadRequestError: if the text contains a lone surrogate or NUL.
     """
     if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
         raise BadRequestError(f"{field}: it holds half a character or NUL: leave that out.")
@@ -94,14 +94,14 @@ def check_text(field: str, text: str) -> str:
 
 def check_cron(field: str, expression: str) -> str:
     """
-    See to it that a cron expression is one.
+    Validate a cron expression.
 
-    :raises BadRequestError: it is not.
+    :raises BadRequestError: if the expression is invalid.
     """
     from croniter import croniter
 
-    # Five fields: a sixth would be seconds, which the service's schedules do not know.
-    if len(expression.split()) != 5 or not croniter.is_valid(expression):  # noqa: PLR2004 - cron's own number
+    # Five fields: croniter also accepts a sixth one for seconds, which the service does not support.
+    if len(expression.split()) != 5 or not croniter.is_valid(expression):  # noqa: PLR2004 - number of fields in cron
         raise BadRequestError(
             f"{field}: {expression[:100]!r} is no cron expression: give five fields, such as '0 3 * * *'.",
             error_code="invalid_cron_expression",

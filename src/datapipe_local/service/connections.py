@@ -1,4 +1,4 @@
-"""Connections."""
+"""Connections to sources and destinations."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from datapipe_local.store.table import Order, Page
 if TYPE_CHECKING:
     from datapipe_local.service.context import Context
 
-# As many of those who use a connection are named.
+# Maximum number of users of a connection that an error message lists.
 _MOST_NAMED = 5
 
-#: What the warehouse is called where the interface asks for a destination of ELT.
+#: Connection ID of the warehouse, the destination of all ELT syncs.
 WAREHOUSE_CONNECTION_ID = "warehouse"
 WAREHOUSE_INTEGRATION_ID = "duckdb"
 
 
 def page(context: Context, *, after: str | None, limit: int) -> Page[Connection]:
-    """Give a part of the list, by creation date."""
+    """Return a page of connections by creation date."""
     return context.store.connections.page(Order(), after=after, limit=limit)
 
 
 def get(context: Context, connection_id: str) -> Connection:
     """
-    Give a connection.
+    Return a connection.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the connection does not exist.
     """
     connection = context.store.connections.get(connection_id)
     if connection is None:
@@ -42,9 +42,9 @@ def get(context: Context, connection_id: str) -> Connection:
 
 def schema(context: Context, connection_id: str) -> Json:
     """
-    Describe the settings of a connection, as JSON Schema.
+    Return the JSON Schema of a connection's settings.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the connection does not exist.
     """
     return settings_schema(integrations.get(get(context, connection_id).integration_id).settings)
 
@@ -53,10 +53,10 @@ def create(context: Context, *, integration_id: str, label: str, settings: Json)
     """
     Create a connection.
 
-    :param context: The service.
-    :param integration_id: What it connects to; its settings are already known to fit.
-    :param label: Its name for people.
-    :param settings: Where it leads.
+    :param context: Service context.
+    :param integration_id: Integration of the connection.
+    :param label: Display name.
+    :param settings: Settings, already validated.
     """
     connection = Connection(
         id=new_id(), integration_id=integration_id, label=label, settings=settings, created_at=context.clock.now()
@@ -67,10 +67,10 @@ def create(context: Context, *, integration_id: str, label: str, settings: Json)
 
 def delete(context: Context, connection_id: str) -> None:
     """
-    Delete a connection, and with it what was pushed to it and the bridges for it.
+    Delete a connection with its received webhook records and its bridges.
 
-    :raises NotFoundError: there is none with this id.
-    :raises BadRequestError: something uses it.
+    :raises NotFoundError: if the connection does not exist.
+    :raises BadRequestError: if a sync uses the connection.
     """
     with context.store.transaction():
         get(context, connection_id)
@@ -89,14 +89,14 @@ def delete(context: Context, connection_id: str) -> None:
 
 def put(context: Context, connection_id: str, *, integration_id: str, label: str, settings: Json) -> None:
     """
-    Create a connection, or change it.
+    Create or update a connection.
 
-    :param context: The service.
-    :param connection_id: Its id.
-    :param integration_id: What it connects to; its settings are already known to fit.
-    :param label: Its name for people.
-    :param settings: Where it leads.
-    :raises BadRequestError: the id is not one, or its integration is to be another.
+    :param context: Service context.
+    :param connection_id: ID of the connection.
+    :param integration_id: Integration of the connection. It cannot change.
+    :param label: Display name.
+    :param settings: Settings, already validated.
+    :raises BadRequestError: if the ID is invalid, or the connection has another integration.
     """
     check_id("id", connection_id)
     known = context.store.connections.get(connection_id)

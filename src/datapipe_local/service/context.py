@@ -1,4 +1,4 @@
-"""What every rule needs at hand."""
+"""Context that all service functions receive."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from datapipe_local.store.store import Store
     from datapipe_local.warehouse import Warehouse
 
-#: Name of the setting: show only the fields of the older interface description.
+#: Setting: show only the fields of the older interface description.
 OLDER_DESCRIPTION = "older_description"
-#: Name of the setting that is written to find out whether writes succeed again.
+# Setting that the outage check writes to find out if the store is writable again.
 _PROBE = "storage.probe"
 
 
 @dataclass(frozen=True)
 class Context:
     """
-    The parts of one running service.
+    Components of a running service.
 
-    :param store: Its state.
-    :param warehouse: Its data.
-    :param clock: Its time.
-    :param script: What its runs are told to do, by tests.
-    :param older_description: Show only the fields of the older interface description, whatever the seed says.
-    :param http_destinations: The addresses that records are sent to over HTTP.
+    :param store: State in SQLite.
+    :param warehouse: Data in DuckDB.
+    :param clock: Clock of the service.
+    :param script: Run overrides for tests.
+    :param older_description: Show only the fields of the older interface description, regardless of the stored setting.
+    :param http_destinations: Addresses that reverse ETL may send records to over HTTP.
     """
 
     store: Store
@@ -41,24 +41,24 @@ class Context:
     script: Script = field(default_factory=Script)
     older_description: bool = False
     http_destinations: EgressRule = EgressRule.LOOPBACK
-    #: Set it to have the engine look for work.
+    #: Set this event to make the engine check for due work.
     wake: threading.Event = field(default_factory=threading.Event)
-    #: Held by whoever changes what stands in the warehouse for a transform. Take it before a transaction.
+    #: Lock for changes to the warehouse objects of transforms. Acquire it before a transaction.
     publishing: threading.RLock = field(default_factory=threading.RLock)
 
-    #: By table: held by whoever loads or drops one of ELT. Take it before a transaction.
+    #: Locks per table for loading or dropping ELT tables. Acquire them before a transaction.
     loading: Locks = field(default_factory=Locks)
 
-    #: The time in which the state cannot be written.
+    #: Tracks if the store is currently not writable, for example because the disk is full.
     outage: Outage = field(init=False)
 
     def __post_init__(self) -> None:
-        """Watch the writes of the state."""
+        """Create the outage tracker."""
 
         def write() -> None:
             self.store.set(_PROBE, self.clock.now())
 
-        # As the instance is frozen.
+        # The dataclass is frozen.
         object.__setattr__(self, "outage", Outage(self.store.folder, write))
 
     @property
@@ -67,11 +67,11 @@ class Context:
         return not (self.older_description or self.store.setting(OLDER_DESCRIPTION, default=False))
 
     def scheduling_delay_of(self, subject_id: str) -> float:
-        """For how many seconds a run of a resource that was asked for is not scheduled."""
+        """Return the scheduling delay of a requested run, in seconds."""
         return self._seconds("scheduling_delay", subject_id)
 
     def minimum_duration_of(self, subject_id: str) -> float:
-        """How many seconds a run of a resource takes at least."""
+        """Return the minimum duration of a run of the resource, in seconds."""
         return self._seconds("minimum_duration", subject_id)
 
     def _seconds(self, name: str, subject_id: str) -> float:

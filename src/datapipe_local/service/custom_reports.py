@@ -1,4 +1,4 @@
-"""Custom reports: queries over the source of a sync that become streams of it."""
+"""Custom reports: queries over the source of a sync that become streams of the sync."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How many reports can be created at a time: each is tried before it is answered.
+#: Maximum number of reports per request. The service validates each query before it responds.
 MOST = 100
 _LONGEST_NAME = 255
 
 
 class Wanted(NamedTuple):
-    """A report to create."""
+    """Request to create a report."""
 
     elt_sync_id: str
     name: str
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of a report that was wanted: the name of its stream, or the code and text of an error."""
+    """Result of a report request: the stream name, or an error code and message."""
 
     wanted: Wanted
     source_stream_name: str | None = None
@@ -54,19 +54,19 @@ class _RefusedError(Exception):
 
 def create(context: Context, wanted: Sequence[Wanted], *, add_as_source_stream: bool) -> list[Result]:
     """
-    Create reports, each for itself.
+    Create reports independently of each other.
 
-    :param context: The service.
-    :param wanted: The reports.
-    :param add_as_source_stream: Have each be a stream of its sync at once; else it can be added as one later.
-    :return: What became of each, in order.
-    :raises BadRequestError: there are too many, or one is no text.
+    :param context: Service context.
+    :param wanted: Reports to create.
+    :param add_as_source_stream: Add each report to its sync as a stream. If False, the caller can add it later.
+    :return: One result per report, in the order of ``wanted``.
+    :raises BadRequestError: if there are more than 100 reports, or a text contains a lone surrogate.
     """
     if len(wanted) > MOST:
         raise BadRequestError(f"reports: there are {len(wanted)}: give {MOST} at the most.")
     for index, one in enumerate(wanted):
         for field, text in one._asdict().items():
-            # It could not even be answered.
+            # A lone surrogate cannot be encoded in the response.
             if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
                 raise BadRequestError(f"reports.{index}.{field}: it holds half a character: leave that out.")
     return [_result(context, one, add_as_source_stream=add_as_source_stream) for one in wanted]
@@ -83,10 +83,10 @@ def put(
     add_as_source_stream: bool,
 ) -> None:
     """
-    Create a report without trying it, or change its query.
+    Create a report without validating its query, or update the query of an existing report.
 
-    :raises BadRequestError: a value is not allowed.
-    :raises NotFoundError: there is no such sync.
+    :raises BadRequestError: if a value is invalid.
+    :raises NotFoundError: if the sync does not exist.
     """
     sync = elt_syncs.get(context, elt_sync_id)
     check_name("name", source_stream_name)
@@ -121,7 +121,7 @@ def _result(context: Context, wanted: Wanted, *, add_as_source_stream: bool) -> 
         name = _create(context, wanted, add_as_source_stream=add_as_source_stream)
     except _RefusedError as error:
         return Result(wanted, error_code=error.code, message=" ".join(str(error).split()))
-    except Exception:  # whatever it is, the other reports have nothing to do with it
+    except Exception:  # one failing report must not affect the others
         log.exception("A custom report could not be created")
         return Result(
             wanted,
@@ -181,7 +181,7 @@ def _checked_name(name: str) -> str:
 
 
 def _try(context: Context, sync: EltSync, query: str) -> Collection[str]:
-    """See to it that the query can be run, as far as that shows before it is, and give what it could name."""
+    """Validate a query without running it, and return the names that it can refer to."""
     try:
         readings.query_columns(context, sync, query)
         return readings.parts(context, sync)
@@ -203,7 +203,7 @@ def _supports_reports(context: Context, sync: EltSync) -> bool:
 
 
 def _free_name(context: Context, sync: EltSync, wanted: str, offered: Collection[str]) -> str:
-    """Give a name that no stream has, or could get, and no transform stands at."""
+    """Return a name that no stream, report, source stream or transform uses."""
     reports = context.store.custom_reports.all("WHERE elt_sync_id = ?", sync.id)
     taken = {report.source_stream_name.lower() for report in reports}.union(offered)
     taken |= {stream.name.lower() for stream in elt_syncs.streams(context, sync.id)}

@@ -1,4 +1,4 @@
-"""Whether a run loads everything, and why."""
+"""Decision between a full and an incremental load of an ELT stream."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 class Plan(NamedTuple):
     """
-    What a run of a stream is to do.
+    Load plan of a run.
 
-    :param mode: How it loads.
-    :param trigger: Why it loads everything, if there is a reason to.
+    :param mode: Load mode.
+    :param trigger: Reason for a full load, ``NONE`` if there is no trigger.
     """
 
     mode: OperationMode
@@ -27,10 +27,10 @@ class Plan(NamedTuple):
 
 def plan(context: Context, stream: EltStream) -> Plan:
     """
-    Tell what a run that begins now is to do.
+    Return the load plan of a run that starts now.
 
-    A stream without a pointer has everything loaded each time, for no reason but that. One that is protected has
-    everything loaded once.
+    A stream without an incremental pointer always loads in full, also with the trigger ``NONE``. A stream that is
+    protected from full syncs has no trigger after its first load. All runs of a load in slices have the same trigger.
     """
     mode = OperationMode.FULL
     if stream.incremental_pointer_id is not None:

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.service.runs import Direction
 
-#: The list of runs goes back three months.
+#: The run list covers three months.
 _SECONDS_OF_HISTORY = 92 * 24 * 3600
 
 
 def runs(context: Context) -> Runs[EltStreamRun]:
-    """Give the runs of streams."""
+    """Return the access object for stream runs."""
     return Runs(
         context.store.elt_stream_runs,
         "elt_stream_id",
@@ -34,15 +34,15 @@ def runs(context: Context) -> Runs[EltStreamRun]:
 
 
 def page(context: Context, *, after: str | None, limit: int, elt_sync_id: str | None = None) -> Page[EltStream]:
-    """Give a part of the list, by creation date; of one sync if its id is given."""
+    """Return a page of streams by creation date, optionally of one sync."""
     return context.store.elt_streams.page(Order(), after=after, limit=limit, filters={"elt_sync_id = ?": elt_sync_id})
 
 
 def get(context: Context, stream_id: str) -> EltStream:
     """
-    Give a stream.
+    Return a stream.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the stream does not exist.
     """
     stream = context.store.elt_streams.get(stream_id)
     if stream is None:
@@ -54,9 +54,9 @@ def page_of_runs(
     context: Context, stream_id: str, *, after: str | None, limit: int, direction: Direction
 ) -> Page[EltStreamRun]:
     """
-    Give a part of the list of a stream's runs of the last three months, by start date.
+    Return a page of a stream's runs of the last three months, by start date.
 
-    :raises NotFoundError: there is no such stream.
+    :raises NotFoundError: if the stream does not exist.
     """
     get(context, stream_id)
     since = later(context.clock.now(), -_SECONDS_OF_HISTORY)
@@ -65,12 +65,12 @@ def page_of_runs(
 
 def request_run(context: Context, stream_id: str) -> str:
     """
-    Ask for a run, now.
+    Request a run of a stream.
 
-    :return: The status URL: its page stays empty until the run is scheduled.
-    :raises NotFoundError: there is no such stream.
-    :raises BadRequestError: its sync is disabled.
-    :raises ConflictError: it is running or scheduled already.
+    :return: Status URL. It returns an empty page until the run is scheduled.
+    :raises NotFoundError: if the stream does not exist.
+    :raises BadRequestError: if its sync is disabled.
+    :raises ConflictError: if a run is already active or scheduled.
     """
     with context.store.transaction():
         stream = get(context, stream_id)
@@ -89,13 +89,13 @@ def request_run(context: Context, stream_id: str) -> str:
 
 def request_full_refresh(context: Context, stream_id: str, *, reset_history_table: bool = False) -> None:
     """
-    Have the next run load everything. It starts none.
+    Request that the next run loads everything. This does not start a run.
 
-    :param context: The service.
-    :param stream_id: Which.
-    :param reset_history_table: It begins the history table anew, too.
-    :raises NotFoundError: there is no such stream.
-    :raises BadRequestError: its sync is disabled, or it is protected.
+    :param context: Service context.
+    :param stream_id: Stream.
+    :param reset_history_table: Also recreate the history table.
+    :raises NotFoundError: if the stream does not exist.
+    :raises BadRequestError: if its sync is disabled, or the stream is protected from full syncs.
     """
     with context.store.transaction():
         stream = get(context, stream_id)
@@ -116,9 +116,9 @@ def request_full_refresh(context: Context, stream_id: str, *, reset_history_tabl
 
 def cancel_full_refresh(context: Context, stream_id: str) -> None:
     """
-    Take :func:`request_full_refresh` back.
+    Cancel the request of :func:`request_full_refresh`.
 
-    :raises NotFoundError: there is no such stream.
+    :raises NotFoundError: if the stream does not exist.
     """
     with context.store.transaction():
         get(context, stream_id)
@@ -129,13 +129,13 @@ def cancel_full_refresh(context: Context, stream_id: str) -> None:
 
 def set_sync_interval(context: Context, stream_id: str, sync_interval: str | None) -> EltStream:
     """
-    Have a stream run on a schedule of its own, outside of its sync's orchestration or schedule.
+    Set or remove the stream's own schedule, which replaces the orchestration or schedule of its sync.
 
-    :param context: The service.
-    :param stream_id: Which.
-    :param sync_interval: The schedule; ``None`` has it run as its sync does.
-    :raises NotFoundError: there is no such stream.
-    :raises BadRequestError: that is no cron expression.
+    :param context: Service context.
+    :param stream_id: Stream.
+    :param sync_interval: Cron expression. With ``None`` the stream runs with its sync.
+    :raises NotFoundError: if the stream does not exist.
+    :raises BadRequestError: if the cron expression is invalid.
     """
     with context.store.transaction():
         get(context, stream_id)
@@ -148,9 +148,9 @@ def set_sync_interval(context: Context, stream_id: str, sync_interval: str | Non
 
 def delete(context: Context, stream_id: str) -> None:
     """
-    Delete a stream and its runs. Its table stays; what is being loaded is thrown away.
+    Delete a stream and its runs, and cancel an active load. The table stays.
 
-    :raises NotFoundError: there is no such stream.
+    :raises NotFoundError: if the stream does not exist.
     """
     with context.store.transaction():
         get(context, stream_id)
@@ -165,15 +165,15 @@ def put(
     context: Context, stream_id: str, *, elt_sync_id: str, name: str, origin: Json, options: Json | None = None
 ) -> None:
     """
-    Create a stream, or change what it reads.
+    Create a stream, or update its origin and options.
 
-    :param context: The service.
-    :param stream_id: Its id.
-    :param elt_sync_id: Its sync.
-    :param name: Its name, which its table gets.
-    :param origin: What it reads, already known to fit the sync's source.
-    :param options: How it is loaded, as columns of the store.
-    :raises BadRequestError: a value is not allowed.
+    :param context: Service context.
+    :param stream_id: ID of the stream.
+    :param elt_sync_id: Sync of the stream.
+    :param name: Name of the stream and its table.
+    :param origin: Location in the source, already validated against the source of the sync.
+    :param options: Load options, as column values of the store.
+    :raises BadRequestError: if a value is invalid.
     """
     check_id("id", stream_id)
     check_name("name", name)

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from datapipe_local.service.context import Context
 
-#: The setting that bounds how many syncs a connection has, and how many it has without it.
+#: Setting and default of the maximum number of syncs per connection.
 LIMIT_SETTING = "syncs_per_connection"
 DEFAULT_LIMIT = 10
 
 
-#: Of the runs of one stream, the one that ended last among those that callers may see.
+#: SQL that selects the last finished run of a stream that callers may see.
 _LATEST = "finished_at IS NOT NULL AND {} ORDER BY started_at DESC LIMIT 1"
 
 
 class StreamState(NamedTuple):
-    """What is known of the runs of one stream: what is owed or going, and what ended last."""
+    """Run state of a stream: its pending job, its active run and its last finished run."""
 
     name: str
     job: Job | None
@@ -38,15 +38,15 @@ class StreamState(NamedTuple):
 
 
 def page(context: Context, *, after: str | None, limit: int, connection_id: str | None = None) -> Page[EltSync]:
-    """Give a part of the list, by creation date; of one source connection if its id is given."""
+    """Return a page of syncs by creation date, optionally of one source connection."""
     return context.store.elt_syncs.page(Order(), after=after, limit=limit, filters={"connection_id = ?": connection_id})
 
 
 def get(context: Context, sync_id: str) -> EltSync:
     """
-    Give a sync.
+    Return a sync.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the sync does not exist.
     """
     sync = context.store.elt_syncs.get(sync_id)
     if sync is None:
@@ -55,15 +55,15 @@ def get(context: Context, sync_id: str) -> EltSync:
 
 
 def streams(context: Context, sync_id: str) -> list[EltStream]:
-    """Give all streams of a sync."""
+    """Return all streams of a sync, by creation date."""
     return context.store.elt_streams.all("WHERE elt_sync_id = ? ORDER BY created_at, seq", sync_id)
 
 
 def enable(context: Context, sync_id: str, *, enabled: bool) -> None:
     """
-    Have a sync run on its schedule, or not.
+    Enable or disable a sync.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the sync does not exist.
     """
     with context.store.transaction():
         get(context, sync_id)
@@ -81,17 +81,17 @@ def create(
     start_date: dt.date | None,
 ) -> EltSync:
     """
-    Create a sync, which has no streams yet.
+    Create a sync without streams.
 
-    :param context: The service.
-    :param connection_id: Where it reads.
-    :param destination_schema_name: Where its tables are to stand: no other sync's schema.
-    :param sync_interval: Its schedule.
-    :param settings: What the interface calls ``elt_settings``.
-    :param start_date: From when on it reads, where a source knows that.
-    :raises BadRequestError: a value is not allowed.
-    :raises NotFoundError: there is no such connection.
-    :raises ConflictError: the connection has as many syncs as it can have.
+    :param context: Service context.
+    :param connection_id: Source connection.
+    :param destination_schema_name: Schema of the sync's tables, unique among syncs.
+    :param sync_interval: Cron expression.
+    :param settings: Value of ``elt_settings``.
+    :param start_date: Earliest date to load, for sources that support it.
+    :raises BadRequestError: if a value is invalid.
+    :raises NotFoundError: if the connection does not exist.
+    :raises ConflictError: if the connection has reached its maximum number of syncs.
     """
     check_json("elt_settings", settings)
     sync_id = new_id()
@@ -123,10 +123,10 @@ def update(
     context: Context, sync_id: str, *, settings: Json | None = None, sync_interval: str | None = None
 ) -> EltSync:
     """
-    Change a sync; what is ``None`` stays as it is.
+    Update a sync. ``None`` keeps the current value.
 
-    :raises NotFoundError: there is none with this id.
-    :raises BadRequestError: a value is not allowed.
+    :raises NotFoundError: if the sync does not exist.
+    :raises BadRequestError: if a value is invalid.
     """
     changes: dict[str, Any] = {}
     if settings is not None:
@@ -138,9 +138,9 @@ def update(
 
 def attach(context: Context, sync_id: str, orchestration_id: str) -> EltSync:
     """
-    Have a sync run as a part of an orchestration, instead of on its own schedule.
+    Attach a sync to an orchestration, which then replaces its own schedule.
 
-    :raises NotFoundError: the sync or the orchestration does not exist.
+    :raises NotFoundError: if the sync or the orchestration does not exist.
     """
     with context.store.transaction():
         get(context, sync_id)
@@ -150,21 +150,23 @@ def attach(context: Context, sync_id: str, orchestration_id: str) -> EltSync:
 
 def detach(context: Context, sync_id: str) -> EltSync:
     """
-    Have a sync run on its own schedule again, daily if it has none. Streams with a schedule of their own run on that.
+    Detach a sync from its orchestration. It then runs on its own schedule, or daily without one.
 
-    :raises NotFoundError: there is none with this id.
+    Streams with their own schedule keep it.
+
+    :raises NotFoundError: if the sync does not exist.
     """
     return _change(context, sync_id, orchestration_workflow_id=None)
 
 
 def delete(context: Context, sync_id: str, *, with_tables: bool) -> None:
     """
-    Delete a sync, its streams and their runs. What is being loaded is thrown away.
+    Delete a sync with its streams and runs, and cancel active loads.
 
-    :param context: The service.
-    :param sync_id: Which.
-    :param with_tables: Drop the tables that it has made, too.
-    :raises NotFoundError: there is none with this id.
+    :param context: Service context.
+    :param sync_id: Sync.
+    :param with_tables: Also drop the tables of the sync.
+    :raises NotFoundError: if the sync does not exist.
     """
     with context.store.transaction():
         get(context, sync_id)
@@ -188,15 +190,20 @@ def _change(context: Context, sync_id: str, **changes: Any) -> EltSync:
 
 
 def state(context: Context, sync: EltSync) -> EltSyncState:
-    """Tell where a sync stands: a sync that is enabled runs, whether or not a stream of it does at this moment."""
+    """
+    Return the state of a sync.
+
+    A disabled sync is paused. An enabled sync is failed if the last run of a stream failed. Otherwise it is running if
+    a stream has ever had a run, even if none is active.
+    """
     if not sync.enabled:
         return EltSyncState.PAUSED
     database = context.store.database
     statuses = {
         row["status"]
         for row in database.rows(
-            # Of each stream one look at the end of its history, however long that is.
-            "SELECT DISTINCT (SELECT status FROM elt_stream_runs"  # noqa: S608 - our own words
+            # One index lookup per stream, independent of the length of the run history.
+            "SELECT DISTINCT (SELECT status FROM elt_stream_runs"  # noqa: S608 - no user input
             f" WHERE elt_stream_id = s.id AND {_LATEST.format(context.script.visible)}) AS status"
             " FROM elt_streams s WHERE s.elt_sync_id = ?",
             sync.id,
@@ -212,23 +219,23 @@ def state(context: Context, sync: EltSync) -> EltSyncState:
 
 
 def stream_states(context: Context, sync_id: str) -> list[StreamState]:
-    """Tell what is known of the runs of each stream of a sync."""
+    """Return the run state of each stream of a sync."""
     store, visible = context.store, context.script.visible
     of_sync = "(SELECT id FROM elt_streams WHERE elt_sync_id = ?)"
-    # As many questions for a thousand streams as for one.
+    # The number of queries does not depend on the number of streams.
     with store.transaction():
-        # Of the streams themselves no more than is told: it is asked all the time.
+        # Clients poll this often, so read only the columns that the response needs.
         known = store.database.rows(
             "SELECT id, name FROM elt_streams WHERE elt_sync_id = ? ORDER BY created_at, seq", sync_id
         )
         owed = store.jobs.all(f"WHERE kind = ? AND subject_id IN {of_sync}", JobKind.ELT_STREAM_RUN, sync_id)
         going = store.elt_stream_runs.all(
-            f"WHERE {visible} AND id IN (SELECT run_id FROM jobs WHERE kind = ? AND subject_id IN {of_sync})",  # noqa: S608 - as above
+            f"WHERE {visible} AND id IN (SELECT run_id FROM jobs WHERE kind = ? AND subject_id IN {of_sync})",  # noqa: S608 - no user input
             JobKind.ELT_STREAM_RUN,
             sync_id,
         )
         ended = store.elt_stream_runs.all(
-            "WHERE seq IN (SELECT (SELECT seq FROM elt_stream_runs"  # noqa: S608 - our own words
+            "WHERE seq IN (SELECT (SELECT seq FROM elt_stream_runs"  # noqa: S608 - no user input
             f" WHERE elt_stream_id = s.id AND {_LATEST.format(visible)})"
             " FROM elt_streams s WHERE s.elt_sync_id = ?)",
             sync_id,
@@ -239,7 +246,7 @@ def stream_states(context: Context, sync_id: str) -> list[StreamState]:
     for stream_id, name in known:
         job, active = jobs_of.get(stream_id), active_of.get(stream_id)
         if job is not None and job.run_id is not None and active is None:
-            # Its run is not to be seen.
+            # A test has hidden the run.
             job = None
         states.append(StreamState(name, job, active, latest_of.get(stream_id)))
     return states
@@ -258,10 +265,10 @@ def put(
     start_date: dt.date | None,
 ) -> None:
     """
-    Create a sync, or change it. How many syncs its connection has does not matter here.
+    Create or update a sync, without the limit on the number of syncs per connection.
 
-    :raises BadRequestError: a value is not allowed.
-    :raises NotFoundError: the connection or the orchestration does not exist.
+    :raises BadRequestError: if a value is invalid.
+    :raises NotFoundError: if the connection or the orchestration does not exist.
     """
     check_id("id", sync_id)
     check_schema_name("destination_schema_name", destination_schema_name)

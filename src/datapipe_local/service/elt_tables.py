@@ -1,4 +1,4 @@
-"""The tables that ELT has made: which there are, and that they go where that was promised."""
+"""Record of the tables that ELT syncs created, and their deferred removal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ log = logging.getLogger(__name__)
 
 
 def held(context: Context, place: Place, *, wait: bool = True) -> AbstractContextManager[bool]:
-    """Hold a table, so that nobody else loads or drops it; without waiting, it may not be held."""
+    """
+    Return a context manager that locks a table against concurrent loads and drops.
+
+    With ``wait=False`` it yields False if another thread holds the lock.
+    """
     return context.loading.of((place.schema.lower(), place.name.lower()), wait=wait)
 
 
 def note(context: Context, sync_id: str, place: Place) -> None:
-    """Note that a sync makes a table. Its holder calls this before it does."""
+    """Record that a sync creates a table. The caller holds the table lock and has not created the table yet."""
     if _is_doomed(context, place):
         _drop(context, place)
     context.store.database.run(
@@ -33,7 +37,7 @@ def note(context: Context, sync_id: str, place: Place) -> None:
 
 
 def note_parts(context: Context, sync_id: str, stream_id: str, parts: Iterable[Place]) -> None:
-    """Note what stands beside the table of a stream now, and nothing else does."""
+    """Mark the given places, and no others, as the substream views and the history table of a stream."""
     context.store.database.run("UPDATE elt_tables SET beside = NULL WHERE beside = ?", stream_id)
     for place in parts:
         context.store.database.run(
@@ -46,20 +50,24 @@ def note_parts(context: Context, sync_id: str, stream_id: str, parts: Iterable[P
 
 
 def doom(context: Context, sync_id: str) -> None:
-    """Promise that the tables of a sync go, in the transaction that deletes it. Then call :func:`drop_doomed`."""
+    """
+    Mark the tables of a sync for removal.
+
+    Call this in the transaction that deletes the sync, and :func:`drop_doomed` after it.
+    """
     for row in context.store.database.rows("SELECT schema_name, name FROM elt_tables WHERE elt_sync_id = ?", sync_id):
         place = Place(row["schema_name"], row["name"])
-        # A transform may have been published where a stream was deleted.
+        # After a stream was deleted, a transform may have been published under the name of its table.
         if references.transform_at(context, place) is None:
             context.store.database.run("INSERT OR IGNORE INTO doomed_tables (schema_name, name) VALUES (?, ?)", *place)
 
 
 def drop_doomed(context: Context) -> None:
     """
-    Drop what was promised to go.
+    Drop the tables that are marked for removal.
 
-    What is being loaded is passed over: whoever loads it calls this afterwards. What can't be dropped because the
-    service is stopping is dropped at its next start.
+    It skips tables that another thread loads; that thread calls this function after the load. If the warehouse fails,
+    for example because the service is stopping, the table is dropped at the next start.
     """
     for row in context.store.database.rows("SELECT schema_name, name FROM doomed_tables"):
         place = Place(row["schema_name"], row["name"])

@@ -1,4 +1,4 @@
-"""Webhook ingestion: what is pushed is kept, and becomes rows when its stream runs next."""
+"""Webhook ingestion: stores pushed data until the next run of its stream loads it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from datapipe_local.sources.webhook import Authentication, WebhookTable
 
 WEBHOOK = "webhook"
-#: The setting of the service that says how many bytes a request may have.
+#: Setting and default of the maximum request size, in bytes.
 LIMIT_SETTING = "webhook_request_bytes"
 DEFAULT_LIMIT = 1 << 20
 
 
 class Endpoint(NamedTuple):
     """
-    Where a table takes requests.
+    Endpoint of a webhook table.
 
-    :param connection_id: Its connection.
-    :param table: The table.
-    :param authentication: What requests have to show.
-    :param limit: How many bytes a request may have.
+    :param connection_id: Webhook connection.
+    :param table: Settings of the table.
+    :param authentication: Authentication that requests need.
+    :param limit: Maximum size of a request, in bytes.
     """
 
     connection_id: str
@@ -41,7 +41,7 @@ class Endpoint(NamedTuple):
 
     @property
     def challenge(self) -> str | None:
-        """What a refused sender is asked for, if HTTP has a name for it."""
+        """Return the ``WWW-Authenticate`` challenge for rejected requests, or None if the authentication has none."""
         return (
             'Basic realm="webhook", charset="UTF-8"' if isinstance(self.authentication, BasicAuthentication) else None
         )
@@ -49,9 +49,9 @@ class Endpoint(NamedTuple):
 
 def check_headers(place: Endpoint, headers: Sequence[tuple[bytes, bytes]]) -> None:
     """
-    See to it that a request can be let in, as far as can be told without its body.
+    Validate the credentials of a request, as far as its headers allow.
 
-    :raises UnauthorizedError: it can't.
+    :raises UnauthorizedError: if the credentials are missing or wrong.
     """
     if not credentials.may_be(place.authentication, headers):
         raise UnauthorizedError(
@@ -61,12 +61,12 @@ def check_headers(place: Endpoint, headers: Sequence[tuple[bytes, bytes]]) -> No
 
 class Pushed(NamedTuple):
     """
-    What was pushed.
+    Validated request of a webhook.
 
-    :param connection_id: To which connection.
-    :param table_name: To which of its tables.
-    :param text: The body, as it arrived.
-    :param rows: How many rows it will be.
+    :param connection_id: Webhook connection.
+    :param table_name: Table of the connection.
+    :param text: Body of the request.
+    :param rows: Number of rows that the body contains.
     """
 
     connection_id: str
@@ -77,13 +77,13 @@ class Pushed(NamedTuple):
 
 def read(place: Endpoint, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Pushed:
     """
-    Read what was pushed.
+    Validate the signature and the body of a request.
 
-    :param place: Where it was pushed to.
-    :param headers: Those of the request, which :func:`check_headers` has let in.
-    :param body: The body, as it arrived.
-    :raises UnauthorizedError: it is not signed, or is not in the form that can be signed.
-    :raises BadRequestError: it is no JSON, or the table can't take it apart.
+    :param place: Endpoint of the request.
+    :param headers: Headers of the request, already validated by :func:`check_headers`.
+    :param body: Body as received.
+    :raises UnauthorizedError: if the signature is wrong, or the signed body is not canonical JSON.
+    :raises BadRequestError: if the body is not valid JSON, or does not fit the table's mode.
     """
     if not credentials.is_signed(place.authentication, headers, body):
         raise UnauthorizedError(
@@ -111,12 +111,12 @@ def read(place: Endpoint, headers: Sequence[tuple[bytes, bytes]], body: bytes) -
 
 class Intake:
     """
-    Where requests find their table, and have what they bring kept.
+    Endpoint lookup and storage of webhook requests.
 
-    Thousands of requests may come for one table, so that what is known of it is remembered until connections or
-    settings change, and those that come at the same time share a transaction.
+    Optimized for thousands of requests per table: it caches endpoints until connections or settings change, and
+    concurrent requests share a transaction.
 
-    :param context: The service.
+    :param context: Service context.
     """
 
     def __init__(self, context: Context) -> None:
@@ -126,15 +126,15 @@ class Intake:
         self._commits = GroupCommit(self._keep_all)
 
     def known(self, connection_id: str, table_name: str) -> Endpoint | None:
-        """Give the place of a table if it is remembered."""
+        """Return the cached endpoint of a table, or None."""
         count, place = self._known.get((connection_id, table_name), (None, None))
         return place if count == self._watch.count else None
 
     def endpoint(self, connection_id: str, table_name: str) -> Endpoint:
         """
-        Give the place of a table.
+        Return the endpoint of a table from the store, and cache it.
 
-        :raises NotFoundError: there is no such table of such a connection.
+        :raises NotFoundError: if the connection is not a webhook connection, or has no such table.
         """
         count, store = self._watch.count, self._context.store
         self._known.pop((connection_id, table_name), None)
@@ -147,15 +147,15 @@ class Intake:
             raise NotFoundError("table of this connection", table_name)
         limit = int(store.setting(LIMIT_SETTING, DEFAULT_LIMIT))
         found = Endpoint(connection_id, table, settings.authentication, limit)
-        # Together with what it was read at: another thread may have read it later, and be done earlier.
+        # Cached with the change count from before the read: another thread may read a newer state but finish earlier.
         self._known[connection_id, table_name] = count, found
         return found
 
     async def keep(self, pushed: Pushed) -> None:
         """
-        Keep what was pushed; afterwards it is in the store.
+        Store a request. It is committed when this method returns.
 
-        :raises NotFoundError: the connection has gone in the meantime.
+        :raises NotFoundError: if the connection was deleted in the meantime.
         """
         await self._commits.keep(pushed)
 

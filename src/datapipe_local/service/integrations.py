@@ -1,4 +1,4 @@
-"""Integrations: what can be connected to. Read off what implements them, so that the list can't differ from it."""
+"""Integrations: kinds of systems that connections lead to, derived from the implemented sources and destinations."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from datapipe_local.store.table import Page, Position
 if TYPE_CHECKING:
     from datapipe_local.strict import Strict
 
-# What the cursors of the list say of whose they are.
+# Name of the list in its cursors.
 _LIST = "integrations"
 
 
 @dataclass(frozen=True)
 class Integration:
     """
-    What can be connected to.
+    Kind of system that a connection leads to.
 
-    :param id: Its id.
-    :param settings: What its connections are told; the title is its name for people.
-    :param abilities: What its connections can be used for.
-    :param supports_start_date: It can leave out what is older than a date.
+    :param id: ID of the integration.
+    :param settings: Settings model of its connections. The title of the model is the display name.
+    :param abilities: Purposes that its connections support.
+    :param supports_start_date: True if a sync can skip data from before a date.
     """
 
     id: str
@@ -36,12 +36,12 @@ class Integration:
 
     @property
     def name(self) -> str:
-        """Its name for people."""
+        """Return the display name."""
         return self.settings.model_config["title"] or self.id
 
 
 def known() -> dict[str, Integration]:
-    """Give all of them, in the order of their ids."""
+    """Return all integrations by ID, sorted."""
     settings: dict[str, type[Strict]] = {name: kind.settings for name, kind in SOURCES.items()} | DESTINATIONS
     users = {
         IntegrationAbility.ELT_SOURCE: SOURCES.keys(),
@@ -55,9 +55,9 @@ def known() -> dict[str, Integration]:
 
 def get(integration_id: str) -> Integration:
     """
-    Give an integration.
+    Return an integration.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the integration does not exist.
     """
     integration = known().get(integration_id)
     if integration is None:
@@ -67,9 +67,9 @@ def get(integration_id: str) -> Integration:
 
 def page(ability: IntegrationAbility, *, after: str | None, limit: int) -> Page[Integration]:
     """
-    Give a part of the list of those that can be used for something, by id.
+    Return a page of the integrations with an ability, by ID.
 
-    :raises BadRequestError: the cursor is not one.
+    :raises BadRequestError: if the cursor is invalid.
     """
     last = "" if after is None else Position.parse(after, _LIST).value
     found = [one for one in known().values() if ability in one.abilities and one.id > last]

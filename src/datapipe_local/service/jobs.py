@@ -1,4 +1,4 @@
-"""What the service owes: jobs come with a request and go with their result."""
+"""Persistent queue of pending work. A request adds a job, and its result removes it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def add(
     orchestration_item: tuple[str, int] | None = None,
 ) -> None:
     """
-    Promise work. The caller wakes the engine once that is committed.
+    Add a job. The caller wakes the engine after the commit.
 
-    :param context: The service.
-    :param kind: What kind of work.
-    :param subject_id: On what.
-    :param due_at: When it begins.
-    :param begun: There is no run to begin, only work to do.
-    :param orchestration_item: For which item of which orchestration run.
+    :param context: Service context.
+    :param kind: Kind of work.
+    :param subject_id: Resource to work on.
+    :param due_at: Time at which the job starts.
+    :param begun: The job has no run to start, only work to do.
+    :param orchestration_item: Run ID and position of the orchestration item that the job belongs to.
     """
     run_id, position = orchestration_item or (None, None)
     context.store.database.run(
@@ -45,15 +45,15 @@ def add(
 
 
 def get(context: Context, kind: JobKind, subject_id: str) -> Job | None:
-    """Give what is owed, if anything is."""
+    """Return the job of a resource, or None."""
     return context.store.jobs.first("WHERE kind = ? AND subject_id = ?", kind, subject_id)
 
 
 def refuse_if_any(context: Context, kind: JobKind, subject_id: str, subject: str) -> None:
     """
-    Refuse a second run at a time.
+    Raise if the resource already has a run.
 
-    :raises ConflictError: a run is going, which it names, or scheduled, which has no id yet.
+    :raises ConflictError: if a run is active or scheduled. The error contains the ID of an active run.
     """
     job = get(context, kind, subject_id)
     if job is None:
@@ -68,14 +68,14 @@ def refuse_if_any(context: Context, kind: JobKind, subject_id: str, subject: str
 
 
 def begin(context: Context, job: Job, run_id: str, work_at: Timestamp) -> None:
-    """Note that a job's run has begun and when its work is due."""
+    """Record that the run of a job has started, and when its work is due."""
     context.store.database.run(
         "UPDATE jobs SET run_id = ?, begun = 1, due_at = ? WHERE seq = ?", run_id, work_at, job.seq
     )
 
 
 def is_owed(context: Context, job: Job) -> bool:
-    """Tell whether a job is still to be done: what it was for may have been deleted while it was going on."""
+    """Return True if the job still exists. It does not if its resource was deleted during the work."""
     return bool(
         context.store.database.value(
             "SELECT 1 FROM jobs WHERE seq = ? AND kind = ? AND subject_id = ? AND due_at = ? AND run_id IS ?",
@@ -90,9 +90,9 @@ def is_owed(context: Context, job: Job) -> bool:
 
 def withdraw(context: Context, kind: JobKind, subject_id: str) -> Job | None:
     """
-    Owe nothing any more on something that is deleted. Orchestration runs see for themselves that it is gone.
+    Delete the job of a resource that is deleted. Orchestration runs detect the deletion on their own.
 
-    :return: What was owed: once that is committed, the warehouse can break it off.
+    :return: The deleted job. After the commit, the caller can cancel its work in the warehouse.
     """
     job = get(context, kind, subject_id)
     if job is not None:
@@ -101,14 +101,14 @@ def withdraw(context: Context, kind: JobKind, subject_id: str) -> Job | None:
 
 
 def go_on(context: Context, job: Job) -> None:
-    """Note that a job's run is over and another one is to follow, at once."""
+    """Record that the run of a job has ended, and that the next run starts immediately."""
     context.store.database.run(
         "UPDATE jobs SET run_id = NULL, begun = 0, due_at = ? WHERE seq = ?", context.clock.now(), job.seq
     )
 
 
 def end(context: Context, job: Job, *, failed: bool) -> None:
-    """Note that a job is done, also with the orchestration run that wanted it."""
+    """Delete a finished job, and record its result in its orchestration run."""
     context.store.database.run("DELETE FROM jobs WHERE seq = ?", job.seq)
     if job.orchestration_run_id is not None:
         context.store.database.run(

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
 
 LONGEST_NAME = 255
-#: Control characters, halves of characters, ends of lines and paragraphs.
+#: Unicode categories that names must not contain: control characters, surrogates, line and paragraph separators.
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def page(context: Context, *, after: str | None, limit: int) -> Page[Orchestration]:
-    """Give a part of the list, by name."""
+    """Return a page of orchestrations by name."""
     return context.store.orchestrations.page(Order("name COLLATE NOCASE"), after=after, limit=limit)
 
 
 def get(context: Context, orchestration_id: str) -> Orchestration:
     """
-    Give an orchestration.
+    Return an orchestration.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the orchestration does not exist.
     """
     orchestration = context.store.orchestrations.get(orchestration_id)
     if orchestration is None:
@@ -44,9 +44,9 @@ def page_of_runs(
     context: Context, *, after: str | None, limit: int, orchestration_id: str | None = None
 ) -> Page[OrchestrationRun]:
     """
-    Give a part of the list of runs, the newest due date first; of one orchestration if its id is given.
+    Return a page of runs, latest due date first, optionally of one orchestration.
 
-    :raises NotFoundError: there is no such orchestration.
+    :raises NotFoundError: if the orchestration does not exist.
     """
     if orchestration_id is not None:
         get(context, orchestration_id)
@@ -60,9 +60,9 @@ def page_of_runs(
 
 def get_run(context: Context, run_id: str) -> OrchestrationRun:
     """
-    Give a run.
+    Return a run.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the run does not exist.
     """
     run = context.store.orchestration_runs.first(f"WHERE id = ? AND {context.script.visible}", run_id)
     if run is None:
@@ -74,10 +74,10 @@ def request_run(context: Context, orchestration_id: str) -> OrchestrationRun:
     """
     Schedule a run.
 
-    The interface knows no conflict here: each request makes a run of its own, and the runs of one orchestration
-    follow one another.
+    There is no conflict with other runs: each request creates a run, and the runs of an orchestration execute one after
+    the other.
 
-    :raises NotFoundError: there is no such orchestration.
+    :raises NotFoundError: if the orchestration does not exist.
     """
     with context.store.transaction():
         get(context, orchestration_id)
@@ -89,9 +89,9 @@ def request_run(context: Context, orchestration_id: str) -> OrchestrationRun:
 
 def start_scheduled(context: Context, orchestration_id: str, due_at: Timestamp) -> bool:
     """
-    Make the run that the schedule wants, unless a run is not over yet.
+    Create a scheduled run unless another run of the orchestration is unfinished.
 
-    :return: Whether there is one.
+    :return: True if the run was created.
     """
     with context.store.transaction():
         unfinished = context.store.orchestration_runs.first(
@@ -104,9 +104,9 @@ def start_scheduled(context: Context, orchestration_id: str, due_at: Timestamp) 
 
 def create(context: Context, *, name: str, cron_schedule: str) -> Orchestration:
     """
-    Create an orchestration. Names need not differ.
+    Create an orchestration. Names do not have to be unique.
 
-    :raises BadRequestError: a value is not allowed.
+    :raises BadRequestError: if a value is invalid.
     """
     orchestration_id = new_id()
     put(context, orchestration_id, name=name, cron_schedule=cron_schedule)
@@ -117,10 +117,10 @@ def update(
     context: Context, orchestration_id: str, *, name: str | None = None, cron_schedule: str | None = None
 ) -> Orchestration:
     """
-    Change an orchestration; ``None`` leaves a value as it is.
+    Update an orchestration. ``None`` keeps the current value.
 
-    :raises NotFoundError: there is no such orchestration.
-    :raises BadRequestError: a value is not allowed.
+    :raises NotFoundError: if the orchestration does not exist.
+    :raises BadRequestError: if a value is invalid.
     """
     with context.store.transaction():
         known = get(context, orchestration_id)
@@ -135,16 +135,16 @@ def update(
 
 def delete(context: Context, orchestration_id: str, *, cron_schedule: str) -> None:
     """
-    Delete an orchestration with its runs. What was attached to it runs on a schedule of its own from now on.
+    Delete an orchestration with its runs, and give the attached resources their own schedule.
 
-    What the interface leaves open: of a run that is going, what has begun goes on by itself, and what has not is not
-    done. Views and drafts, which can have no schedule, have none.
+    The interface does not define the effect on an active run. Here, items that have started continue, and the others do
+    not start. Attached views and drafts cannot have a schedule and get none.
 
-    :param context: The service.
-    :param orchestration_id: The orchestration.
-    :param cron_schedule: The schedule of what was attached.
-    :raises BadRequestError: the schedule is not one.
-    :raises NotFoundError: there is no such orchestration.
+    :param context: Service context.
+    :param orchestration_id: Orchestration.
+    :param cron_schedule: Cron expression for the attached resources.
+    :raises BadRequestError: if the cron expression is invalid.
+    :raises NotFoundError: if the orchestration does not exist.
     """
     check_cron("cron_schedule", cron_schedule)
     with context.store.transaction():
@@ -152,7 +152,7 @@ def delete(context: Context, orchestration_id: str, *, cron_schedule: str) -> No
         now, database = context.clock.now(), context.store.database
         for table in ("elt_syncs", "reverse_etl_syncs"):
             database.run(
-                f"UPDATE {table} SET orchestration_workflow_id = NULL, sync_interval = ?, updated_at = ?"  # noqa: S608 - the names above
+                f"UPDATE {table} SET orchestration_workflow_id = NULL, sync_interval = ?, updated_at = ?"  # noqa: S608 - no user input
                 " WHERE orchestration_workflow_id = ?",
                 cron_schedule,
                 now,
@@ -160,7 +160,7 @@ def delete(context: Context, orchestration_id: str, *, cron_schedule: str) -> No
             )
         is_built = f"published_version_id IS NOT NULL AND materialization = '{Materialization.TABLE}'"
         database.run(
-            "UPDATE transforms SET orchestration_workflow_id = NULL, updated_at = ?,"  # noqa: S608 - our own words
+            "UPDATE transforms SET orchestration_workflow_id = NULL, updated_at = ?,"  # noqa: S608 - no user input
             f" cron_expression = iif({is_built}, ?, NULL), rebuild_trigger = iif({is_built}, 'schedule', 'none')"
             " WHERE orchestration_workflow_id = ?",
             now,
@@ -173,9 +173,9 @@ def delete(context: Context, orchestration_id: str, *, cron_schedule: str) -> No
 
 def put(context: Context, orchestration_id: str, *, name: str, cron_schedule: str) -> None:
     """
-    Create an orchestration, or change it.
+    Create or update an orchestration.
 
-    :raises BadRequestError: a value is not allowed.
+    :raises BadRequestError: if a value is invalid.
     """
     check_id("id", orchestration_id)
     _check_name(name)
@@ -203,7 +203,7 @@ def _add_run(context: Context, orchestration_id: str, due_at: Timestamp) -> Orch
 
 
 def _check_name(name: str) -> None:
-    # People read it, in lists that are sorted by it.
+    # The name is a single line because lists show it and sort by it.
     if not name.strip() or len(name) > LONGEST_NAME or any(unicodedata.category(sign) in _NO_TEXT for sign in name):
         raise BadRequestError(
             f"name: {name[:100]!r} is no name: give one line of text, of {LONGEST_NAME} characters at the most."

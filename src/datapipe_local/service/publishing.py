@@ -1,4 +1,4 @@
-"""Publishing transforms: what stands in the warehouse for them."""
+"""Publishing of transforms as views or tables of the warehouse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datapipe_local.warehouse import Place
 
 _LONGEST_FOLDER_PATH = 255
-#: DuckDB's own schemas and databases, and the warehouse itself: what is named after them is ambiguous.
+#: Schemas and databases of DuckDB, and the warehouse itself. These names would be ambiguous.
 _RESERVED_SCHEMAS = frozenset({"information_schema", "pg_catalog", "main", "temp", "system", "warehouse"})
 
 
@@ -34,24 +34,24 @@ def publish(
     materialization: Materialization | None = None,
 ) -> Transform:
     """
-    Make a version of a transform stand in the warehouse: a view at once, a table in the background.
+    Publish a version of a transform: a view immediately, a table in the background.
 
-    The interface does not say what becomes of overrides afterwards, nor of publishing while a table is being
-    built. Here overrides become the transform's own values; and the newest publication counts: a build that is
-    going on for an older one is finished for nothing and never seen, then the newer one is built.
+    The interface does not define if overrides are permanent, nor what happens to an active build. Here, overrides
+    become the transform's own values, and the latest publication wins: the result of an active build is discarded, and
+    the new version is built next.
 
-    What stood there before stays, and can be queried, until the new one is complete.
+    The previous view or table stays available until the new one is complete.
 
-    :param context: The service.
-    :param transform_id: The transform.
-    :param version_id: The version; the newest if not given.
-    :param name: Another name from now on.
-    :param folder_path: Another folder from now on.
-    :param materialization: A view or a table from now on.
-    :raises NotFoundError: there is no such transform or version.
-    :raises BadRequestError: a name is not allowed or taken, a reference is unknown or leads back to this
-        transform, others need it under its present name, or DuckDB refuses a view's SQL; or overrides are given
-        where version control manages transforms.
+    :param context: Service context.
+    :param transform_id: Transform.
+    :param version_id: Version, by default the latest.
+    :param name: New name.
+    :param folder_path: New folder.
+    :param materialization: New materialization.
+    :raises NotFoundError: if the transform or the version does not exist.
+    :raises BadRequestError: if a name is invalid or taken, a reference is unknown or circular, other transforms
+        refer to the current name, DuckDB rejects the SQL, or overrides are set while version control manages
+        transforms.
     """
     if any(override is not None for override in (name, folder_path, materialization)):
         version_control.refuse_if_managed(context, "Publishing with overrides")
@@ -74,7 +74,7 @@ def publish_as(
     folder_path: str | None = None,
     materialization: Materialization | None = None,
 ) -> Transform:
-    """Do the same for those who may override anything, such as version control itself."""
+    """Publish like :func:`publish`, but allow overrides while version control manages transforms."""
     with context.publishing:
         transform = transforms.get(context, transform_id)
         known = transforms.definition(transform)
@@ -92,10 +92,10 @@ def publish_as(
 
 def rematerialize(context: Context, transform_id: str) -> Transform:
     """
-    Build what was published again, unchanged.
+    Rebuild the published version of a transform.
 
-    :raises NotFoundError: there is no such transform.
-    :raises BadRequestError: it was never published, or its view can no longer be created.
+    :raises NotFoundError: if the transform does not exist.
+    :raises BadRequestError: if the transform is not published, or :func:`publish` would refuse its SQL or its name.
     """
     with context.publishing:
         transform = transforms.get(context, transform_id)
@@ -112,18 +112,18 @@ def rematerialize(context: Context, transform_id: str) -> Transform:
 
 def published_query(context: Context, transform: Transform) -> str:
     """
-    Give the SQL of a published transform, as of now.
+    Return the SQL of a published transform with its references resolved.
 
-    :raises BadRequestError: something that it names is gone.
+    :raises BadRequestError: if a reference no longer exists.
     """
     template = transforms.version(context, transform, str(transform.published_version_id)).sql_template
     return transform_sql.query_of(context, template, transform, name=transform.name, folder_path=transform.folder_path)
 
 
 def note_object(context: Context, transform: Transform) -> None:
-    """Note that a transform now stands in the warehouse as it was published."""
+    """Record that the warehouse contains the transform as published."""
     place = place_of(transform.folder_path, transform.name)
-    # Whatever of a deleted transform was still to be removed from there is gone.
+    # This object replaces one that a deleted transform has left.
     context.store.database.run(
         "UPDATE transforms SET object_kind = NULL, object_schema = NULL, object_name = NULL"
         " WHERE deleted_at IS NOT NULL AND object_schema = ? AND object_name = ?",
@@ -140,9 +140,9 @@ def note_object(context: Context, transform: Transform) -> None:
 
 def check_names(name: str, folder_path: str) -> None:
     """
-    See to it that a name and a folder can be those of a transform.
+    Validate the name and the folder of a transform.
 
-    :raises BadRequestError: they cannot.
+    :raises BadRequestError: if one of them is invalid.
     """
     check_name("name", name)
     if not folder_path:
@@ -153,7 +153,7 @@ def check_names(name: str, folder_path: str) -> None:
         )
     for part in folder_path.split("/"):
         check_name("folder_path", part)
-    # Folders make a schema together, which can be one that none of them is.
+    # The folder names joined make the schema name, which can be reserved even if no folder name is.
     schema = place_of(folder_path, name).schema
     if schema.lower() in _RESERVED_SCHEMAS:
         raise BadRequestError(f"folder_path: the warehouse has a {schema!r} of its own: choose another folder.")
@@ -174,7 +174,7 @@ def _publish(
             context.warehouse.create_view(place, query, instead_of=transforms.stands_at(transform))
         except WarehouseError as error:
             raise transform_sql.refusal(error) from error
-    # What it was given since it was published stays to be published, if it is only built again.
+    # Rebuilding must not publish changes that the draft has received since the publication.
     given_since = {} if is_again else {"next_name": None, "next_folder_path": None, "next_materialization": None}
     with context.store.transaction():
         now = context.clock.now()

@@ -1,4 +1,4 @@
-"""Query previews: SQL that somebody tries out."""
+"""Query previews: trial runs of SQL."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SECONDS_KEPT = 24 * 60 * 60
 
 def create(context: Context, sql_template: str) -> QueryPreview:
     """
-    Have a query run, in the background.
+    Start a query in the background.
 
-    Its references are resolved at once. What else is wrong with its SQL, the preview's status says.
+    References are resolved immediately. Other errors in the SQL appear in the status of the preview.
 
-    :param context: The service.
-    :param sql_template: The query.
-    :raises BadRequestError: a reference is unknown, or that can be no SQL.
+    :param context: Service context.
+    :param sql_template: SQL template.
+    :raises BadRequestError: if the template is not valid text, or a reference is unknown.
     """
     templates.check("sql_template", sql_template)
     with context.store.transaction():
@@ -47,9 +47,9 @@ def create(context: Context, sql_template: str) -> QueryPreview:
 
 def get(context: Context, preview_id: str) -> QueryPreview:
     """
-    Give a preview.
+    Return a preview.
 
-    :raises NotFoundError: there is none with this id, or none any more.
+    :raises NotFoundError: if the preview does not exist or has expired.
     """
     preview = context.store.query_previews.get(preview_id)
     if preview is None:
@@ -59,10 +59,10 @@ def get(context: Context, preview_id: str) -> QueryPreview:
 
 def result(context: Context, preview_id: str) -> QueryPreview:
     """
-    Give a preview that has a result.
+    Return a preview that has a result.
 
-    :raises NotFoundError: there is none with this id, or none any more.
-    :raises BadRequestError: it is running, or has failed.
+    :raises NotFoundError: if the preview does not exist or has expired.
+    :raises BadRequestError: if the query is running or has failed.
     """
     preview = get(context, preview_id)
     if preview.status == QueryPreviewState.RUNNING:
@@ -79,9 +79,9 @@ def result(context: Context, preview_id: str) -> QueryPreview:
 
 def give_up_cut_off(context: Context) -> None:
     """
-    Fail the previews that the end of the process has cut off: it may be that one of them has ended it.
+    Mark previews as failed that were running when the previous process ended, because one of them may have ended it.
 
-    Only for the start, when none is at work.
+    Call this only at the start, while no preview is running.
     """
     with context.store.transaction():
         for preview in context.store.query_previews.all("WHERE status = ?", QueryPreviewState.RUNNING):
@@ -94,7 +94,7 @@ def give_up_cut_off(context: Context) -> None:
 
 
 def _forget_old(context: Context) -> None:
-    """Keep those of the last day, and of them the newest; what is running stays."""
+    """Delete finished previews that are older than a day or not among the last 1,000."""
     context.store.database.run(
         "DELETE FROM query_previews WHERE status <> ? AND"
         " (created_at < ? OR seq <= (SELECT max(seq) FROM query_previews) - ?)",

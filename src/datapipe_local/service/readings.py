@@ -1,4 +1,4 @@
-"""What streams read: a part of their source, or a query over such parts."""
+"""Stream sources: data that a stream reads, either an object of its source or a query over such objects."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from datapipe_local.sources.base import Source
     from datapipe_local.store.records import CustomReport, EltStream, EltSync
 
-#: In the origin of a stream that is a custom report: its id.
+#: Key of the custom report ID in the origin of a stream.
 _REPORT = "custom_report_id"
 
 
 @dataclass(frozen=True)
 class Reading:
     """
-    What a run of a stream can load.
+    Fetched data that a run can load.
 
-    :param name: What it is called at the source, for people.
-    :param readable: Where and how it is read.
-    :param size: Its bytes, as they have come from the source.
-    :param is_whole: No row was left out.
+    :param name: Display name in the source.
+    :param readable: Description of how to read the data.
+    :param size: Bytes received from the source.
+    :param is_whole: True if no row was left out.
     """
 
     name: str
@@ -54,10 +54,10 @@ class Reading:
 @dataclass(frozen=True)
 class Part:
     """
-    A part of a source that a query can name.
+    Object of a source that a query can name.
 
-    :param origin: Where it is in the source.
-    :param selection: The columns that may be seen.
+    :param origin: Location in the source.
+    :param selection: Columns that the query can read.
     """
 
     origin: Json
@@ -65,17 +65,17 @@ class Part:
 
 
 def source_of(context: Context, sync: EltSync) -> Source:
-    """Give what a sync reads."""
+    """Return the source of a sync."""
     return sources.connect(connections.get(context, sync.connection_id), context.store, context.clock)
 
 
 def selection_of(stream: EltStream) -> Selection:
-    """Give the columns that the table of a stream gets."""
+    """Return the column selection of a stream."""
     return Selection(stream.excluded_columns, stream.hashed_columns, stream.excluded_substreams)
 
 
 def manner_of(stream: EltStream) -> Manner:
-    """Give how a stream is loaded."""
+    """Return the load options of a stream."""
     return Manner(
         selection_of(stream),
         stream.incremental_pointer_id,
@@ -85,22 +85,22 @@ def manner_of(stream: EltStream) -> Manner:
 
 
 def report_origin(report_id: str) -> Json:
-    """Give the origin of a stream that is a custom report."""
+    """Return the origin of a stream that reads a custom report."""
     return {_REPORT: report_id}
 
 
 def report_of(context: Context, origin: Json) -> CustomReport | None:
-    """Give the custom report that a stream is, if it is one."""
+    """Return the custom report that an origin refers to, or None."""
     return context.store.custom_reports.get(origin[_REPORT]) if _REPORT in origin else None
 
 
 def is_there(context: Context, source: Source, stream: EltStream) -> bool:
-    """Tell whether what a stream reads is there now."""
+    """Return True if the data of the stream currently exists."""
     return report_of(context, stream.origin) is not None or (_REPORT not in stream.origin and source.has(stream.origin))
 
 
 def substreams(context: Context, source: Source, origin: Json) -> tuple[str, ...]:
-    """Tell the lists of records of what a stream reads, as far as they show at a look."""
+    """Return the names of the substreams of an origin, or none if the source cannot be read."""
     if _REPORT in origin or not source.may_nest(origin):
         return ()
     try:
@@ -111,17 +111,17 @@ def substreams(context: Context, source: Source, origin: Json) -> tuple[str, ...
         ):
             return tuple(substream_names(described(cursor, found[0])))
     except (RunError, WarehouseError):
-        # What is wrong with it, its run tells.
+        # The next run reports the problem.
         return ()
 
 
 @contextmanager
 def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterator[Reading]:
     """
-    Have at hand what a stream reads, for the time of a ``with`` block.
+    Fetch the data of an origin for the duration of a ``with`` block.
 
-    :param need: What of it is needed.
-    :raises RunError: it cannot be had.
+    :param need: Required columns and rows.
+    :raises RunError: if the data cannot be fetched.
     """
     report = report_of(context, origin)
     if report is None:
@@ -142,9 +142,9 @@ def opened(context: Context, sync: EltSync, origin: Json, need: Need) -> Iterato
 
 def columns(context: Context, sync: EltSync, origin: Json) -> list[Typed]:
     """
-    Tell the columns of what a stream reads.
+    Return the columns of an origin.
 
-    :raises RunError: it cannot be had, or read.
+    :raises RunError: if the data cannot be fetched or read.
     """
     report = report_of(context, origin)
     try:
@@ -162,10 +162,10 @@ def columns(context: Context, sync: EltSync, origin: Json) -> list[Typed]:
 
 def query_columns(context: Context, sync: EltSync, query: str) -> list[Typed]:
     """
-    Tell the columns of a query over the streams of a sync and of its source.
+    Return the columns of a query over the streams of a sync and its source.
 
-    :raises WarehouseError: it is no query that can be run.
-    :raises RunError: what it names cannot be had.
+    :raises WarehouseError: if the query is invalid.
+    :raises RunError: if the data of the query cannot be fetched.
     """
     with _tables(context, sync, query, Need(rows=False)) as (tables, _):
         return sandbox.columns(context.warehouse, query, tables)
@@ -173,9 +173,11 @@ def query_columns(context: Context, sync: EltSync, query: str) -> list[Typed]:
 
 def parts(context: Context, sync: EltSync) -> dict[str, Part]:
     """
-    Give all that a query can name: the streams of a sync, as their tables have them, and what else its source offers.
+    Return everything that a query can name.
 
-    :raises SourceError: the source cannot be asked.
+    These are the streams of a sync with their column selection, and the other objects of its source.
+
+    :raises SourceError: if the source is not available.
     """
     named = {
         stream.name.lower(): Part(stream.origin, selection_of(stream))
@@ -190,7 +192,7 @@ def parts(context: Context, sync: EltSync) -> dict[str, Part]:
 
 
 def is_part_of(offered: Json, origin: Json) -> bool:
-    """Tell whether a stream reads what is offered, in whatever way."""
+    """Return True if an origin reads the offered object."""
     return all(origin.get(name) == value for name, value in offered.items())
 
 
@@ -198,11 +200,11 @@ def is_part_of(offered: Json, origin: Json) -> bool:
 def _tables(
     context: Context, sync: EltSync, query: str, need: Need
 ) -> Iterator[tuple[Mapping[str, SandboxTable], int]]:
-    """Have at hand what a query names, and tell how many bytes that is."""
+    """Fetch the tables that a query names, and yield them with their total size in bytes."""
     named = sandbox.tables_named(query)
     there = parts(context, sync)
     source = source_of(context, sync)
-    # The query may look at all of them, whatever is needed of its result.
+    # The query may read all columns and rows, even if the caller does not need all of its result.
     whole = Need(rows=need.rows, check=need.check)
     tables: dict[str, SandboxTable] = {}
     size = 0
@@ -211,7 +213,7 @@ def _tables(
             part = there.get(name)
             if part is not None:
                 fetched = stack.enter_context(source.fetch(part.origin, context.warehouse.scratch, whole))
-                assert isinstance(fetched.scan, Scan)  # noqa: S101 - only sources of files have reports
+                assert isinstance(fetched.scan, Scan)  # noqa: S101 - only file sources support reports
                 tables[name] = SandboxTable(fetched.scan, part.selection)
                 size += fetched.size
         yield tables, size

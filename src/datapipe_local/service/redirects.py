@@ -1,4 +1,4 @@
-"""Addresses that a browser is sent to: which are allowed, and what is added to them."""
+"""Validation and construction of redirect URIs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LONGEST = 2048
-# The address is written to a header, to an HTML attribute and to a Content-Security-Policy.
+# The URI is inserted into a header, an HTML attribute and a Content-Security-Policy.
 _ADDRESS = re.compile(r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]+")
 
 
 def check(uri: str) -> str:
     """
-    See to it that a browser can be sent there with an answer.
+    Validate a redirect URI.
 
-    :raises BadRequestError: the interface forbids it, or browsers do not agree on what it means.
+    :raises BadRequestError: if the interface forbids the URI, or browsers parse it differently.
     """
     problem = _problem(uri)
     if problem is not None:
@@ -57,17 +57,17 @@ def _is_authority(text: str) -> bool:
 
 
 def origin(uri: str) -> str:
-    """Give the part of an address that says whose it is: scheme, host, port."""
+    """Return the origin of a URI: scheme, host and port."""
     url = urlsplit(uri)
     return f"{url.scheme}://{url.netloc}"
 
 
 def with_answer(uri: str, answer: Mapping[str, str | None]) -> str:
     """
-    Give the address with query parameters.
+    Return a URI with query parameters.
 
-    :param uri: An address that :func:`check` took.
-    :param answer: The parameters; those that are None are left out.
+    :param uri: URI that :func:`check` accepted.
+    :param answer: Query parameters. Those with the value None are left out.
     """
     given = {name: value for name, value in answer.items() if value is not None}
     return urlunsplit(urlsplit(uri)._replace(query=urlencode(given)))

@@ -1,4 +1,4 @@
-"""What SQL templates can name in double braces, and who depends on whom."""
+"""References in SQL templates, written in double braces, and dependencies between transforms."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 _RAW = "raw."
 _MODEL = "model."
-#: The schema of transforms that are in no folder.
+#: Schema of transforms without a folder.
 _SCHEMA_WITHOUT_FOLDER = "models"
 
 
 class Reference(NamedTuple):
     """
-    Something that can be named.
+    Target of a reference.
 
-    :param tag: The text in the braces.
-    :param type: What it is.
-    :param place: Where it stands in the warehouse.
-    :param owner_id: The stream or transform whose it is; empty if nothing has this tag.
+    :param tag: Text in the braces.
+    :param type: Kind of the target.
+    :param place: Location in the warehouse.
+    :param owner_id: ID of the stream or transform. Empty if the target does not exist.
     """
 
     tag: str
@@ -38,22 +38,22 @@ class Reference(NamedTuple):
     owner_id: str
 
 
-#: Gives the references in a template, each once, in order.
+#: Returns the distinct references of a template, in order.
 tags = templates.tags
 
 
 def tag_of(folder_path: str, name: str) -> str:
-    """Give the reference of a transform."""
+    """Return the reference to a transform."""
     return _MODEL + ".".join([*_folders(folder_path), name])
 
 
 def place_of(folder_path: str, name: str) -> Place:
-    """Give the place of a transform: a schema named after its folder."""
+    """Return the location of a transform: its folder path is the schema name."""
     return Place("_".join(_folders(folder_path)) or _SCHEMA_WITHOUT_FOLDER, name)
 
 
 def transform_at(context: Context, place: Place) -> Transform | None:
-    """Tell whose place that is, or is going to be, among the published transforms."""
+    """Return the published transform whose object is, or will be, at a location."""
     stands = context.store.transforms.first(
         "WHERE object_schema = ? AND object_name = ? AND deleted_at IS NULL", place.schema, place.name
     )
@@ -69,9 +69,9 @@ def transform_at(context: Context, place: Place) -> Transform | None:
 
 class Catalogue:
     """
-    All that can be named now: the tables of loaded streams and what stands for published transforms.
+    Catalog of everything that references can name: tables of loaded streams and objects of published transforms.
 
-    :param context: The service.
+    :param context: Service context.
     """
 
     def __init__(self, context: Context) -> None:
@@ -79,18 +79,18 @@ class Catalogue:
         self._references = {reference.tag: reference for reference in self._read()}
 
     def available(self) -> list[Reference]:
-        """Give all references, sorted."""
+        """Return all references, sorted."""
         return sorted(self._references.values())
 
     def describe(self, template: str) -> list[Reference]:
-        """Give the references in a template; what is not there yet is described by its tag."""
+        """Return the references of a template. A missing target is described by its tag."""
         return [self._references.get(tag) or _guess(tag) for tag in tags(template)]
 
     def resolve(self, template: str) -> str:
         """
-        Give the SQL of a template.
+        Return the SQL of a template.
 
-        :raises BadRequestError: a reference is unknown; the message names it and what is like it.
+        :raises BadRequestError: if a reference is unknown. The message contains similar references.
         """
         unknown = [tag for tag in tags(template) if tag not in self._references]
         if unknown:
@@ -103,11 +103,11 @@ class Catalogue:
 
     def leads_to(self, template: str, transform_id: str, own_tag: str) -> str | None:
         """
-        Tell which reference of a template leads to a transform, if any does.
+        Return the first reference of a template that depends on a transform, or None.
 
-        :param template: The template.
-        :param transform_id: The transform.
-        :param own_tag: What it is going to be called: what names it so, in vain by now, will be computed from it.
+        :param template: SQL template.
+        :param transform_id: Transform.
+        :param own_tag: Future tag of the transform. A reference to it counts even if the target does not exist yet.
         """
         for tag in tags(template):
             if self._reaches(tag, transform_id, own_tag):
@@ -115,7 +115,7 @@ class Catalogue:
         return None
 
     def dependents(self, tag: str, *, but: str) -> list[Transform]:
-        """Give the published transforms that name a tag themselves, except one."""
+        """Return the other published transforms that refer directly to a tag."""
         return [
             transform
             for transform in self._context.store.transforms.all(

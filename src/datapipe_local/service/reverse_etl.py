@@ -1,4 +1,4 @@
-"""Reverse ETL syncs: having them, running them, giving them up."""
+"""Reverse ETL syncs: lookup, activation, deletion and runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from datapipe_local.service.runs import Direction
 
 
-#: Newest first, and not a hundred thousand. Whoever fails more often than that in a row has begun anew.
+#: Newest runs of a sync. The limit bounds the search for a checkpoint.
 _LATEST = (
     "SELECT id, checkpoint FROM reverse_etl_sync_runs WHERE reverse_etl_sync_id = ? ORDER BY started_at DESC LIMIT 100"
 )
 
 
 def runs(context: Context) -> Runs[ReverseEtlSyncRun]:
-    """Give the runs of reverse ETL syncs."""
+    """Return the access object for reverse ETL sync runs."""
     return Runs(
         context.store.reverse_etl_sync_runs,
         "reverse_etl_sync_id",
@@ -36,7 +36,7 @@ def runs(context: Context) -> Runs[ReverseEtlSyncRun]:
 def page(
     context: Context, *, after: str | None, limit: int, destination_connection_id: str | None = None
 ) -> Page[ReverseEtlSync]:
-    """Give a part of the list, by creation date; of one destination connection if its id is given."""
+    """Return a page of syncs by creation date, optionally of one destination connection."""
     return context.store.reverse_etl_syncs.page(
         Order(), after=after, limit=limit, filters={"destination_connection_id = ?": destination_connection_id}
     )
@@ -44,9 +44,9 @@ def page(
 
 def get(context: Context, sync_id: str) -> ReverseEtlSync:
     """
-    Give a sync.
+    Return a sync.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the sync does not exist.
     """
     sync = context.store.reverse_etl_syncs.get(sync_id)
     if sync is None:
@@ -56,9 +56,9 @@ def get(context: Context, sync_id: str) -> ReverseEtlSync:
 
 def activate(context: Context, sync_id: str, *, enabled: bool) -> None:
     """
-    Have a sync run on its schedule, or not. To ask for what is so already changes nothing.
+    Activate or deactivate a sync. Idempotent.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the sync does not exist.
     """
     with context.store.transaction():
         if get(context, sync_id).enabled != enabled:
@@ -68,17 +68,17 @@ def activate(context: Context, sync_id: str, *, enabled: bool) -> None:
 
 def delete(context: Context, sync_id: str) -> None:
     """
-    Remove a sync with its runs and all that is known of its records. What it has written stays.
+    Delete a sync with its runs and record states. Records at the destination stay.
 
-    The interface refuses it to nobody, so that a run that is going is broken off, after what is under way.
+    The interface does not refuse deletion, so an active run is canceled after its current batch.
 
-    :raises NotFoundError: there is none with this id.
+    :raises NotFoundError: if the sync does not exist.
     """
     with context.store.transaction():
         get(context, sync_id)
         jobs.withdraw(context, JobKind.REVERSE_ETL_SYNC_RUN, sync_id)
         context.store.database.run("DELETE FROM reverse_etl_syncs WHERE id = ?", sync_id)
-    # An orchestration run may have waited for it.
+    # Wake the engine: an orchestration run may be waiting for this sync.
     context.wake.set()
 
 
@@ -86,18 +86,18 @@ def page_of_runs(
     context: Context, sync_id: str, *, after: str | None, limit: int, direction: Direction
 ) -> Page[ReverseEtlSyncRun]:
     """
-    Give a part of the list of a sync's runs, by start date.
+    Return a page of a sync's runs by start date.
 
-    :raises NotFoundError: there is no such sync.
+    :raises NotFoundError: if the sync does not exist.
     """
     get(context, sync_id)
     return runs(context).page(sync_id, after=after, limit=limit, direction=direction)
 
 
 def checkpoint_before(context: Context, run: ReverseEtlSyncRun) -> str | None:
-    """Give what was noted last of an earlier run of the same sync."""
+    """Return the latest checkpoint of the other runs of the same sync."""
     found: str | None = context.store.database.value(
-        f"SELECT checkpoint FROM ({_LATEST}) WHERE id <> ? AND checkpoint IS NOT NULL",  # noqa: S608 - our own
+        f"SELECT checkpoint FROM ({_LATEST}) WHERE id <> ? AND checkpoint IS NOT NULL",  # noqa: S608 - no user input
         run.reverse_etl_sync_id,
         run.id,
     )
@@ -105,21 +105,21 @@ def checkpoint_before(context: Context, run: ReverseEtlSyncRun) -> str | None:
 
 
 def forget_checkpoints(context: Context, sync_id: str) -> None:
-    """Forget how far its runs got: that was told of another way to write."""
+    """Delete the checkpoints of a sync's runs, because they do not apply to its new mode or target."""
     context.store.database.run(
-        f"UPDATE reverse_etl_sync_runs SET checkpoint = NULL WHERE id IN (SELECT id FROM ({_LATEST}))",  # noqa: S608 - our own
+        f"UPDATE reverse_etl_sync_runs SET checkpoint = NULL WHERE id IN (SELECT id FROM ({_LATEST}))",  # noqa: S608 - no user input
         sync_id,
     )
 
 
 def request_run(context: Context, sync_id: str) -> str:
     """
-    Ask for a run, now.
+    Request a run of a sync.
 
-    :return: The status URL: its page stays empty until the run is scheduled.
-    :raises NotFoundError: there is no such sync.
-    :raises BadRequestError: it is deactivated, or its source is not in the warehouse.
-    :raises ConflictError: it is running or scheduled already.
+    :return: Status URL. It returns an empty page until the run is scheduled.
+    :raises NotFoundError: if the sync does not exist.
+    :raises BadRequestError: if the sync is deactivated, or its source is not in the warehouse.
+    :raises ConflictError: if a run is already active or scheduled.
     """
     with context.store.transaction():
         sync = get(context, sync_id)

@@ -1,4 +1,4 @@
-"""What a reverse ETL sync is to do: making one, changing it, and what it must be."""
+"""Creation, update and validation of reverse ETL sync definitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datapipe_local.service.reverse_etl_sources import Source
 
 _LONGEST_NAME = 300
-#: What the interface has in the place of an id.
+#: Path segments that the interface uses in place of a sync ID.
 _RESERVED = frozenset({"available_operations", "destination_schema", "object_types", "settings_schema"})
 
 
@@ -38,12 +38,12 @@ def create(
     settings: Json | None = None,
 ) -> ReverseEtlSync:
     """
-    Create a sync, which is active at once.
+    Create an active sync.
 
-    :param operation: ``mode`` and ``mappings``, as ``ReverseEtlSyncOperationDto``.
-    :raises BadRequestError: a value is not allowed, or names what does not exist.
+    :param operation: ``mode`` and ``mappings``, as in ``ReverseEtlSyncOperationDto``.
+    :raises BadRequestError: if a value is invalid, or refers to a resource that does not exist.
     """
-    # Before the transaction: it may take a look at the warehouse, and at files.
+    # Outside the transaction, because it may read the warehouse and files.
     source = _found_source(context, source_id)
     if not source.is_published:
         raise BadRequestError(f"source_id: {source.title} {source.obstacle}.", error_code="source_not_in_warehouse")
@@ -67,7 +67,7 @@ def create(
     _check_columns(context, source, operation)
     with context.store.transaction():
         _check_schedule(context, sync)
-        # It may have gone in the meantime.
+        # The connection may have been deleted since the first check.
         _found_connection(context, connection.id)
         context.store.reverse_etl_syncs.insert(sync)
     context.wake.set()
@@ -85,12 +85,12 @@ def update(
     settings: Json | None = None,
 ) -> ReverseEtlSync:
     """
-    Change a sync that is deactivated.
+    Update a deactivated sync.
 
-    Its schedule is what is given now, and nothing that it was before; settings that are not given stay.
+    The given schedule replaces the old one completely. Settings stay unless new ones are given.
 
-    :raises NotFoundError: there is no such sync.
-    :raises BadRequestError: it is active or running, or a value is not allowed.
+    :raises NotFoundError: if the sync does not exist.
+    :raises BadRequestError: if the sync is active or has an active run, or a value is invalid.
     """
     while True:
         before = reverse_etl.get(context, sync_id)
@@ -105,12 +105,12 @@ def update(
             settings=before.settings if settings is None else settings,
             updated_at=context.clock.now(),
         )
-        # Before the transaction: it takes a look at the warehouse, and at files.
+        # Outside the transaction, because it reads the warehouse and files.
         _check(after, connection)
         _check_columns(context, reverse_etl_sources.of(context, before), operation)
         with context.store.transaction():
             if reverse_etl.get(context, sync_id) != before:
-                # Somebody else was faster: what was checked is no longer so.
+                # Another request changed the sync, so validate again.
                 continue
             _refuse_if_active(context, before)
             _check_schedule(context, after)
@@ -133,10 +133,10 @@ def put(
     settings: Json,
 ) -> None:
     """
-    Create a sync, or change it, as a seed says: its source need not be in the warehouse yet.
+    Create or update a sync from a seed. Its source does not have to be in the warehouse yet.
 
-    :raises BadRequestError: a value is not allowed.
-    :raises NotFoundError: the source, the connection or the orchestration does not exist.
+    :raises BadRequestError: if a value is invalid.
+    :raises NotFoundError: if the source, the connection or the orchestration does not exist.
     """
     check_id("id", sync_id)
     if sync_id in _RESERVED:
@@ -173,10 +173,10 @@ def put(
 
 def _change(context: Context, before: ReverseEtlSync, after: ReverseEtlSync) -> None:
     """
-    Put a sync in the place of what it was.
+    Store the new definition of a sync.
 
-    Where records go and what tells them apart is what is known of them about. If that is another now, it is
-    forgotten: all of them are sent anew, and what the sync has written before stays.
+    Record states apply to one target: connection, object type, settings and key. If the target changes, they are
+    deleted, so that the next run sends all records. Records that the sync has already written stay at the destination.
     """
 
     def target(sync: ReverseEtlSync) -> Sequence[object]:
@@ -246,7 +246,7 @@ def _check_schedule(context: Context, sync: ReverseEtlSync) -> None:
 
 
 def _check(sync: ReverseEtlSync, connection: Connection) -> None:
-    """See to it that a destination can do what a sync wants of it."""
+    """Raise if the destination does not support the definition."""
     kind = offers.offered(connection, "object_type_id", sync.object_type_id)
     mode = OperationName(sync.operation["mode"])
     offers.check_mode("operation", mode, kind.object_type)
@@ -276,7 +276,7 @@ def _check(sync: ReverseEtlSync, connection: Connection) -> None:
 
 
 def _check_properties(kind: offers.Offered, mode: OperationName, mappings: Sequence[Mapping[str, str]]) -> None:
-    """See to it that mappings are those that a kind of object has properties for."""
+    """Raise if the mappings do not match the declared properties of the object type."""
     name, known = kind.object_type.id, {one.id: one for one in kind.object_type.properties or ()}
     keys, declared_keys = _keys(mappings), set(kind.object_type.keys)
     targets = {mapping["destination_property_id"] for mapping in mappings}
@@ -298,7 +298,7 @@ def _check_properties(kind: offers.Offered, mode: OperationName, mappings: Seque
 
 
 def _check_columns(context: Context, source: Source, operation: Json) -> None:
-    """See to it that what is mapped is there. Of what is not in the warehouse it can't be told: runs will."""
+    """Raise if a mapped column is missing. Skip the check if the source is not in the warehouse."""
     if source.place is None:
         return
     columns = offers.source_columns(context, "source_id", source)

@@ -1,4 +1,4 @@
-"""What the destinations of reverse ETL offer: kinds of objects, operations, properties, settings."""
+"""Catalog of reverse ETL destinations: object types, operations, properties and settings."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from datapipe_local.service.reverse_etl_sources import Source
     from datapipe_local.store.records import Connection, Json
 
-#: Operations whose records are found again by their key.
+#: Operations that find existing records by key.
 WITH_KEY = frozenset({OperationName.UPDATE, OperationName.UPSERT, OperationName.MIRROR})
-# The interface names this one, too, where it asks for an operation.
+# Alias of UPSERT that the interface accepts for an operation.
 _MERGE = "MERGE"
 _TYPES: dict[str, PropertyType] = {
     "BOOLEAN": "boolean",
@@ -40,10 +40,10 @@ _TYPES: dict[str, PropertyType] = {
 
 class Offered(NamedTuple):
     """
-    What a destination offers for one kind of object.
+    Object type of a destination.
 
-    :param object_type: The kind.
-    :param declared: The connection says what there is, so that there is nothing else.
+    :param object_type: Object type.
+    :param declared: True if the connection declares its object types, so that no others exist.
     """
 
     object_type: ObjectType
@@ -52,10 +52,12 @@ class Offered(NamedTuple):
 
 def object_types(context: Context, connection_id: str) -> list[Offered]:
     """
-    Give the kinds of objects that a connection declares; if it declares none, those that there are, or are written.
+    Return the object types that a connection declares.
 
-    :raises NotFoundError: there is no such connection.
-    :raises BadRequestError: it is no destination.
+    Without a declaration, return those that exist at the destination or that a sync writes.
+
+    :raises NotFoundError: if the connection does not exist.
+    :raises BadRequestError: if the connection is not a destination.
     """
     connection = destination(context, connection_id)
     declared = _declared(connection)
@@ -70,10 +72,10 @@ def object_types(context: Context, connection_id: str) -> list[Offered]:
 
 def operations(context: Context, connection_id: str, object_type_id: str) -> list[OperationName]:
     """
-    Give what can be done with a kind of objects.
+    Return the operations of an object type.
 
-    :raises NotFoundError: there is no such connection.
-    :raises BadRequestError: it is no destination, or has no such objects.
+    :raises NotFoundError: if the connection does not exist.
+    :raises BadRequestError: if the connection is not a destination, or has no such object type.
     """
     return offered(destination(context, connection_id), "object_type_id", object_type_id).object_type.modes
 
@@ -82,13 +84,13 @@ def properties(
     context: Context, connection_id: str, object_type_id: str, operation_mode: str, source_id: str
 ) -> list[Property]:
     """
-    Give what the columns of a source can become.
+    Return the properties that source columns can be mapped to.
 
-    Where the connection does not declare it, that is anything: then these are the properties that the objects are
-    known to have, and those that they would have by the names of the columns.
+    If the connection does not declare properties, return the known properties of the objects and one property per
+    column of the source.
 
-    :raises NotFoundError: there is no such connection or source.
-    :raises BadRequestError: that is no destination, no kind of its objects or no operation on them, or the source
+    :raises NotFoundError: if the connection or the source does not exist.
+    :raises BadRequestError: if the connection is not a destination, has no such object type or operation, or the source
         is not in the warehouse.
     """
     connection = destination(context, connection_id)
@@ -108,10 +110,10 @@ def properties(
 
 def settings_schema(context: Context, connection_id: str, object_type: str, partial_settings: Json | None) -> Json:
     """
-    Give what settings a sync takes, with the choices that depend on those that are given.
+    Return the JSON Schema of a sync's settings, with choices that depend on the given settings.
 
-    :raises NotFoundError: there is no such connection.
-    :raises BadRequestError: it is no destination, has no such objects, or a setting that is given is wrong.
+    :raises NotFoundError: if the connection does not exist.
+    :raises BadRequestError: if the connection is not a destination, has no such object type, or a setting is invalid.
     """
     connection = destination(context, connection_id)
     offered(connection, "object_type", object_type)
@@ -120,10 +122,10 @@ def settings_schema(context: Context, connection_id: str, object_type: str, part
 
 def destination(context: Context, connection_id: str) -> Connection:
     """
-    Give the connection to a destination.
+    Return a connection to a destination.
 
-    :raises NotFoundError: there is no such connection.
-    :raises BadRequestError: it is no destination.
+    :raises NotFoundError: if the connection does not exist.
+    :raises BadRequestError: if the connection is not a destination.
     """
     connection = connections.get(context, connection_id)
     check_destination("connection_id", connection)
@@ -132,9 +134,9 @@ def destination(context: Context, connection_id: str) -> Connection:
 
 def check_destination(field: str, connection: Connection) -> None:
     """
-    See to it that a connection leads to a destination.
+    Validate that a connection is a destination.
 
-    :raises BadRequestError: it does not.
+    :raises BadRequestError: if it is not.
     """
     if connection.integration_id not in DESTINATIONS:
         raise BadRequestError(
@@ -145,9 +147,9 @@ def check_destination(field: str, connection: Connection) -> None:
 
 def offered(connection: Connection, field: str, object_type_id: str) -> Offered:
     """
-    Give what a destination offers for a kind of object.
+    Return an object type of a destination.
 
-    :raises BadRequestError: it has no such objects.
+    :raises BadRequestError: if the destination has no such object type.
     """
     declared = _declared(connection)
     if declared is None:
@@ -165,9 +167,9 @@ def offered(connection: Connection, field: str, object_type_id: str) -> Offered:
 
 def check_mode(field: str, mode: OperationName, object_type: ObjectType) -> None:
     """
-    See to it that a destination can do something with a kind of object.
+    Validate that an object type supports an operation.
 
-    :raises BadRequestError: it cannot.
+    :raises BadRequestError: if it does not.
     """
     if mode not in object_type.modes:
         raise BadRequestError(
@@ -177,9 +179,9 @@ def check_mode(field: str, mode: OperationName, object_type: ObjectType) -> None
 
 def source_columns(context: Context, field: str, source: Source) -> dict[str, str]:
     """
-    Give the columns of a source and their types.
+    Return the columns of a source with their types.
 
-    :raises BadRequestError: it is not in the warehouse, or cannot be read.
+    :raises BadRequestError: if the source is not in the warehouse, or cannot be read.
     """
     if source.place is None:
         raise BadRequestError(f"{field}: {source.title} {source.obstacle}.", error_code="source_not_in_warehouse")
@@ -193,17 +195,17 @@ def source_columns(context: Context, field: str, source: Source) -> dict[str, st
 
 def checked_settings(field: str, connection: Connection, settings: Json) -> Json:
     """
-    See to it that settings are those that a destination takes, as far as they are given.
+    Validate settings against the schema of a destination.
 
-    :param field: What they are called in the request.
-    :return: The schema that they fit.
-    :raises BadRequestError: one is unknown or wrong; the message names it.
+    :param field: Name of the settings in the request.
+    :return: JSON Schema of the settings.
+    :raises BadRequestError: if a setting is unknown or invalid. The message contains its name.
     """
     check_json(field, settings)
     schema = destinations.offer(connection).settings_schema(settings)
     if not settings and not schema.get("required"):
         return schema
-    # Loaded by those alone who need it.
+    # Imported here because most processes do not need it.
     from jsonschema import Draft7Validator
 
     errors = Draft7Validator(schema).iter_errors(settings)
@@ -243,7 +245,7 @@ def _open(name: str) -> Offered | None:
     try:
         check_id("object_type_id", name)
     except BadRequestError:
-        # A file that somebody else has put there, and no sync can be told to write.
+        # A file that did not come from a sync, with a name that no sync can use.
         return None
     return Offered(ObjectType(id=name), declared=False)
 
@@ -261,7 +263,7 @@ def _mode(text: str) -> OperationName:
 
 
 def _for(declared: Property, mode: OperationName) -> Property:
-    """Give a property as it is for an operation: what is there already need not be given again."""
+    """Return a property for an operation. Updates do not require properties that existing records already have."""
     needed = declared.primary_key if mode == OperationName.UPDATE else declared.required
     return declared.model_copy(update={"required": needed or (declared.primary_key and mode in WITH_KEY)})
 

@@ -1,4 +1,4 @@
-"""The records that destinations of reverse ETL refused."""
+"""Records that reverse ETL destinations rejected."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 def failed(context: Context, sync_id: str, *, limit: int) -> list[tuple[str, str]]:
     """
-    Give unresolved failures: the ids of records and the reasons, by id.
+    Return the IDs and errors of unresolved failed records, by ID.
 
-    :raises NotFoundError: there is no such sync.
+    :raises NotFoundError: if the sync does not exist.
     """
     reverse_etl.get(context, sync_id)
     return [
@@ -34,9 +34,9 @@ def failed(context: Context, sync_id: str, *, limit: int) -> list[tuple[str, str
 
 def count_failed(context: Context, sync_id: str) -> int:
     """
-    Count the unresolved failures.
+    Return the number of unresolved failed records.
 
-    :raises NotFoundError: there is no such sync.
+    :raises NotFoundError: if the sync does not exist.
     """
     reverse_etl.get(context, sync_id)
     return int(
@@ -48,14 +48,14 @@ def count_failed(context: Context, sync_id: str) -> int:
 
 def retry(context: Context, sync_id: str, record_ids: Sequence[str] | None = None) -> None:
     """
-    Reset failures, so that the next run sends the records again.
+    Reset failed records, so that the next run sends them again.
 
-    An id without an unresolved failure changes nothing: the failure may have been resolved in the meantime.
+    IDs without an unresolved failure are ignored, because the failure may have been resolved in the meantime.
 
-    :param context: The service.
-    :param sync_id: The sync.
-    :param record_ids: The records; all that failed if not given.
-    :raises NotFoundError: there is no such sync.
+    :param context: Service context.
+    :param sync_id: Sync.
+    :param record_ids: IDs of the records, by default all failed records.
+    :raises NotFoundError: if the sync does not exist.
     """
     with context.store.transaction():
         reverse_etl.get(context, sync_id)

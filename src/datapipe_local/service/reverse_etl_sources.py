@@ -1,4 +1,4 @@
-"""What reverse ETL syncs read: published transforms, and raw views of loaded streams."""
+"""Sources of reverse ETL syncs: published transforms, and raw views of loaded streams."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.store.records import ReverseEtlSync
 
-#: How references name raw views: accepted before the name of one.
+#: Prefix of raw views in references, optional in the name of a source.
 _RAW = "raw."
 
 
 @dataclass(frozen=True)
 class Source:
     """
-    A source of reverse ETL.
+    Source of a reverse ETL sync.
 
-    :param type: What it is.
-    :param id: What it is called: a transform by its id, a raw view by its schema and name.
-    :param owner_id: The transform or the stream; empty if it is gone.
-    :param is_published: Whether it may be used: a transform that is a draft may not.
-    :param place: Where it stands; ``None`` while it is not in the warehouse.
+    :param type: Kind of source.
+    :param id: ID of the transform, or schema and name of the raw view.
+    :param owner_id: ID of the transform or stream. Empty if it was deleted.
+    :param is_published: True for raw views and published transforms. Drafts cannot be used.
+    :param place: Location in the warehouse, or ``None`` if it does not exist there.
     """
 
     type: SourceType
@@ -38,12 +38,12 @@ class Source:
 
     @property
     def title(self) -> str:
-        """What it is called in messages."""
+        """Return the display name for messages."""
         return f"the {'transform' if self.type == SourceType.TRANSFORM else 'raw view'} {self.id!r}"
 
     @property
     def obstacle(self) -> str:
-        """What is wrong with one that is not in the warehouse, and what to do."""
+        """Return the reason why the source is not in the warehouse, and the remedy."""
         if not self.owner_id:
             return "was deleted: make a sync for another one"
         if self.type == SourceType.RAW_VIEW:
@@ -55,9 +55,9 @@ class Source:
 
 def find(context: Context, given: str) -> Source:
     """
-    Give the source that a caller names: by a transform's id, or a raw view's name, with or without ``raw.``.
+    Return a source by transform ID, or by raw view name with or without ``raw.``.
 
-    :raises NotFoundError: there is none.
+    :raises NotFoundError: if the source does not exist.
     """
     found = _transform(context, given) or _raw_view(context, given.removeprefix(_RAW))
     if found is None:
@@ -66,7 +66,7 @@ def find(context: Context, given: str) -> Source:
 
 
 def of(context: Context, sync: ReverseEtlSync) -> Source:
-    """Give the source of a sync, also if it is gone."""
+    """Return the source of a sync, even if it was deleted."""
     kind = SourceType(sync.source_type)
     look = _transform if kind == SourceType.TRANSFORM else _raw_view
     return look(context, sync.source_id) or Source(kind, sync.source_id, "", is_published=False, place=None)

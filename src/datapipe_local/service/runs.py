@@ -1,4 +1,4 @@
-"""What runs of streams and of reverse ETL syncs have in common: ids along time, and lists along ids."""
+"""Run lists shared by ELT streams and reverse ETL syncs. Run IDs sort by start time and serve as list cursors."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from datapipe_local.store.table import Table
 
     class Run(Protocol):
-        """What all runs have."""
+        """Fields that all runs have."""
 
         __dataclass_fields__: ClassVar[dict[str, Any]]
 
         @property
         def id(self) -> str:
-            """The opaque id."""
+            """Return the opaque ID."""
 
         @property
         def started_at(self) -> Timestamp:
-            """When it started."""
+            """Return the start time."""
 
 
 R = TypeVar("R", bound="Run")
@@ -38,13 +38,13 @@ _MILLISECOND = 0.001
 
 class Runs(Generic[R]):
     """
-    The runs of one kind.
+    Runs of one kind.
 
-    :param table: Where they are.
-    :param subject: The column that says whose run it is; also the list's filter.
-    :param path: The list's path.
-    :param kind: What they are called.
-    :param visible: What SQL says of those that callers may see.
+    :param table: Table of the runs.
+    :param subject: Column with the ID of the stream or sync. It is also the filter parameter of the list.
+    :param path: Path of the list.
+    :param kind: Name of the kind in messages.
+    :param visible: SQL condition for the runs that callers may see.
     """
 
     def __init__(self, table: Table[R], subject: str, path: str, kind: str, *, visible: str = "TRUE") -> None:
@@ -56,10 +56,10 @@ class Runs(Generic[R]):
 
     def get(self, run_id: str) -> R:
         """
-        Give a run.
+        Return a run.
 
-        :raises BadRequestError: that is no id of a run.
-        :raises NotFoundError: there is no such run.
+        :raises BadRequestError: if the ID is malformed.
+        :raises NotFoundError: if the run does not exist.
         """
         RunId.parse(run_id)
         run = self._table.get(run_id)
@@ -69,10 +69,10 @@ class Runs(Generic[R]):
 
     def shown(self, run_id: str) -> R:
         """
-        Give a run to a caller.
+        Return a run that callers may see.
 
-        :raises BadRequestError: that is no id of a run.
-        :raises NotFoundError: there is no such run, or callers may not see it.
+        :raises BadRequestError: if the ID is malformed.
+        :raises NotFoundError: if the run does not exist or is hidden.
         """
         RunId.parse(run_id)
         run = self._table.first(f"WHERE id = ? AND {self._visible}", run_id)
@@ -81,11 +81,11 @@ class Runs(Generic[R]):
         return run
 
     def last(self, subject_id: str) -> R | None:
-        """Give the newest run, if there is any."""
+        """Return the newest run, or None."""
         return self._table.first(f"WHERE {self._subject} = ? ORDER BY started_at DESC LIMIT 1", subject_id)
 
     def status_url(self, subject_id: str) -> str:
-        """Give the list of runs after the newest of now, bounded to the first of them."""
+        """Return the URL of a list that contains only the first run after the newest current one."""
         parameters = {self._subject: subject_id}
         last = self.last(subject_id)
         if last is not None:
@@ -93,7 +93,7 @@ class Runs(Generic[R]):
         return f"{self._path}?{urlencode({**parameters, 'limit': 1, 'sort_direction': 'asc'})}"
 
     def next_id(self, subject_id: str, now: Timestamp) -> RunId:
-        """Give the id of a run that starts now: later than all before it, also if the clock was turned back."""
+        """Return the ID of a run that starts now. It is later than all previous IDs, even if the clock was set back."""
         last = self.last(subject_id)
         return RunId(subject_id, now if last is None else max(now, later(last.started_at, _MILLISECOND)))
 
@@ -101,14 +101,14 @@ class Runs(Generic[R]):
         self, subject_id: str, *, after: str | None, limit: int, direction: Direction, since: Timestamp = ""
     ) -> Page[R]:
         """
-        Give a part of the list of runs, by their start. A run's id is the cursor of what follows it.
+        Return a page of runs by start time. A run ID is the cursor of the runs after it.
 
-        :param subject_id: Whose runs.
-        :param after: The cursor that the part before it gave, or the id of any run of the same subject.
-        :param limit: How many at the most.
-        :param direction: Oldest or newest first.
-        :param since: Runs that started earlier are not told.
-        :raises BadRequestError: the cursor is not one.
+        :param subject_id: Stream or sync.
+        :param after: Cursor from the previous page, or the ID of any run of the same stream or sync.
+        :param limit: Maximum number of runs.
+        :param direction: ``asc`` for oldest first, ``desc`` for newest first.
+        :param since: Earliest start time.
+        :raises BadRequestError: if the cursor is invalid.
         """
         condition, parameters = "started_at >= ?", [subject_id, since]
         if after is not None:
@@ -116,7 +116,7 @@ class Runs(Generic[R]):
             if direction == "desc":
                 condition, parameters = f"{condition} AND started_at < ?", [*parameters, begin]
             elif begin >= since:
-                # Alone: of two lower bounds SQLite may begin at the other, and pass over all that is in between.
+                # A single lower bound: with two, SQLite may start at the other one and scan all rows in between.
                 condition, parameters = "started_at > ?", [subject_id, begin]
         runs = self._table.all(
             f"WHERE {self._subject} = ? AND {condition} AND {self._visible} ORDER BY started_at {direction} LIMIT ?",

@@ -1,4 +1,4 @@
-"""What runs by itself, and when: whose cron expression counts for what."""
+"""Effective schedules of streams, transforms, syncs and orchestrations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.store.database import Database
 
-#: How often an ELT sync is loaded that says nothing of it.
+#: Default schedule of ELT syncs.
 DAILY = "0 0 * * *"
-#: The kind of schedule that makes runs of an orchestration; the other kinds are those of jobs.
+#: Kind of the schedules that create orchestration runs. The other kinds are job kinds.
 ORCHESTRATION = "orchestration"
 _BUSY = "its last run is not over"
 
-#: A query of all that has a schedule: ``kind``, ``subject_id``, ``cron_expression``.
+#: Query for everything that has a schedule: ``kind``, ``subject_id``, ``cron_expression``.
 EFFECTIVE = f"""
     SELECT '{JobKind.ELT_STREAM_RUN}' AS kind, s.id AS subject_id,
         coalesce(s.sync_interval, y.sync_interval, '{DAILY}') AS cron_expression
@@ -36,8 +36,8 @@ EFFECTIVE = f"""
     WHERE enabled AND sync_interval IS NOT NULL AND orchestration_workflow_id IS NULL
     UNION ALL
     SELECT '{ORCHESTRATION}', id, cron_schedule FROM orchestrations
-"""  # noqa: S608 - our own words
-# What that query reads: a change of anything else changes no schedule.
+"""  # noqa: S608 - no user input
+# Columns that the query reads. Other changes do not affect schedules.
 _READ = {
     "elt_syncs": ("enabled", "orchestration_workflow_id", "sync_interval"),
     "elt_streams": ("elt_sync_id", "sync_interval"),
@@ -54,7 +54,7 @@ _READ = {
 
 
 class Scheduled(NamedTuple):
-    """Something that runs by itself."""
+    """Resource with a schedule."""
 
     kind: str
     subject_id: str
@@ -62,17 +62,17 @@ class Scheduled(NamedTuple):
 
 
 def effective(context: Context) -> list[Scheduled]:
-    """Give all that runs by itself."""
+    """Return all resources with a schedule."""
     return [Scheduled(*row) for row in context.store.database.rows(EFFECTIVE)]
 
 
 def watch(database: Database, changed: Callable[[], None]) -> None:
     """
-    Be told whenever :func:`effective` may give something else than before.
+    Call a function when the result of :func:`effective` may have changed.
 
-    :param database: Where.
-    :param changed: Is called within the transaction of the change, which may still be undone. It must not use the
-        database.
+    :param database: Database to watch.
+    :param changed: Function to call within the transaction of the change, which may still roll back. It must not use
+        the database.
     """
     database.define("schedules_changed", 0, changed)
     for table, columns in _READ.items():
@@ -90,12 +90,12 @@ def watch(database: Database, changed: Callable[[], None]) -> None:
 
 def start(context: Context, scheduled: Scheduled, due_at: Timestamp) -> str | None:
     """
-    Have something run, as a request would; but what would be refused is left.
+    Start a scheduled run unless something prevents it.
 
-    :param context: The service.
-    :param scheduled: What.
-    :param due_at: When it was due.
-    :return: What keeps it from running, if anything does.
+    :param context: Service context.
+    :param scheduled: Resource.
+    :param due_at: Time at which the run was due.
+    :return: Reason why the run cannot start, or None if it was started.
     """
     if scheduled.kind == ORCHESTRATION:
         return None if orchestrations.start_scheduled(context, scheduled.subject_id, due_at) else _BUSY

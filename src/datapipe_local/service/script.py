@@ -1,4 +1,4 @@
-"""What runs are told to do instead of what they would do by themselves: a seam for tests."""
+"""Run overrides: outcomes and durations that tests set for runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Outcome:
     """
-    How a run is to end.
+    Forced outcome of a run.
 
-    :param error: It fails, with this message; ``None`` has it do its work.
-    :param is_slice: It ends as one slice of a longer load, and another run follows.
+    :param error: Message of the failure. With ``None`` the run does its normal work.
+    :param is_slice: The run ends as one slice of a longer load, and another run follows.
     """
 
     error: str | None = None
@@ -22,25 +22,25 @@ NORMAL = Outcome()
 
 
 class Script:
-    """The script of a service that nobody directs: it says nothing."""
+    """Run overrides of a service without a control plane: none."""
 
-    #: What SQL says of the runs that callers may see.
+    #: SQL condition for the runs that callers may see.
     visible: str = "TRUE"
 
     def seconds(self, name: str, subject_id: str) -> float | None:
         """
-        Tell a time of the runs of a resource; ``None`` leaves it to the seed.
+        Return a duration for the runs of a resource in seconds, or ``None`` to use the stored setting.
 
         :param name: ``scheduling_delay`` or ``minimum_duration``.
-        :param subject_id: The resource.
+        :param subject_id: Resource.
         """
         return None
 
     def outcome(self, subject_id: str, run: str) -> Outcome:
         """
-        Tell how a run is to end.
+        Return the outcome of a run.
 
-        :param subject_id: Whose run.
-        :param run: The run, told apart from all others of the resource.
+        :param subject_id: Resource.
+        :param run: Unique key of the run within the resource.
         """
         return NORMAL

@@ -1,4 +1,4 @@
-"""What settings are, as the interface describes them: JSON Schema, draft-07, in one piece."""
+"""JSON Schema (draft-07) of connection settings, without references."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _REFERENCE = "#/$defs/"
-# OpenAPI's own words, which a JSON Schema does not know.
+# Keywords of OpenAPI that JSON Schema does not have.
 _FOREIGN = frozenset({"discriminator"})
 
 
 def settings_schema(model: type[Strict]) -> Json:
     """
-    Describe settings.
+    Return the JSON Schema of a settings model.
 
-    :param model: What checks them.
-    :return: An object with the members that the interface names, and no others.
+    :param model: Model that validates the settings.
+    :return: Schema with only the members that the interface defines.
     """
     made = model.model_json_schema()
     whole = _in_one_piece(made, made.get("$defs", {}))
@@ -37,7 +37,7 @@ def _in_one_piece(node: Any, definitions: Json) -> Any:
         return node
     reference = node.get("$ref")
     if isinstance(reference, str) and reference.startswith(_REFERENCE):
-        # What stands beside a reference is about this place, and goes before what is said there.
+        # Keywords next to the reference override those of the definition.
         node = {**definitions[reference.removeprefix(_REFERENCE)], **node}
         del node["$ref"]
     return {name: _in_one_piece(entry, definitions) for name, entry in node.items() if name not in _FOREIGN}

@@ -1,4 +1,4 @@
-"""What the source of a sync offers, and what of it becomes streams."""
+"""Streams that the source of a sync offers, and their addition to the sync."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.store.records import EltStream, EltSync
 
-#: The fields that name columns of the source.
+#: Options that contain source column names.
 _COLUMNS = ("excluded_columns", "hashed_columns")
 _POINTER = "incremental_pointer_id"
 _SUBSTREAMS = "excluded_substreams"
-# What the cursors of the list say of whose they are.
+# Name of the list in its cursors.
 _LIST = "available_source_streams"
 
 
 @dataclass(frozen=True)
 class Available:
     """
-    A stream that a sync can have.
+    Stream that a sync has or can add.
 
-    :param name: Its name.
-    :param origin: What it reads.
-    :param is_selectable: It can be added.
-    :param preselect: It is one that most want.
-    :param retired: Its sync has it, and its source has it no more.
-    :param key: The columns that tell its rows apart, as far as the source knows.
-    :param substreams: Its lists of records.
+    :param name: Name of the stream.
+    :param origin: Location in the source.
+    :param is_selectable: True if the stream can be added.
+    :param preselect: True if clients should select the stream by default.
+    :param retired: True if the sync has the stream but the source no longer does.
+    :param key: Primary key columns, if the source knows them.
+    :param substreams: Names of its lists of records.
     """
 
     name: str
@@ -55,10 +55,10 @@ class Available:
 @dataclass(frozen=True)
 class Wanted:
     """
-    A stream to add, or to change if the sync has it.
+    Stream to add to a sync or to update.
 
-    :param name: Its name.
-    :param options: What was said of it, as the interface spells it; what was not said stays, or is as usual.
+    :param name: Name of the stream.
+    :param options: Given options, as in the interface. Missing options keep their current or default value.
     """
 
     name: str
@@ -67,10 +67,10 @@ class Wanted:
 
 def available(context: Context, sync_id: str) -> list[Available]:
     """
-    Give all streams that a sync has or can have, by name.
+    Return all streams that a sync has or can add, by name.
 
-    :raises NotFoundError: there is no such sync.
-    :raises BadRequestError: its source cannot be asked.
+    :raises NotFoundError: if the sync does not exist.
+    :raises BadRequestError: if the source is not available.
     """
     sync = elt_syncs.get(context, sync_id)
     source = readings.source_of(context, sync)
@@ -109,10 +109,10 @@ def available(context: Context, sync_id: str) -> list[Available]:
 
 def page(context: Context, sync_id: str, *, after: str | None, limit: int) -> Page[Available]:
     """
-    Give a part of the list of :func:`available`.
+    Return a page of :func:`available`.
 
-    :raises NotFoundError: there is no such sync.
-    :raises BadRequestError: its source cannot be asked; or the cursor is not one.
+    :raises NotFoundError: if the sync does not exist.
+    :raises BadRequestError: if the source is not available, or the cursor is invalid.
     """
     last = None if after is None else Position.parse(after, _LIST).value
     left = [one for one in available(context, sync_id) if last is None or _place(one) > last]
@@ -121,20 +121,20 @@ def page(context: Context, sync_id: str, *, after: str | None, limit: int) -> Pa
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:
-    """Give a name that is not taken: the one that is wanted, or that with a number behind it."""
+    """Return the wanted name, with a numeric suffix if it is taken."""
     return next(name for name in _candidates(wanted) if name.lower() not in taken)
 
 
 def add(context: Context, sync_id: str, wanted: Sequence[Wanted]) -> list[EltStream]:
     """
-    Add streams to a sync, and change those that it has: all of them or none.
+    Add streams to a sync, and update those that it already has. All changes succeed or none.
 
-    :param context: The service.
-    :param sync_id: The sync.
-    :param wanted: The streams.
-    :return: Those that were added.
-    :raises NotFoundError: there is no such sync.
-    :raises BadRequestError: one cannot be had, or not so; the message names it.
+    :param context: Service context.
+    :param sync_id: Sync.
+    :param wanted: Streams.
+    :return: Added streams.
+    :raises NotFoundError: if the sync does not exist.
+    :raises BadRequestError: if a stream or an option is not possible. The message contains its name.
     """
     sync = elt_syncs.get(context, sync_id)
     names = [one.name.lower() for one in wanted]
@@ -153,7 +153,7 @@ def add(context: Context, sync_id: str, wanted: Sequence[Wanted]) -> list[EltStr
             )
         _check(context, sync, index, one, offered[one.name.lower()])
     added = []
-    # Names of tables are looked up among transforms, too.
+    # This lock is needed because table names are checked against transforms.
     with context.publishing, context.store.transaction():
         for index, one in enumerate(wanted):
             stream = _stream(context, sync_id, one, offered[one.name.lower()], index)
@@ -164,12 +164,12 @@ def add(context: Context, sync_id: str, wanted: Sequence[Wanted]) -> list[EltStr
 
 
 def _place(one: Available) -> str:
-    """Tell where a stream stands in the list: no two have the same name, however they are written."""
+    """Return the sort key of a stream: its name, which is unique regardless of case."""
     return one.name.lower()
 
 
 def _stream(context: Context, sync_id: str, one: Wanted, offer: Available, index: int) -> EltStream | None:
-    """Add a stream and give it, or change the one that is there."""
+    """Add a stream and return it, or update an existing stream and return None."""
     options = dict(one.options)
     known = context.store.elt_streams.first("WHERE elt_sync_id = ? AND name = ?", sync_id, one.name)
     stream_id = new_id() if known is None else known.id
@@ -184,7 +184,7 @@ def _stream(context: Context, sync_id: str, one: Wanted, offer: Available, index
 
 
 def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Available) -> None:
-    """See to it that all that is said of a stream can be done."""
+    """Raise if an option of a stream does not match its source."""
     substreams = one.options.get(_SUBSTREAMS, ())
     named = {field: list(one.options.get(field, ())) for field in _COLUMNS}
     if _POINTER in one.options:
@@ -205,7 +205,7 @@ def _check(context: Context, sync: EltSync, index: int, one: Wanted, offer: Avai
     for column_field, names in named.items():
         for name in names:
             if name.lower() not in columns:
-                # Without a header, the names are values: not shown if the stream protects columns already.
+                # In a file without a header, column names are data. Do not show them if the stream protects columns.
                 remedy = "restore the header" if is_protected else f"give one of {', '.join(sorted(columns))[:500]}"
                 raise _refused(
                     index,

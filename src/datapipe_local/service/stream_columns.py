@@ -17,8 +17,8 @@ def shape(context: Context, stream_id: str) -> TableShape | None:
     Return the columns of a stream's table and the rows of its last load.
 
     :return: None if the stream has no table.
-    :raises NotFoundError: There is no such stream.
-    :raises WarehouseError: The warehouse is closing.
+    :raises NotFoundError: if the stream does not exist.
+    :raises WarehouseError: if the warehouse is closing.
     """
     stream = elt_streams.get(context, stream_id)
     sync = elt_syncs.get(context, stream.elt_sync_id)

@@ -1,4 +1,4 @@
-"""How a stream can be loaded: what fits together, and what stands in the way."""
+"""Validation of load options that depend on each other or on other streams."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _HISTORY = "enabled_history_table"
 
 def check(context: Context, sync_id: str, place: Place, options: Mapping[str, Any]) -> None:
     """
-    See to it that a stream can be loaded so.
+    Validate the load options of a stream.
 
-    :param context: The service.
-    :param sync_id: Its sync.
-    :param place: Its table.
-    :param options: All that is said of it, as columns of the store.
-    :raises BadRequestError: it cannot.
+    :param context: Service context.
+    :param sync_id: Sync of the stream.
+    :param place: Table of the stream.
+    :param options: All options of the stream, as column values of the store.
+    :raises BadRequestError: if the options conflict with each other, another stream or a transform.
     """
     pointer, key = options.get("incremental_pointer_id"), options.get("incremental_primary_key_name") or ()
     hidden = {

@@ -1,4 +1,4 @@
-"""SQL templates: where references stand in them, and where what looks like one does not."""
+"""Parser for references in SQL templates. It skips comments and quoted text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from datapipe_local.errors import BadRequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: The longest text that is taken: a parser that is given millions of brackets may not survive it.
+#: Maximum length of SQL. DuckDB's parser may crash on deeply nested SQL, such as millions of brackets.
 LONGEST = 100_000
 
-# Where something begins that is no plain SQL. A comment or a quoted text goes on up to an end of its own.
+# Start of a comment, a quoted text or a reference. Each of them has its own end.
 _BEGIN = re.compile(
     r"""--[^\n]*
     | /\*
@@ -35,12 +35,12 @@ _END = {
 
 class Part(NamedTuple):
     """
-    A part of a template that is no plain SQL.
+    Comment, quoted text or reference in a template.
 
-    :param start: Where it begins.
-    :param end: Where it has ended.
-    :param tag: The text in the braces, if it is a reference.
-    :param is_comment: It is a comment.
+    :param start: Start position.
+    :param end: Position after the end.
+    :param tag: Text in the braces, if the part is a reference.
+    :param is_comment: True if the part is a comment.
     """
 
     start: int
@@ -50,20 +50,16 @@ class Part(NamedTuple):
 
 
 def tags(template: str) -> list[str]:
-    """
-    Give the references in a template, each once, in order.
-
-    What stands in a comment or in quotes is none.
-    """
+    """Return the distinct references of a template, in order, except in comments and quoted text."""
     return list(dict.fromkeys(part.tag for part in _parts(template) if part.tag is not None))
 
 
 def filled(template: str, name_of: Callable[[str], str]) -> str:
     """
-    Give the SQL of a template, without what follows its last word: comments and semicolons.
+    Return the SQL of a template, without comments and semicolons at its end.
 
-    :param template: The template.
-    :param name_of: Gives what stands for a tag.
+    :param template: SQL template.
+    :param name_of: Returns the SQL name for a tag.
     """
     pieces, position = [], 0
     for part in _parts(template[: _length(template)]):
@@ -75,9 +71,9 @@ def filled(template: str, name_of: Callable[[str], str]) -> str:
 
 def check(field: str, template: str) -> None:
     """
-    See to it that a text can be SQL.
+    Validate the length and the characters of a SQL text.
 
-    :raises BadRequestError: it cannot.
+    :raises BadRequestError: if the text is empty or too long, or contains NUL.
     """
     if not template.strip():
         raise BadRequestError(f"{field}: there is no SQL: give a SELECT.")
@@ -88,7 +84,7 @@ def check(field: str, template: str) -> None:
 
 
 def _length(template: str) -> int:
-    """Tell where the SQL ends, without the comments and semicolons behind it."""
+    """Return the length of the SQL without the comments and semicolons at its end."""
     comments = [part for part in _parts(template) if part.is_comment]
     end = len(template.rstrip("; \t\r\n"))
     while comments and comments[-1].end >= end:
@@ -110,7 +106,7 @@ def _parts(template: str) -> Iterator[Part]:
 
 
 def _end(template: str, mark: str, position: int) -> int:
-    """Tell where it ends: with the template, if it never does."""
+    """Return the end position of a part, which is the end of the template if the part is not closed."""
     if mark.startswith("--"):
         return position
     if mark == "/*":
@@ -124,7 +120,7 @@ def _end(template: str, mark: str, position: int) -> int:
 
 def _end_of_comment(template: str, position: int) -> int:
     depth = 1
-    # One comment can stand in another, as DuckDB reads them.
+    # DuckDB allows nested comments.
     for found in _COMMENT_MARK.finditer(template, position):
         depth += 1 if found[0] == "/*" else -1
         if depth == 0:

@@ -1,4 +1,4 @@
-"""Creating many transforms at once, each by itself."""
+"""Bulk creation of transforms, independently of each other."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 class Result(NamedTuple):
     """
-    What became of one of them.
+    Result of one item of a bulk request.
 
-    :param name: Its name.
-    :param transform_id: Its id, if it was created.
-    :param error: Why it was not.
+    :param name: Name of the transform.
+    :param transform_id: ID, if the transform was created.
+    :param error: Error message, if it was not.
     """
 
     name: str
@@ -27,10 +27,10 @@ class Result(NamedTuple):
 
 def create_one(context: Context, fields: dict[str, Any]) -> Result:
     """
-    Create one of many: that it is refused keeps none of the others from being created.
+    Create one transform of a bulk request. A refusal does not affect the others.
 
-    :param context: The service.
-    :param fields: As :func:`datapipe_local.service.transform_drafts.create` takes them.
+    :param context: Service context.
+    :param fields: Arguments of :func:`datapipe_local.service.transform_drafts.create`.
     """
     name = str(fields["name"])
     try:

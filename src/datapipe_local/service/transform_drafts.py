@@ -1,4 +1,4 @@
-"""What transforms are to be: creating them, changing them."""
+"""Creation and update of transforms."""
 
 from __future__ import annotations
 
@@ -27,23 +27,22 @@ def create(
     publish: bool = False,
 ) -> Transform:
     """
-    Create a transform: as a draft, or published, or, if it cannot be published, not at all.
+    Create a transform as a draft or published. If publishing fails, nothing is created.
 
-    :param context: The service.
-    :param name: Its name.
-    :param sql_template: Its SQL.
-    :param folder_path: Its folder; none if empty.
-    :param materialization: A view or a table.
-    :param documentation: What it is, for people.
-    :param cron_expression: Its schedule; for a published table.
-    :param publish: Publish it.
-    :raises BadRequestError: a value is not allowed, it cannot be published as it is, or version control manages
-        transforms.
+    :param context: Service context.
+    :param name: Name.
+    :param sql_template: SQL template.
+    :param folder_path: Folder, empty for none.
+    :param materialization: View or table.
+    :param documentation: Description for users.
+    :param cron_expression: Schedule, only for a published table.
+    :param publish: Publish the transform.
+    :raises BadRequestError: if a value is invalid, publishing fails, or version control manages transforms.
     """
     refuse_if_managed(context, "Creating a transform")
     _check(name=name, folder_path=folder_path, sql_template=sql_template)
     if cron_expression is not None:
-        # Before anything stands in the warehouse.
+        # Validate before publishing changes the warehouse.
         transform_triggers.check_schedule(name, cron_expression, materialization if publish else None)
     with context.publishing, context.store.transaction():
         transform = _insert(
@@ -65,19 +64,18 @@ def create(
 
 def update(context: Context, transform_id: str, changes: dict[str, Any], *, publish: bool = False) -> Transform:
     """
-    Change a transform. What is published stays as it is until it is published again.
+    Update a transform. The published version stays until the transform is published again.
 
-    With ``publish``, it is published again if it is published and its SQL or its materialization is another than what
-    is published. Either all of that is done or nothing.
+    With ``publish``, republish a published transform if its SQL or materialization has changed since. All changes
+    succeed or none.
 
-    :param context: The service.
-    :param transform_id: The transform.
-    :param changes: ``name``, ``folder_path``, ``sql_template``, ``materialization``, ``documentation``, and
-        ``cron_expression``, which may be None; what is not in it stays.
-    :param publish: Publish it again if that is needed.
-    :raises NotFoundError: there is no such transform.
-    :raises BadRequestError: a value is not allowed, it cannot be published as it is, or version control manages
-        transforms.
+    :param context: Service context.
+    :param transform_id: Transform.
+    :param changes: New values of ``name``, ``folder_path``, ``sql_template``, ``materialization``, ``documentation``
+        and ``cron_expression``. A ``cron_expression`` of None removes the schedule. Missing keys keep their value.
+    :param publish: Republish if necessary.
+    :raises NotFoundError: if the transform does not exist.
+    :raises BadRequestError: if a value is invalid, publishing fails, or version control manages transforms.
     """
     refuse_if_managed(context, "Changing a transform")
     with context.publishing, context.store.transaction():
@@ -95,7 +93,7 @@ def update(context: Context, transform_id: str, changes: dict[str, Any], *, publ
         publish = publish and _is_outdated(context, transform)
         cron_expression = changes.get("cron_expression")
         if cron_expression is not None:
-            # As above.
+            # Validate before publishing changes the warehouse.
             becomes = wanted.materialization if publish else transforms.published_as(transform)
             transform_triggers.check_schedule(wanted.name, cron_expression, becomes)
         if publish:
@@ -118,12 +116,12 @@ def put(
     orchestration_workflow_id: str | None,
 ) -> None:
     """
-    Create a draft, or change a transform, as a seed says; also where version control manages transforms.
+    Create a draft, or update a transform, from a seed. This also works if version control manages transforms.
 
-    What was published stays as it is until it is published again. A transform that was deleted comes back as a draft.
+    A published version stays until the transform is published again. A deleted transform is restored as a draft.
 
-    :raises BadRequestError: a value is not allowed.
-    :raises NotFoundError: the orchestration does not exist.
+    :raises BadRequestError: if a value is invalid.
+    :raises NotFoundError: if the orchestration does not exist.
     """
     check_id("id", transform_id)
     _check(name=name, folder_path=folder_path, sql_template=sql_template)
@@ -177,7 +175,7 @@ def _insert(context: Context, transform_id: str, *, sql_template: str, **fields:
 
 
 def _version(context: Context, transform: Transform, sql_template: str) -> str:
-    """Give the version with that SQL: the newest, or, if it has another, a new one."""
+    """Return the ID of the latest version, or of a new version if the SQL is different."""
     latest = transforms.version(context, transform, transform.latest_version_id)
     if latest.sql_template != sql_template:
         latest = TransformVersion(
@@ -191,7 +189,7 @@ def _update(context: Context, transform: Transform, wanted: transforms.Definitio
     if transform.published_version_id is None:
         fields |= wanted._asdict()
     else:
-        # What is published is called and is as it was published.
+        # The current name, folder and materialization apply until the next publication.
         for field, value in wanted._asdict().items():
             fields[f"next_{field}"] = None if value == getattr(transform, field) else value
     context.store.transforms.update(transform.id, **fields, updated_at=context.clock.now())

@@ -1,4 +1,4 @@
-"""Deleting transforms: gone for callers, kept in the store."""
+"""Deletion of transforms. Callers no longer see them, but the store keeps them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ log = logging.getLogger(__name__)
 
 def delete(context: Context, transform_id: str) -> None:
     """
-    Delete a transform, and what stands in the warehouse for it.
+    Delete a transform and its object in the warehouse, and cancel an active build.
 
-    Nothing refuses it: the interface has no refusal. Whoever reads it fails from then on, by its name: a view when it
-    is read, a table when it is built, a reverse ETL sync when it runs. A build that is going on is broken off.
+    The interface defines no refusal if others depend on the transform. From then on, they fail with an error that names
+    it: a view when it is read, a table when it is built, a reverse ETL sync when it runs.
 
-    :raises NotFoundError: there is no such transform.
-    :raises BadRequestError: version control manages transforms.
+    :raises NotFoundError: if the transform does not exist.
+    :raises BadRequestError: if version control manages transforms.
     """
     version_control.refuse_if_managed(context, "Deleting a transform")
     with context.publishing:
         with context.store.transaction():
             transform = transforms.get(context, transform_id)
             now = context.clock.now()
-            # What stands in the warehouse stays noted until it is gone: a process that is killed before that has
-            # the next one remove it.
+            # Keep the record of the object until it is dropped, so that the next process can drop it after a crash.
             context.store.transforms.update(
                 transform_id,
                 deleted_at=now,
@@ -52,7 +51,7 @@ def delete(context: Context, transform_id: str) -> None:
 
 
 def finish(context: Context) -> None:
-    """Remove what a process that was killed has left of deleted transforms."""
+    """Drop objects of deleted transforms that a previous process did not drop."""
     with context.publishing:
         for transform in context.store.transforms.all("WHERE deleted_at IS NOT NULL AND object_name IS NOT NULL"):
             _drop(context, transform)

@@ -1,4 +1,4 @@
-"""From the SQL template of a transform to a query of the warehouse."""
+"""Conversion of a transform's SQL template to a warehouse query."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ if TYPE_CHECKING:
 
 def query_of(context: Context, template: str, transform: Transform, *, name: str, folder_path: str) -> str:
     """
-    Give the query of a transform.
+    Return the validated query of a transform.
 
-    :param context: The service.
-    :param template: A template of its.
-    :param transform: The transform.
-    :param name: What it is, or is going to be, called.
-    :param folder_path: Where it is, or is going to be.
-    :raises BadRequestError: a reference is unknown, or leads back to the transform; or that is no query that only
-        reads the warehouse.
+    :param context: Service context.
+    :param template: SQL template of the transform.
+    :param transform: Transform.
+    :param name: Current or future name.
+    :param folder_path: Current or future folder.
+    :raises BadRequestError: if a reference is unknown or circular, or the SQL is not a read-only query.
     """
     catalogue = Catalogue(context)
     own_tag = tag_of(folder_path, name)
@@ -44,5 +43,5 @@ def query_of(context: Context, template: str, transform: Transform, *, name: str
 
 
 def refusal(error: WarehouseError) -> BadRequestError:
-    """Give what a caller is told when the warehouse refuses SQL."""
+    """Return the error response for SQL that the warehouse rejects."""
     return BadRequestError(f"The SQL fails: {error}", error_code="invalid_sql")

@@ -1,4 +1,4 @@
-"""What has a transform built again: its own schedule, an orchestration, or nothing but a request."""
+"""Rebuild triggers of transforms: an orchestration, a schedule or none."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 def attach(context: Context, transform_id: str, orchestration_id: str) -> Transform:
     """
-    Have a transform built by the runs of an orchestration. A schedule of its own rests meanwhile.
+    Attach a transform to an orchestration. Its own schedule is inactive meanwhile.
 
-    :raises NotFoundError: there is no such transform or orchestration.
-    :raises BadRequestError: the transform is not published.
+    :raises NotFoundError: if the transform or the orchestration does not exist.
+    :raises BadRequestError: if the transform is not published.
     """
     with context.store.transaction():
         transform = transforms.get(context, transform_id)
@@ -38,13 +38,13 @@ def attach(context: Context, transform_id: str, orchestration_id: str) -> Transf
 
 def detach(context: Context, transform_id: str, *, cron_expression: str | None = None) -> Transform:
     """
-    Have the runs of an orchestration no longer build a transform. One that is attached to none stays so.
+    Detach a transform from its orchestration. Idempotent.
 
-    :param context: The service.
-    :param transform_id: The transform.
-    :param cron_expression: Its own schedule from now on; the one that it had, if it is not given.
-    :raises NotFoundError: there is no such transform.
-    :raises BadRequestError: the schedule is not one, or the transform, being no published table, can have none.
+    :param context: Service context.
+    :param transform_id: Transform.
+    :param cron_expression: New schedule, by default the previous one.
+    :raises NotFoundError: if the transform does not exist.
+    :raises BadRequestError: if the schedule is invalid, or the transform is not a published table.
     """
     with context.store.transaction():
         transform = transforms.get(context, transform_id)
@@ -62,10 +62,10 @@ def detach(context: Context, transform_id: str, *, cron_expression: str | None =
 
 def schedule(context: Context, transform_id: str, cron_expression: str | None) -> Transform:
     """
-    Give a transform a schedule of its own, or take it away.
+    Set or remove the schedule of a transform.
 
-    :raises NotFoundError: there is no such transform.
-    :raises BadRequestError: the schedule is not one, or the transform, being no published table, can have none.
+    :raises NotFoundError: if the transform does not exist.
+    :raises BadRequestError: if the schedule is invalid, or the transform is not a published table.
     """
     with context.store.transaction():
         transform = transforms.get(context, transform_id)
@@ -81,10 +81,10 @@ def schedule(context: Context, transform_id: str, cron_expression: str | None) -
 
 def schedule_once_published(context: Context, transform_id: str, cron_expression: str | None) -> Transform:
     """
-    Give a draft of a table a schedule, which counts as soon as it is published as one; or take it away.
+    Set or remove a schedule that takes effect when the transform is published as a table.
 
-    :raises NotFoundError: there is no such transform.
-    :raises BadRequestError: the schedule is not one.
+    :raises NotFoundError: if the transform does not exist.
+    :raises BadRequestError: if the schedule is invalid.
     """
     with context.store.transaction():
         transform = transforms.get(context, transform_id)
@@ -100,12 +100,12 @@ def schedule_once_published(context: Context, transform_id: str, cron_expression
 
 def check_schedule(name: str, cron_expression: str, published_as: Materialization | None) -> None:
     """
-    See to it that a transform can have a schedule.
+    Validate the schedule of a transform.
 
-    :param name: The transform's name.
-    :param cron_expression: The schedule.
-    :param published_as: What it is published as; None for a draft.
-    :raises BadRequestError: the schedule is not one, or the transform is no published table.
+    :param name: Name of the transform.
+    :param cron_expression: Schedule.
+    :param published_as: Published materialization, None for a draft.
+    :raises BadRequestError: if the schedule is invalid, or the transform is not a published table.
     """
     check_cron("cron_expression", cron_expression)
     if published_as != Materialization.TABLE:
@@ -121,12 +121,12 @@ def set_triggers(
     context: Context, transform: Transform, *, cron_expression: str | None, orchestration_workflow_id: str | None
 ) -> Transform:
     """
-    Note what has a transform built again.
+    Store the rebuild triggers of a transform.
 
-    :param context: The service.
-    :param transform: The transform.
-    :param cron_expression: Its own schedule.
-    :param orchestration_workflow_id: The orchestration that it is attached to, which goes before.
+    :param context: Service context.
+    :param transform: Transform.
+    :param cron_expression: Schedule.
+    :param orchestration_workflow_id: Attached orchestration, which takes precedence over the schedule.
     """
     context.store.transforms.update(
         transform.id,
@@ -139,7 +139,7 @@ def set_triggers(
 
 
 def lose_schedule_of_view(context: Context, transform: Transform) -> None:
-    """Take away the schedule of what has become a view."""
+    """Remove the schedule of a transform that has become a view."""
     if transform.materialization == Materialization.VIEW and transform.cron_expression is not None:
         set_triggers(
             context,

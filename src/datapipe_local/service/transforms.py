@@ -1,4 +1,4 @@
-"""Transforms: what there is to know of them."""
+"""Transforms, their versions and their columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Definition(NamedTuple):
-    """What a transform is going to be when it is published next, beside its SQL."""
+    """Definition of a transform's next publication, except for its SQL."""
 
     name: str
     folder_path: str
@@ -32,7 +32,7 @@ def page(
     name: str | None = None,
     folder_path: str | None = None,
 ) -> Page[Transform]:
-    """Give a part of the list, by creation date; ``name`` is a part of the name, in any case."""
+    """Return a page of transforms by creation date. ``name`` filters by a case-insensitive substring."""
     return context.store.transforms.page(
         Order(),
         after=after,
@@ -48,9 +48,9 @@ def page(
 
 def get(context: Context, transform_id: str) -> Transform:
     """
-    Give a transform.
+    Return a transform.
 
-    :raises NotFoundError: there is none with this id, or none any more.
+    :raises NotFoundError: if the transform does not exist or was deleted.
     """
     transform = context.store.transforms.get(transform_id)
     if transform is None or transform.deleted_at is not None:
@@ -59,7 +59,7 @@ def get(context: Context, transform_id: str) -> Transform:
 
 
 def definition(transform: Transform) -> Definition:
-    """Tell what a transform is called, where it is and what it is: as callers see it."""
+    """Return the current definition of a transform, including unpublished changes."""
     return Definition(
         transform.name if transform.next_name is None else transform.next_name,
         transform.folder_path if transform.next_folder_path is None else transform.next_folder_path,
@@ -68,15 +68,15 @@ def definition(transform: Transform) -> Definition:
 
 
 def published_as(transform: Transform) -> Materialization | None:
-    """Tell what a transform is published as; None for a draft."""
+    """Return the published materialization of a transform, or None for a draft."""
     return None if transform.published_version_id is None else Materialization(transform.materialization)
 
 
 def version(context: Context, transform: Transform, version_id: str) -> TransformVersion:
     """
-    Give a version of a transform.
+    Return a version of a transform.
 
-    :raises NotFoundError: it has none with this id.
+    :raises NotFoundError: if the transform has no such version.
     """
     found = context.store.transform_versions.get(version_id)
     if found is None or found.transform_id != transform.id:
@@ -88,9 +88,9 @@ def page_of_versions(
     context: Context, transform_id: str, *, after: str | None, limit: int
 ) -> tuple[Transform, Page[TransformVersion]]:
     """
-    Give a transform and a part of the list of its versions, newest first.
+    Return a transform and a page of its versions, newest first.
 
-    :raises NotFoundError: there is no such transform.
+    :raises NotFoundError: if the transform does not exist.
     """
     transform = get(context, transform_id)
     versions = context.store.transform_versions.page(
@@ -100,7 +100,7 @@ def page_of_versions(
 
 
 def stands_at(transform: Transform) -> Place | None:
-    """Give the place of what stands in the warehouse for a transform, if anything does."""
+    """Return the location of a transform's object in the warehouse, or None."""
     if transform.object_schema is None or transform.object_name is None:
         return None
     return Place(transform.object_schema, transform.object_name)
@@ -108,10 +108,10 @@ def stands_at(transform: Transform) -> Place | None:
 
 def columns(context: Context, transform_id: str) -> list[Column]:
     """
-    Tell the columns: of what was published, or of the SQL of a draft.
+    Return the columns of the published object, or of the SQL of a draft.
 
-    :raises NotFoundError: there is no such transform.
-    :raises BadRequestError: the SQL of the draft fails, or the warehouse no longer has what it names.
+    :raises NotFoundError: if the transform does not exist.
+    :raises BadRequestError: if the SQL of the draft fails, or the warehouse cannot read the published object.
     """
     transform = get(context, transform_id)
     place = stands_at(transform)

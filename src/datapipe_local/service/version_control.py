@@ -1,4 +1,4 @@
-"""The mode in which transforms are managed by version control: their definitions come from there, not from callers."""
+"""Version control mode: transform definitions come from version control, and callers cannot change them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from datapipe_local.errors import BadRequestError
 if TYPE_CHECKING:
     from datapipe_local.service.context import Context
 
-#: The setting, as the seed names it.
+#: Name of the setting, also in the seed.
 SETTING = "transforms_managed_by_version_control"
 
 
 def refuse_if_managed(context: Context, what: str) -> None:
     """
-    Refuse what changes the definition of a transform.
+    Raise if version control manages transforms.
 
-    :param context: The service.
-    :param what: What was asked for.
-    :raises BadRequestError: version control manages transforms here.
+    :param context: Service context.
+    :param what: Refused action, for the message.
+    :raises BadRequestError: if version control manages transforms.
     """
     if context.store.setting(SETTING, default=False):
         raise BadRequestError(

@@ -1,4 +1,4 @@
-"""Who may push to a webhook connection. Everything secret is compared in a time that tells nothing of it."""
+"""Authentication of webhook requests. Secrets are compared in constant time."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 def may_be(asked: Authentication, headers: Sequence[tuple[bytes, bytes]]) -> bool:
     """
-    Tell whether a request can be let in, as far as its headers tell. A signature is looked at with the body.
+    Return True if the headers of a request contain valid credentials. :func:`is_signed` verifies a signature.
 
-    :param asked: What the connection asks for.
-    :param headers: Those of the request: names in small letters.
+    :param asked: Authentication of the connection.
+    :param headers: Headers of the request, with lowercase names.
     """
     if isinstance(asked, NoAuthentication):
         return True
     if isinstance(asked, BasicAuthentication):
-        # One comparison for both: a name that is right is not to be told from one that is wrong.
+        # Compare user name and password at once, so that the time does not reveal a correct user name.
         return _is(_basic(_one(headers, "authorization")), f"{asked.username}:{asked.password}".encode())
     if isinstance(asked, TokenAuthentication):
         return _is(_one(headers, asked.header), asked.token.encode())
@@ -40,11 +40,11 @@ def may_be(asked: Authentication, headers: Sequence[tuple[bytes, bytes]]) -> boo
 
 def is_signed(asked: Authentication, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> bool:
     """
-    Tell whether the signature of a request is that of its bytes; there may be none to look at.
+    Return True if the signature matches the body, or no signature is required.
 
-    :param asked: What the connection asks for.
-    :param headers: Those of the request: names in small letters.
-    :param body: Its body, as it arrived.
+    :param asked: Authentication of the connection.
+    :param headers: Headers of the request, with lowercase names.
+    :param body: Body as received.
     """
     if not isinstance(asked, HmacAuthentication):
         return True
@@ -53,12 +53,12 @@ def is_signed(asked: Authentication, headers: Sequence[tuple[bytes, bytes]], bod
 
 
 def can_be_signed(asked: Authentication, text: str) -> bool:
-    """Tell whether JSON is in the form that a signature is for, if there is one."""
+    """Return True if the JSON is canonical, or no signature is required."""
     return not isinstance(asked, HmacAuthentication) or canonical.is_canonical(text)
 
 
 def _one(headers: Sequence[tuple[bytes, bytes]], name: str) -> bytes | None:
-    """Give a header; one that stands twice is none."""
+    """Return the value of a header, or None if it is missing or repeated."""
     wanted = name.lower().encode()
     found = [value for given, value in headers if given == wanted]
     return found[0] if len(found) == 1 else None

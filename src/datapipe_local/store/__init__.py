@@ -1,1 +1,1 @@
-"""The state of the service, in SQLite."""
+"""State of the service, stored in SQLite."""

@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-#: Which :file:`schema.sql` a file was made with; another number is another, incompatible layout.
+#: Version of :file:`schema.sql`. Files with another version are incompatible.
 SCHEMA_VERSION = 2
-#: SQLite's name of a database without a file.
+#: SQLite name of a database without a file.
 _IN_MEMORY = ":memory:"
 
 
 class Database:
     """
-    A connection that threads take turns at.
+    Connection that all threads share.
 
-    Statements take microseconds, so that waiting costs less than a connection per thread would. A committed
-    transaction survives the end of this process in any way. (It may not survive a power failure:
-    ``synchronous`` is NORMAL, which saves an fsync per commit.)
+    Statements take microseconds, so waiting for the lock costs less than a connection per thread. A committed
+    transaction survives any end of the process. It may not survive a power failure, because ``synchronous`` is NORMAL,
+    which saves an fsync per commit.
 
-    :param path: The file; it is created where there is none.
-    :raises SetupError: it is no database of this version of the service.
+    :param path: Database file. It is created if it does not exist.
+    :raises SetupError: if the file cannot be opened or has another schema version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,15 +39,15 @@ class Database:
         self._depth = 0
         try:
             if not path.exists() and str(path) != _IN_MEMORY:
-                # Settings hold secrets. SQLite gives the files beside it the same mode.
+                # Settings contain secrets. SQLite gives the WAL files the same mode.
                 os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
-            # Transactions are begun by name, never by the driver.
+            # Transactions are explicit, so the driver must not start any.
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._connection.row_factory = sqlite3.Row
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
-            # In KiB. The ends of a thousand histories do not fit into the two MiB that are usual.
+            # In KiB. The default of 2 MiB is too small to query the latest runs of a thousand streams.
             self._connection.execute("PRAGMA cache_size = -32768")
             self._prepare(path)
         except sqlite3.Error as error:
@@ -58,13 +58,13 @@ class Database:
             raise SetupError(f"Cannot create the state in {path}: {error.strerror or error}.") from error
 
     def close(self) -> None:
-        """Close the file. No thread may be at work on it."""
+        """Close the file. No thread may use it anymore."""
         with self._turn:
             self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Do all of the block or nothing of it. A block within a block belongs to the outer one."""
+        """Run the block in a transaction. A nested block joins the outer transaction."""
         with self._turn:
             if self._depth == 0:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -81,48 +81,48 @@ class Database:
                 try:
                     self._connection.execute("COMMIT")
                 except sqlite3.Error:
-                    # It would stay open, and be committed with the next.
+                    # Otherwise the transaction stays open and the next commit includes it.
                     self._roll_back()
                     raise
 
     def _roll_back(self) -> None:
-        # On a full disk SQLite has done so by itself.
+        # SQLite has already rolled back if the disk is full.
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     def rows(self, sql: str, *parameters: Any) -> list[sqlite3.Row]:
-        """Give all rows of a query."""
+        """Return all rows of a query."""
         with self._turn:
             return self._connection.execute(sql, parameters).fetchall()
 
     def row(self, sql: str, *parameters: Any) -> sqlite3.Row | None:
-        """Give the first row of a query, if there is any."""
+        """Return the first row of a query, or None."""
         with self._turn:
             row: sqlite3.Row | None = self._connection.execute(sql, parameters).fetchone()
             return row
 
     def value(self, sql: str, *parameters: Any) -> Any:
-        """Give the first column of the first row of a query; ``None`` without a row."""
+        """Return the first column of the first row of a query, or None without a row."""
         row = self.row(sql, *parameters)
         return None if row is None else row[0]
 
     def run(self, sql: str, *parameters: Any) -> int:
-        """Execute a statement and give the number of rows that it changed."""
+        """Execute a statement and return the number of changed rows."""
         with self._turn:
             return self._connection.execute(sql, parameters).rowcount
 
     def run_many(self, sql: str, parameters: list[tuple[Any, ...]]) -> None:
-        """Execute a statement once for each of the parameters, in one transaction."""
+        """Execute a statement once per parameter tuple, in one transaction."""
         with self.transaction():
             self._connection.executemany(sql, parameters)
 
     def define(self, name: str, arguments: int, function: Callable[..., Any]) -> None:
-        """Let SQL call a function. It must not use this database."""
+        """Register a function for use in SQL. It must not use this database."""
         with self._turn:
             self._connection.create_function(name, arguments, function)
 
     def script(self, sql: str) -> None:
-        """Execute several statements, outside of any transaction."""
+        """Execute several statements outside of a transaction."""
         with self._turn:
             self._connection.executescript(sql)
 

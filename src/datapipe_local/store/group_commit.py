@@ -1,4 +1,4 @@
-"""Transactions that are shared by those who wait for them at the same time."""
+"""Transactions that concurrent tasks share."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 class GroupCommit(Generic[T]):
     """
-    Has things kept for the tasks of one event loop, each of which goes on once its own is kept.
+    Group commit for the tasks of one event loop. Each task continues when its own item is committed.
 
-    While a transaction is going on, what comes in waits, and all of it is the next. So a single task waits for one
-    transaction, and of many tasks each waits for two at the most, however many there are.
+    Items that arrive during a transaction wait and form the next transaction. A task therefore waits for at most two
+    transactions, regardless of the number of tasks.
 
-    :param commit: Keeps things in one transaction, in a thread, and gives for each of them ``None`` or why it was
-        not kept. What it raises is raised to all of them: then none is.
+    :param commit: Stores items in one transaction, in a thread. Returns ``None`` or an error for each item. If it
+        raises, no item is stored and all waiting tasks raise the error.
     """
 
     def __init__(self, commit: Callable[[Sequence[T]], Sequence[Exception | None]]) -> None:
@@ -32,7 +32,7 @@ class GroupCommit(Generic[T]):
         self._going: asyncio.Task[None] | None = None
 
     async def keep(self, thing: T) -> None:
-        """Have a thing kept; afterwards it is."""
+        """Store an item. It is committed when this method returns."""
         kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((thing, kept))
         if self._going is None:
@@ -51,9 +51,9 @@ class GroupCommit(Generic[T]):
         outcomes: Sequence[Exception | None]
         try:
             outcomes = await run_sync(self._commit, [thing for thing, _ in group])
-        except Exception as error:  # noqa: BLE001 - each of those who wait is told, and asks again or not
+        except Exception as error:  # noqa: BLE001 - reported to each waiting task
             outcomes = [error] * len(group)
         for (_, kept), outcome in zip(group, outcomes, strict=True):
-            # Who waited may have been cancelled.
+            # The waiting task may have been canceled.
             if not kept.done():
                 kept.set_result(None) if outcome is None else kept.set_exception(outcome)

@@ -1,4 +1,4 @@
-"""What the store holds: one record type per table, its fields the table's columns."""
+"""Records of the store: one dataclass per table, one field per column."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 class JobKind(StrEnum):
-    """What kinds of work run in the background."""
+    """Kind of background work."""
 
     ELT_STREAM_RUN = "elt_stream_run"
     MATERIALIZATION = "materialization"
@@ -21,7 +21,7 @@ class JobKind(StrEnum):
 
 
 class ItemState(StrEnum):
-    """Where an item of an orchestration run stands."""
+    """State of an item of an orchestration run."""
 
     WAITING = "waiting"
     GOING = "going"
@@ -31,7 +31,7 @@ class ItemState(StrEnum):
 
 
 class RecordState(StrEnum):
-    """What became of a record of reverse ETL."""
+    """State of a reverse ETL record."""
 
     SYNCED = "synced"
     FAILED = "failed"
@@ -41,7 +41,7 @@ class RecordState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """A connection to a source or a destination."""
+    """Connection to a source or a destination."""
 
     id: str
     integration_id: str
@@ -52,7 +52,7 @@ class Connection:
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionBridge:
-    """A session in which a person authorizes a connection."""
+    """Session in which a user authorizes a connection."""
 
     id: str
     redirect_uri: str
@@ -67,7 +67,7 @@ class ConnectionBridge:
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookRecord:
-    """What was pushed to a table of a webhook connection."""
+    """Request body that was pushed to a table of a webhook connection."""
 
     connection_id: str
     table_name: str
@@ -77,7 +77,7 @@ class WebhookRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Orchestration:
-    """A workflow with a cron schedule."""
+    """Workflow with a cron schedule."""
 
     id: str
     name: str
@@ -88,7 +88,7 @@ class Orchestration:
 
 @dataclass(frozen=True, kw_only=True)
 class EltSync:
-    """Copies from a connection into a schema of the warehouse."""
+    """Sync from a source connection to a schema of the warehouse."""
 
     id: str
     connection_id: str
@@ -104,7 +104,7 @@ class EltSync:
 
 @dataclass(frozen=True, kw_only=True)
 class EltStream:
-    """One table of a sync."""
+    """Stream of a sync, which loads one table."""
 
     id: str
     elt_sync_id: str
@@ -130,7 +130,7 @@ class EltStream:
 
 @dataclass(frozen=True, kw_only=True)
 class EltStreamRun:
-    """One run of a stream."""
+    """Run of a stream."""
 
     id: str
     elt_sync_id: str
@@ -147,7 +147,7 @@ class EltStreamRun:
 
 @dataclass(frozen=True, kw_only=True)
 class CustomReport:
-    """A query that is a stream of a sync."""
+    """Query that a sync can have as a stream."""
 
     id: str
     elt_sync_id: str
@@ -160,10 +160,9 @@ class CustomReport:
 @dataclass(frozen=True, kw_only=True)
 class Transform:
     """
-    A SQL model, and what stands in the warehouse for it (``object_...``).
+    SQL model, with its object in the warehouse (``object_...``).
 
-    Once it is published, its name, folder and materialization are those that it was published with; ``next_...``
-    are those that it was given since.
+    After publication, name, folder and materialization are the published ones. ``next_...`` contains later changes.
     """
 
     id: str
@@ -194,7 +193,7 @@ class Transform:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformVersion:
-    """One SQL text of a transform."""
+    """Version of a transform's SQL."""
 
     id: str
     transform_id: str
@@ -204,7 +203,7 @@ class TransformVersion:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryPreview:
-    """A query that somebody tries out."""
+    """Trial run of a query."""
 
     id: str
     dw_sql: str
@@ -217,7 +216,7 @@ class QueryPreview:
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseEtlSync:
-    """Writes the rows of a transform or a raw view to a destination."""
+    """Sync from a transform or a raw view to a destination."""
 
     id: str
     enabled: bool
@@ -235,7 +234,7 @@ class ReverseEtlSync:
 
 @dataclass(frozen=True, kw_only=True)
 class ReverseEtlSyncRun:
-    """One run of a reverse ETL sync."""
+    """Run of a reverse ETL sync."""
 
     id: str
     reverse_etl_sync_id: str
@@ -253,7 +252,7 @@ class ReverseEtlSyncRun:
 
 @dataclass(frozen=True, kw_only=True)
 class OrchestrationRun:
-    """One run of an orchestration."""
+    """Run of an orchestration."""
 
     id: str
     orchestration_id: str
@@ -265,7 +264,7 @@ class OrchestrationRun:
 
 @dataclass(frozen=True, kw_only=True)
 class OrchestrationItem:
-    """One thing that an orchestration run has to do."""
+    """Task of an orchestration run."""
 
     run_id: str
     position: int
@@ -277,7 +276,7 @@ class OrchestrationItem:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Something that the service owes."""
+    """Pending work of the service."""
 
     seq: int
     kind: str
@@ -290,5 +289,5 @@ class Job:
 
     @property
     def key(self) -> str:
-        """What tells its run apart from all others of the subject, the same after a restart."""
+        """Return a key of the run that is unique within the resource and survives a restart."""
         return self.run_id or f"{self.seq} {self.due_at}"

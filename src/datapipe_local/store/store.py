@@ -1,4 +1,4 @@
-"""All tables together."""
+"""Store with all tables of the service."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 class Store:
     """
-    The state of the service.
+    State of the service.
 
-    :param path: The SQLite file; it is created where there is none.
-    :raises SetupError: it is no state of this version of the service.
+    :param path: SQLite file. It is created if it does not exist.
+    :raises SetupError: if the file cannot be opened or has another schema version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,10 +44,10 @@ class Store:
         self.jobs = Table(database, "jobs", records.Job)
 
     def setting(self, name: str, default: Any) -> Any:
-        """Give a setting of the service."""
+        """Return a stored setting."""
         text = self.database.value("SELECT value FROM settings WHERE name = ?", name)
         return default if text is None else json.loads(text)
 
     def set(self, name: str, value: Any) -> None:
-        """Keep a setting of the service."""
+        """Store a setting."""
         self.database.run("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", name, json.dumps(value))

@@ -1,4 +1,4 @@
-"""Reading and writing records, and reading lists of them a page at a time."""
+"""Typed access to tables: reads, writes and pages of lists."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _LARGEST_SEQ = 2**63 - 1
 @dataclass(frozen=True)
 class Order:
     """
-    How a list is sorted; records with the same value follow one another as they were created.
+    Sort order of a list. Records with equal values are sorted by creation.
 
-    :param column: The column, with its collation if it needs one.
-    :param descending: Largest first.
+    :param column: Column, with its collation if needed.
+    :param descending: Largest value first.
     """
 
     column: str = "created_at"
@@ -41,9 +41,9 @@ class Order:
 @dataclass(frozen=True)
 class Position:
     """
-    A place in a sorted list: after the record with this value that was created as that number.
+    Position in a sorted list, after the record with this value and sequence number.
 
-    :param of: Which list: elsewhere the value would mean something else.
+    :param of: Name of the list. The cursor is valid only there.
     """
 
     of: str
@@ -51,17 +51,17 @@ class Position:
     seq: int
 
     def as_cursor(self) -> str:
-        """Write it as clients see it. It stays right when the record is deleted."""
+        """Return the cursor for clients. It stays valid if the record is deleted."""
         return base64.urlsafe_b64encode(json.dumps([self.of, self.value, self.seq]).encode()).decode().rstrip("=")
 
     @classmethod
     def parse(cls, cursor: str, of: str) -> Position:
         """
-        Read a cursor.
+        Parse a cursor.
 
-        :param cursor: As received, possibly anything.
-        :param of: The list that it has to be of.
-        :raises BadRequestError: this service has not written it, or for another list.
+        :param cursor: Untrusted value from the request.
+        :param of: Name of the expected list.
+        :raises BadRequestError: if the cursor is malformed or belongs to another list.
         """
         try:
             text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
@@ -78,7 +78,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Page(Generic[R]):
-    """A part of a list, and the cursor of the next part if there is one."""
+    """Page of a list, with the cursor of the next page if there is one."""
 
     records: list[R]
     next_cursor: str | None
@@ -86,11 +86,11 @@ class Page(Generic[R]):
 
 class Table(Generic[R]):
     """
-    A table of the schema, as records.
+    Table of the schema, read and written as records.
 
-    :param database: Where the table is.
-    :param name: Its name.
-    :param record: What its rows become.
+    :param database: Database that contains the table.
+    :param name: Name of the table.
+    :param record: Dataclass of its rows.
     """
 
     def __init__(self, database: Database, name: str, record: type[R]) -> None:
@@ -99,51 +99,52 @@ class Table(Generic[R]):
         self._record = record
         hints = get_type_hints(record)
         self._columns = tuple(field.name for field in fields(record))
-        # Most columns need none, and very many rows are read.
+        # Only for columns that need conversion, because reads are frequent.
         self._readers = {column: read for column in self._columns if (read := _reader(hints[column])) is not None}
-        self._select = f"SELECT {', '.join(self._columns)} FROM {name}"  # noqa: S608 - names of our own
+        self._select = f"SELECT {', '.join(self._columns)} FROM {name}"  # noqa: S608 - no user input
         marks = ", ".join("?" for _ in self._columns)
-        self._insert = f"INSERT INTO {name} ({', '.join(self._columns)}) VALUES ({marks})"  # noqa: S608 - as above
+        self._insert = f"INSERT INTO {name} ({', '.join(self._columns)}) VALUES ({marks})"  # noqa: S608 - no user input
 
     def get(self, record_id: str) -> R | None:
-        """Give the record with an id, if there is one."""
+        """Return the record with an ID, or None."""
         return self.first("WHERE id = ?", record_id)
 
     def first(self, tail: str, *parameters: Any) -> R | None:
-        """Give the first record of a query, told by what follows FROM."""
+        """Return the first record of a query, or None. ``tail`` is the SQL after the FROM clause."""
         row = self._database.row(f"{self._select} {tail}", *parameters)
         return None if row is None else self._read(row)
 
     def all(self, tail: str = "", *parameters: Any) -> list[R]:
-        """Give all records of a query, told by what follows FROM."""
+        """Return all records of a query. ``tail`` is the SQL after the FROM clause."""
         return [self._read(row) for row in self._database.rows(f"{self._select} {tail}", *parameters)]
 
     def insert(self, record: R) -> None:
-        """Add a record."""
+        """Insert a record."""
         self._database.run(self._insert, *self._values(record))
 
     def insert_all(self, records: Iterable[R]) -> None:
-        """Add records: all of them or none."""
+        """Insert records in one transaction."""
         self._database.run_many(self._insert, [self._values(record) for record in records])
 
     def update(self, record_id: str, **changes: Any) -> None:
-        """Change fields of the record with an id."""
+        """Update fields of the record with an ID."""
         assignments = ", ".join(f"{column} = ?" for column in changes)
         self._database.run(
-            f"UPDATE {self._name} SET {assignments} WHERE id = ?",  # noqa: S608 - as above
+            f"UPDATE {self._name} SET {assignments} WHERE id = ?",  # noqa: S608 - no user input
             *map(_write, changes.values()),
             record_id,
         )
 
     def page(self, order: Order, *, after: str | None, limit: int, filters: Mapping[str, Any] | None = None) -> Page[R]:
         """
-        Give a part of the list. It is read along an index, so that its time does not grow with the table.
+        Return a page of the list. The query uses an index, so its time does not depend on the size of the table.
 
-        :param order: How the list is sorted.
-        :param after: The cursor that the part before it gave; ``None`` for the first part.
-        :param limit: How many records at the most.
-        :param filters: Conditions with one ``?`` each, and its value; a value of ``None`` is no condition.
-        :raises BadRequestError: the cursor is not one.
+        :param order: Sort order.
+        :param after: Cursor from the previous page, ``None`` for the first page.
+        :param limit: Maximum number of records.
+        :param filters: SQL conditions with one ``?`` each, and their values. Conditions with the value ``None`` are
+            ignored.
+        :raises BadRequestError: if the cursor is invalid.
         """
         given = {condition: value for condition, value in (filters or {}).items() if value is not None}
         conditions, parameters = list(given), list(given.values())
@@ -154,10 +155,10 @@ class Table(Generic[R]):
             parameters += [position.value, position.seq]
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         rows = self._database.rows(
-            f"SELECT seq, {', '.join(self._columns)} FROM {self._name}{where}"  # noqa: S608 - as above
+            f"SELECT seq, {', '.join(self._columns)} FROM {self._name}{where}"  # noqa: S608 - no user input
             f" ORDER BY {column} {direction}, seq {direction} LIMIT ?",
             *parameters,
-            # One more tells whether there is more.
+            # One more row shows if there is a next page.
             limit + 1,
         )
         next_cursor = None
@@ -178,7 +179,7 @@ class Table(Generic[R]):
 
 
 def _reader(hint: Any) -> Callable[[Any], Any] | None:
-    """Tell how a column becomes a field of that type; ``None`` if it is one already."""
+    """Return the conversion from a column value to a field of the type, or None if none is needed."""
     kinds = {getattr(kind, "__origin__", kind) for kind in (get_args(hint) if type(None) in get_args(hint) else [hint])}
     if bool in kinds:
         return bool

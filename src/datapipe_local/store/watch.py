@@ -1,4 +1,4 @@
-"""Knowing that tables have not changed, for those who remember what they have read there."""
+"""Change detection for caches of tables."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 class Watch:
     """
-    Counts the changes of some tables.
+    Counter of changes to some tables.
 
-    The count goes up while a change is made, so before it is committed: whoever reads the tables waits for that. One
-    who notes the count, then reads, and finds the same count later knows that what was read still holds.
+    The count increases within the transaction of a change, before its commit. A cache entry is valid if the count is
+    still the same as before the entry was read.
 
-    :param database: Where the tables are.
-    :param tables: Their names.
+    :param database: Database that contains the tables.
+    :param tables: Names of the tables.
     """
 
     def __init__(self, database: Database, *tables: str) -> None:
@@ -25,7 +25,7 @@ class Watch:
         database.define(name, 0, self._change)
         for table in tables:
             for change in ("INSERT", "UPDATE", "DELETE"):
-                # This connection's own, as it is the only one that changes anything.
+                # A temporary trigger sees the changes of this connection only, which is the only writer.
                 database.script(
                     f"CREATE TEMP TRIGGER {name}_{change}_{table} AFTER {change} ON main.{table}"
                     f" BEGIN SELECT {name}(); END"

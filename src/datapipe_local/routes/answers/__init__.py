@@ -1,4 +1,4 @@
-"""Records as the interface sends them. Optional fields that have no value are left out."""
+"""Serializers from records to response bodies. Optional fields without a value are omitted."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ Json: TypeAlias = dict[str, Any]
 
 
 def present(body: Json) -> Json:
-    """Leave out what has no value."""
+    """Return the body without fields that are None."""
     return {name: value for name, value in body.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Connections, bridges and integrations, as the interface sends them."""
+"""Serializers of connections, bridges and integrations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def connection(record: records.Connection) -> Json:
-    """Give a connection; its settings, which may hold secrets, stay here."""
+    """Return ``ConnectionDto``, which excludes the settings because they may contain secrets."""
     return {
         "id": record.id,
         "integration_id": record.integration_id,
@@ -22,7 +22,7 @@ def connection(record: records.Connection) -> Json:
 
 
 def bridge(record: records.ConnectionBridge, *, authorize_url: str) -> Json:
-    """Give a bridge, and where a person goes with it."""
+    """Return ``ConnectionBridgeDto``."""
     return present(
         {
             "authorize_url": authorize_url,
@@ -35,7 +35,7 @@ def bridge(record: records.ConnectionBridge, *, authorize_url: str) -> Json:
 
 
 def integration(one: Integration) -> Json:
-    """Give ``IntegrationDto``."""
+    """Return ``IntegrationDto``."""
     return {
         "id": one.id,
         "name": one.name,

@@ -1,4 +1,4 @@
-"""Custom reports, as the interface sends them."""
+"""Serializer of custom report results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def result(result: Result) -> Json:
-    """Give ``CustomReportCreateResultDto``."""
+    """Return ``CustomReportCreateResultDto``."""
     error = None if result.error_code is None else {"error_code": result.error_code, "message": result.message}
     return present(
         {

@@ -1,4 +1,4 @@
-"""ELT syncs, streams and their runs, as the interface sends them."""
+"""Serializers of ELT syncs, streams and runs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from datapipe_local.service.source_streams import Available
     from datapipe_local.store import records
 
-#: There is one account on one machine.
+#: The local service has a single account.
 _ACCOUNT_ID = "local"
 
 
 def elt_sync(context: Context, record: records.EltSync, *, with_streams: bool = False) -> Json:
-    """Give ``EltSyncDto``."""
+    """Return ``EltSyncDto``."""
     body = {
         "id": record.id,
         "account_id": _ACCOUNT_ID,
@@ -47,7 +47,7 @@ def elt_sync(context: Context, record: records.EltSync, *, with_streams: bool = 
 
 
 def elt_stream(record: records.EltStream, *, newer: bool) -> Json:
-    """Return ``EltStreamDto``; with ``newer`` also its own schedule, which is null if it has none."""
+    """Return ``EltStreamDto``. With ``newer`` it includes the stream's own schedule, which can be null."""
     body = present(
         {
             "id": record.id,
@@ -68,7 +68,7 @@ def elt_stream(record: records.EltStream, *, newer: bool) -> Json:
 
 
 def available_stream(one: Available) -> Json:
-    """Give ``AvailableStreamDto``."""
+    """Return ``AvailableStreamDto``."""
     details = {"details": "The sync has this stream, and its source has it no more."} if one.retired else None
     return present(
         {
@@ -83,7 +83,7 @@ def available_stream(one: Available) -> Json:
 
 
 def elt_stream_run(record: records.EltStreamRun) -> Json:
-    """Give ``EltStreamRunDto``."""
+    """Return ``EltStreamRunDto``."""
     return present(
         {
             "id": record.id,
@@ -98,7 +98,7 @@ def elt_stream_run(record: records.EltStreamRun) -> Json:
 
 
 def stream_snapshots(state: StreamState) -> Json:
-    """Give ``SourceStreamSnapshotStatesDto``."""
+    """Return ``SourceStreamSnapshotStatesDto``."""
     active = None
     if state.active is not None:
         active = _snapshot(state.active)
@@ -121,7 +121,7 @@ def _snapshot(run: records.EltStreamRun) -> Json:
             "records_synced": run.rows_synced,
             "started_at": run.started_at,
             "finished_at": run.finished_at,
-            # A slice of a long load has ended well, as far as it goes.
+            # Snapshots have no status for a finished slice of a load.
             "status": SnapshotStatus.COMPLETED if run.status == EltStreamRunStatus.CHUNK_COMPLETED else run.status,
             "full_sync_trigger": run.full_sync_trigger,
             "operation_mode": run.operation_mode,

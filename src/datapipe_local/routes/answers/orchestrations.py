@@ -1,4 +1,4 @@
-"""Orchestrations and their runs, as the interface sends them."""
+"""Serializers of orchestrations and their runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def orchestration(record: records.Orchestration, *, newer: bool) -> Json:
-    """Return ``OrchestrationDto``; with ``newer`` also the schedule, which the interface names."""
+    """Return ``OrchestrationDto``. With ``newer`` it includes the schedule."""
     body = {"id": record.id, "name": record.name}
     return body | {"cron_schedule": record.cron_schedule} if newer else body
 
 
 def orchestration_run(record: records.OrchestrationRun) -> Json:
-    """Give ``OrchestrationRunDto``."""
+    """Return ``OrchestrationRunDto``."""
     return present(
         {
             "id": record.id,

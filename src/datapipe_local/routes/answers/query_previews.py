@@ -1,4 +1,4 @@
-"""Query previews, as the interface sends them."""
+"""Serializers of query previews."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def created(record: records.QueryPreview) -> Json:
-    """Give ``QueryPreviewCreateResponseDto``."""
+    """Return ``QueryPreviewCreateResponseDto``."""
     return {"query_execution_id": record.id, "dw_sql": record.dw_sql}
 
 
 def status(record: records.QueryPreview) -> Json:
-    """Give ``QueryPreviewStatusResponseDto``, with the id, which the interface names."""
+    """Return ``QueryPreviewStatusResponseDto``."""
     return present({"query_execution_id": record.id, "status": record.status, "error": record.error})
 
 
 def result(record: records.QueryPreview) -> Json:
-    """Give ``QueryPreviewResultResponseDto``."""
+    """Return ``QueryPreviewResultResponseDto``."""
     return {"rows": record.rows, "num_rows_total": record.num_rows_total}

@@ -1,4 +1,4 @@
-"""Reverse ETL as the interface sends it."""
+"""Serializers of reverse ETL resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reverse_etl_sync(context: Context, record: records.ReverseEtlSync, *, with_settings: bool = False) -> Json:
-    """Give ``ReverseEtlSyncDto``, or with its settings ``ReverseEtlSyncWithSettingsDto``."""
+    """Return ``ReverseEtlSyncDto``, or ``ReverseEtlSyncWithSettingsDto`` if ``with_settings`` is set."""
     destination = connections.get(context, record.destination_connection_id)
     return present(
         {
@@ -39,7 +39,7 @@ def reverse_etl_sync(context: Context, record: records.ReverseEtlSync, *, with_s
 
 
 def reverse_etl_sync_run(record: records.ReverseEtlSyncRun) -> Json:
-    """Give ``ReverseEtlSyncRunDto``."""
+    """Return ``ReverseEtlSyncRunDto``."""
     return present(
         {
             "id": record.id,
@@ -58,17 +58,17 @@ def reverse_etl_sync_run(record: records.ReverseEtlSyncRun) -> Json:
 
 
 def object_type(kind: ObjectType, *, declared: bool) -> Json:
-    """Give ``ReverseEtlObjectTypeDto``."""
+    """Return ``ReverseEtlObjectTypeDto``."""
     return {"id": kind.id, "name": kind.name or kind.id, "type": "declared" if declared else "open", "associations": []}
 
 
 def operation(mode: OperationName, *, needs_key: bool) -> Json:
-    """Give ``ReverseEtlAvailableOperationDto``."""
+    """Return ``ReverseEtlAvailableOperationDto``."""
     return {"type": OperationType.PRIMARY, "mode": mode, "primary_key_required": needs_key}
 
 
 def destination_property(one: Property) -> Json:
-    """Give ``ReverseEtlDestinationPropertyDto``."""
+    """Return ``ReverseEtlDestinationPropertyDto``."""
     return {
         "id": one.id,
         "property_name": one.name or one.id,

@@ -1,4 +1,4 @@
-"""Transforms, as the interface sends them."""
+"""Serializers of transforms."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from datapipe_local.store import records
     from datapipe_local.warehouse import Column
 
-#: Whoever knows the key.
+#: The only user: the owner of the API key.
 _USER = "local"
 
 
 def transform(context: Context, catalogue: Catalogue, record: records.Transform) -> Json:
-    """Return ``TransformDto``; ``materialization_status`` of drafts and views is null, and so is a missing schedule."""
+    """Return ``TransformDto``. ``materialization_status`` of drafts and views is null, and so is a missing schedule."""
     template = transforms.version(context, record, record.latest_version_id).sql_template
     name, folder_path, materialization = transforms.definition(record)
     body = present(
@@ -48,7 +48,7 @@ def transform(context: Context, catalogue: Catalogue, record: records.Transform)
 
 
 def version(catalogue: Catalogue, owner: records.Transform, record: records.TransformVersion) -> Json:
-    """Give ``TransformVersionDto``."""
+    """Return ``TransformVersionDto``."""
     return {
         "id": record.id,
         "sql_template": record.sql_template,
@@ -60,7 +60,7 @@ def version(catalogue: Catalogue, owner: records.Transform, record: records.Tran
 
 
 def bulk_result(result: Result) -> Json:
-    """Give ``TransformBulkResultItemDto``."""
+    """Return ``TransformBulkResultItemDto``."""
     return present(
         {
             "name": result.name,
@@ -72,10 +72,10 @@ def bulk_result(result: Result) -> Json:
 
 
 def reference(entry: Reference) -> Json:
-    """Give ``TransformParameterDto`` or ``AvailableReferenceDto``."""
+    """Return ``TransformParameterDto`` or ``AvailableReferenceDto``."""
     return {"weld_tag": entry.tag, "type": entry.type, "dw_item_id": str(entry.place)}
 
 
 def column(entry: Column) -> Json:
-    """Give ``TransformSchemaFieldDto``."""
+    """Return ``TransformSchemaFieldDto``."""
     return {"name": entry.name, "type": entry.type, "nullable": entry.nullable}

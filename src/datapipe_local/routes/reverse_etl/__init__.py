@@ -1,10 +1,10 @@
-"""Reverse ETL: syncs, what destinations offer them, their runs, and the records that failed."""
+"""Routes of reverse ETL: syncs, destination catalogs, runs and failed records."""
 
 from fastapi import APIRouter
 
 from datapipe_local.routes.reverse_etl import failed_records, offers, runs, syncs
 
 router = APIRouter(tags=["reverse ETL"])
-# The lists below /reverse_etl_syncs come before the ids that they would be taken for.
+# Fixed paths below /reverse_etl_syncs must precede the route with the sync ID.
 for part in (offers, syncs, runs, failed_records):
     router.include_router(part.router)

@@ -1,4 +1,4 @@
-"""What requests for reverse ETL hold. Stricter than what the provider sends: nothing is turned into another type."""
+"""Request bodies for reverse ETL. Stricter than the provider's models: values are not converted to another type."""
 
 from pydantic import StrictBool
 

@@ -1,4 +1,4 @@
-"""Records that destinations refused."""
+"""Routes of records that destinations rejected."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ router = APIRouter()
 def list_failed_records(
     context: CurrentContext, reverse_etl_sync_id: str, limit: Limit = DEFAULT_LIMIT
 ) -> dict[str, Any]:
-    """List unresolved failures of records."""
+    """List unresolved failed records."""
     failures = reverse_etl_records.failed(context, reverse_etl_sync_id, limit=limit)
     return {
         "data": [
@@ -29,13 +29,13 @@ def list_failed_records(
 
 @router.get("/reverse_etl_failed_records/count", **answering(ReverseEtlSyncFailedRecordCountDto, 404))
 def count_failed_records(context: CurrentContext, reverse_etl_sync_id: str) -> dict[str, int]:
-    """Count unresolved failures of records."""
+    """Count unresolved failed records."""
     return {"count": reverse_etl_records.count_failed(context, reverse_etl_sync_id)}
 
 
 @router.post("/reverse_etl_failed_records/retry", **answering(None, 404, status=NO_CONTENT))
 def retry(context: CurrentContext, reverse_etl_sync_id: str, body: RetryRecordsRequest) -> Response:
-    """Have the next run send records again."""
+    """Request that the next run sends the given failed records again."""
     reverse_etl_records.retry(context, reverse_etl_sync_id, body.record_ids)
     return no_content()
 
@@ -46,6 +46,6 @@ def retry_all(
     reverse_etl_sync_id: str,
     body: NoFields | None = None,
 ) -> Response:
-    """Have the next run send all records again that failed."""
+    """Request that the next run sends all failed records again."""
     reverse_etl_records.retry(context, reverse_etl_sync_id)
     return no_content()

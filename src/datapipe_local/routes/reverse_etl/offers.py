@@ -1,4 +1,4 @@
-"""What the destinations of reverse ETL offer."""
+"""Routes of reverse ETL destination catalogs."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ router = APIRouter()
 
 @router.get("/reverse_etl_syncs/object_types", **answering(ListDto[ReverseEtlObjectTypeDto], 404))
 def list_object_types(context: CurrentContext, connection_id: str) -> dict[str, Any]:
-    """List what kinds of objects a destination holds."""
+    """List the object types of a destination."""
     kinds = reverse_etl_offers.object_types(context, connection_id)
     return {"data": [answers.object_type(kind.object_type, declared=kind.declared) for kind in kinds]}
 
 
 @router.get("/reverse_etl_syncs/available_operations", **answering(ListDto[ReverseEtlAvailableOperationDto], 404))
 def list_available_operations(context: CurrentContext, connection_id: str, object_type_id: str) -> dict[str, Any]:
-    """List what a destination can do with records."""
+    """List the operations of an object type."""
     modes = reverse_etl_offers.operations(context, connection_id, object_type_id)
     return {"data": [answers.operation(mode, needs_key=mode in reverse_etl_offers.WITH_KEY) for mode in modes]}
 
@@ -38,7 +38,7 @@ def list_available_operations(context: CurrentContext, connection_id: str, objec
 def get_destination_schema(
     context: CurrentContext, connection_id: str, object_type_id: str, operation_mode: str, source_id: str
 ) -> dict[str, Any]:
-    """Give what the columns of a source can become: the right-hand side of mappings."""
+    """Return the properties that source columns can be mapped to."""
     properties = reverse_etl_offers.properties(context, connection_id, object_type_id, operation_mode, source_id)
     return {"data": [answers.destination_property(one) for one in properties]}
 
@@ -47,6 +47,6 @@ def get_destination_schema(
 def get_settings_schema(
     context: CurrentContext, connection_id: str, object_type: str, body: SettingsRequest | None = None
 ) -> dict[str, Any]:
-    """Give what settings a sync takes, as a JSON Schema. Changes nothing."""
+    """Return the JSON Schema of a sync's settings. Read-only."""
     known = None if body is None else body.partial_settings
     return reverse_etl_offers.settings_schema(context, connection_id, object_type, known)

@@ -1,4 +1,4 @@
-"""Runs of reverse ETL syncs."""
+"""Routes of reverse ETL sync runs."""
 
 from fastapi import APIRouter, Response
 
@@ -29,5 +29,5 @@ def list_runs(
 
 @router.get("/reverse_etl_sync_runs/{run_id}", **answering(ReverseEtlSyncRunDto, 404))
 def get_run(context: CurrentContext, run_id: str) -> Response:
-    """Give a run of a sync."""
+    """Return a run of a sync."""
     return as_it_is(answers.reverse_etl_sync_run(reverse_etl.runs(context).shown(run_id)))

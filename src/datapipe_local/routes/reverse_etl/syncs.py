@@ -1,4 +1,4 @@
-"""Reverse ETL syncs."""
+"""Routes of reverse ETL syncs."""
 
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ def list_syncs(
     limit: Limit = DEFAULT_LIMIT,
     destination_connection_id: str | None = None,
 ) -> dict[str, Any]:
-    """List syncs by creation date, of one destination connection if its id is given."""
+    """List syncs by creation date, optionally of one destination connection."""
     page = reverse_etl.page(
         context, after=starting_after, limit=limit, destination_connection_id=destination_connection_id
     )
@@ -41,41 +41,41 @@ def list_syncs(
 
 @router.post("/reverse_etl_syncs", **answering(ReverseEtlSyncWithSettingsDto, status=201))
 def create_sync(context: CurrentContext, body: ReverseEtlSyncCreateRequest) -> dict[str, Any]:
-    """Create a sync, which is active at once."""
+    """Create an active sync."""
     sync = reverse_etl_definitions.create(context, **body.as_json())
     return answers.reverse_etl_sync(context, sync, with_settings=True)
 
 
 @router.get("/reverse_etl_syncs/{sync_id}", **answering(ReverseEtlSyncWithSettingsDto, 404))
 def get_sync(context: CurrentContext, sync_id: str) -> dict[str, Any]:
-    """Give a sync with its settings."""
+    """Return a sync with its settings."""
     return answers.reverse_etl_sync(context, reverse_etl.get(context, sync_id), with_settings=True)
 
 
 @router.post("/reverse_etl_syncs/{sync_id}", **answering(ReverseEtlSyncWithSettingsDto, 404))
 def update_sync(context: CurrentContext, sync_id: str, body: ReverseEtlSyncUpdateRequest) -> dict[str, Any]:
-    """Change a sync that is deactivated."""
+    """Update a deactivated sync."""
     sync = reverse_etl_definitions.update(context, sync_id, **body.as_json())
     return answers.reverse_etl_sync(context, sync, with_settings=True)
 
 
 @router.delete("/reverse_etl_syncs/{sync_id}", **answering(None, 404, status=NO_CONTENT))
 def delete_sync(context: CurrentContext, sync_id: str) -> Response:
-    """Remove a sync. What it has written stays at its destination."""
+    """Delete a sync. Records at the destination stay."""
     reverse_etl.delete(context, sync_id)
     return no_content()
 
 
 @router.post("/reverse_etl_syncs/{sync_id}/activate", **answering(None, 404, status=NO_CONTENT))
 def activate_sync(context: CurrentContext, sync_id: str, body: NoFields | None = None) -> Response:
-    """Have a sync run on its schedule."""
+    """Activate a sync, so that it runs on its schedule."""
     reverse_etl.activate(context, sync_id, enabled=True)
     return no_content()
 
 
 @router.post("/reverse_etl_syncs/{sync_id}/deactivate", **answering(None, 404, status=NO_CONTENT))
 def deactivate_sync(context: CurrentContext, sync_id: str, body: NoFields | None = None) -> Response:
-    """Have a sync no longer run on its schedule."""
+    """Deactivate a sync, so that it no longer runs."""
     reverse_etl.activate(context, sync_id, enabled=False)
     return no_content()
 
@@ -86,5 +86,5 @@ def request_run(
     sync_id: str,
     body: NoFields | None = None,
 ) -> dict[str, str]:
-    """Ask for a run, now."""
+    """Request a run of a sync."""
     return {"status_url": reverse_etl.request_run(context, sync_id)}

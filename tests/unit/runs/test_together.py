@@ -9,7 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from types import FrameType
 from typing import Any
 
@@ -21,6 +21,7 @@ from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs.steps import Steps, adrive, ask, ask_together, drive
 from airflow_provider_datapipe.runs.together import run_together
+from tests.support.loopback_server import LoopbackServer
 
 AT_A_TIME = 4
 LIMIT = 30
@@ -60,18 +61,16 @@ class Service:
                 with lock:
                     service.now -= 1
                 body = json.dumps({"id": name, "name": name}).encode()
-                # The client closes its connections after an error or a signal.
-                with suppress(ConnectionError):
-                    self.send_response(404 if name == "gone" else 200)
-                    self.send_header("content-type", "application/json")
-                    self.send_header("content-length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
+                self.send_response(404 if name == "gone" else 200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
                 """Say nothing."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = LoopbackServer(Handler)
         self.settings = Settings(f"http://127.0.0.1:{self.server.server_port}", "key", max_connections=AT_A_TIME)
 
 

@@ -20,6 +20,9 @@ from tests.support.local_service import LocalService
 from tests.support.operator_examples import ALONE, EXAMPLES, Example, runs, seed
 from tests.support.tasks import Memory, run
 
+pytestmark = pytest.mark.slow
+
+
 ALL = pytest.mark.parametrize("example", [*EXAMPLES, *ALONE], ids=lambda example: example.name)
 ONE_OF_EACH = list({example.operator: example for example in EXAMPLES}.values())
 

@@ -21,6 +21,9 @@ from tests.support.local_service import LocalService
 from tests.support.operator_examples import Example, elt, orchestrations, seed
 from tests.support.tasks import Memory, run
 
+pytestmark = pytest.mark.slow
+
+
 EXAMPLES = [*elt.EXAMPLES, *orchestrations.EXAMPLES]
 CREATING = {"/elt_syncs", "/orchestrations"}
 

@@ -198,6 +198,7 @@ def test_the_file_is_as_its_schema_says_and_has_no_secret(service: LocalService,
         assert secret not in text
 
 
+@pytest.mark.slow
 def test_a_second_snapshot_is_the_same_whatever_it_was_asked_by(service: LocalService, file: Path) -> None:
     by_connection = run(service, "snapshot", "--connection", "shop", "--quiet")
     assert by_connection.stdout == file.read_text(encoding="utf-8")
@@ -240,6 +241,7 @@ def test_on_a_terminal_progress_is_one_line_that_changes(service: LocalService) 
     assert "\r\x1b[Ktransforms.versions: 3 requests\r\x1b[Ktransforms.versions: 4 requests\r\x1b[K" in first
 
 
+@pytest.mark.slow
 def test_sql_is_there_if_it_is_asked_for(service: LocalService) -> None:
     nodes = parse(take(service, "--sql").stdout).nodes
     assert nodes["transform:paid"].sql == "SELECT id FROM {{model.staging.eu.staged}}"
@@ -252,6 +254,7 @@ def client(service: LocalService) -> Iterator[httpx.Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_what_was_published_counts_however_often_it_was_changed_since(
     service: LocalService, file: Path, client: httpx.Client
 ) -> None:
@@ -322,6 +325,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(service: LocalService, file
     assert list(tmp_path.iterdir()) == [there]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "variables", "said"),
     [
@@ -432,6 +436,7 @@ def test_what_the_output_can_not_show_is_escaped(service: LocalService, tmp_path
     assert run(service, "graph", "--snapshot", file).stdout.splitlines()[3] == "stream  😀"
 
 
+@pytest.mark.slow
 def test_json_is_json_whatever_the_output_can_show(service: LocalService, tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 'é😀' AS x")
     options = ["--base-url", service.base_url, "--quiet", "--transforms", str(tmp_path), "--format", "json"]
@@ -491,6 +496,7 @@ def test_it_needs_no_airflow_to_talk_to_a_service(service: LocalService, file: P
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @since("3.2", "commands of providers")
 def test_airflow_has_the_same_commands_and_its_own_connections(
     service: LocalService, file: Path, tmp_path: Path

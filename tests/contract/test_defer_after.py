@@ -67,6 +67,7 @@ def seconds_in_worker(task: Any) -> float | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", [None, 0.5, 1.0, 5.0, 10.0])
 @pytest.mark.parametrize("duration", [0.1, 1.0, 4.0])
 def test_short_run_succeeds_without_a_deferral(history: float | None, duration: float, service: RunService) -> None:

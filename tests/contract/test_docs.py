@@ -196,6 +196,7 @@ def test_a_connection_that_is_shown_is_one(block: Block, tmp_path: Path) -> None
     assert json.loads(said).get("extra", {}).items() <= read_extra(connection).model_dump().items()
 
 
+@pytest.mark.slow
 def test_five_minutes_lead_to_the_rows() -> None:
     page = [block for block in blocks() if block.page == "docs/getting_started.md"]
     install, folder, init, serve, export, run, look, _ = (

@@ -22,6 +22,9 @@ from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.events import seed_in
 
+pytestmark = pytest.mark.slow
+
+
 CONNECTION: dict[str, Any] = {"datapipe_conn_id": "datapipe_contract", "poll_interval": 0.05}
 ANY = ["succeeded", "partial", "failed", "canceled", "unknown"]
 

@@ -307,6 +307,7 @@ def test_reverse_etl_of_a_table_of_a_source(service: LocalService) -> None:
     assert made_from(lineage["outputs"][0]) == {"name": ["shop.people:name"]}
 
 
+@pytest.mark.slow
 @MODES
 def test_queries(*, deferrable: bool) -> None:
     as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
@@ -376,6 +377,7 @@ def test_the_warehouse_can_be_named(service: LocalService, monkeypatch: pytest.M
     assert lineage["inputs"][0]["namespace"].startswith("datapipe://")
 
 
+@pytest.mark.slow
 def test_requests_are_few(service: LocalService) -> None:
     as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     for task, at_start, at_end in (

@@ -31,6 +31,9 @@ from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, Orchestrat
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, context_of, run
 
+pytestmark = pytest.mark.slow
+
+
 TEMPLATE = "https://app.example.com/{resource}/{id}?from=airflow"
 KEY = DatapipeLink().xcom_key
 #: No run is as late.

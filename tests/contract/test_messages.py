@@ -119,6 +119,7 @@ RESULTS = [
 ]
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize(("kind", "arguments", "expected"), RESULTS)
 def test_success_is_logged_with_rows_and_duration(

@@ -63,6 +63,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
         yield running
 
 
+@pytest.mark.slow
 def test_before_and_after(service: LocalService, tmp_path: Path) -> None:
     ours: dict[str, Any] = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
     ours["extra"] = {"poll_interval": 0.1}

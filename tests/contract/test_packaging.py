@@ -18,6 +18,9 @@ from tests.packaging.versions import airflows, pins_of_this_environment, pythons
 from tests.support.airflow_versions import older_than
 from tests.support.documents import ROOT
 
+pytestmark = pytest.mark.slow
+
+
 #: Imports all that Airflow is told of, and says what it was.
 IMPORT_ALL = """
 import importlib, importlib.metadata, json

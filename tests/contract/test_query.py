@@ -189,6 +189,7 @@ def test_a_value_may_be_off_by_the_tolerance(*, deferrable: bool) -> None:
         check(pass_value=1600)
 
 
+@pytest.mark.slow
 @MODES
 def test_thresholds_may_be_queries(*, deferrable: bool) -> None:
     def check(least: Any, most: Any, **more: Any) -> Any:

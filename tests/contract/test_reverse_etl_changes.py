@@ -27,6 +27,9 @@ from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.support.tasks import Memory, run
 
+pytestmark = pytest.mark.slow
+
+
 ID = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
 INSERT = {"mode": "insert", "mappings": [ID]}
 UPDATE = "/reverse_etl_syncs/{id}"

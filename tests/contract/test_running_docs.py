@@ -56,6 +56,7 @@ def seed(folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_the_tasks_of_the_page_do_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "in").mkdir()
     for name in ("orders", "people"):

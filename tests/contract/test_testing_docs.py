@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.clock import ServiceClock
 from datapipe_local.testing.journal import Journal
@@ -16,6 +18,7 @@ from tests.support.documents import blocks, pages
 PAGE = "docs/testing.md"
 
 
+@pytest.mark.slow
 def test_the_project_of_the_page_passes_its_tests(tmp_path: Path) -> None:
     page = [block for block in blocks() if block.page == PAGE]
     install, make, run = (block.text.strip() for block in page if block.language == "sh")

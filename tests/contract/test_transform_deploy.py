@@ -256,6 +256,7 @@ def interrupted_everywhere(
 HOW = pytest.mark.parametrize("how", ["killed before", "killed after", "lost"])
 
 
+@pytest.mark.slow
 @HOW
 @pytest.mark.parametrize("name", ["table", "new"])
 def test_a_deployment_that_is_interrupted_anywhere_ends_the_same(
@@ -300,6 +301,7 @@ def test_what_an_earlier_try_published_is_not_taken_for_this(
     assert publications(service, "there.table") == 2
 
 
+@pytest.mark.slow
 def test_version_control_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     draft = {"id": "draft", "name": "draft", "folder_path": "there", "sql_template": "SELECT 1 AS id"}
     (tmp_path / "new.sql").write_text("SELECT 1")
@@ -330,6 +332,7 @@ def test_building_again_is_another_build(*, deferrable: bool, service: LocalServ
         run(TransformRematerializeOperator(task_id="t", transform_id="twin.1", deferrable=deferrable))
 
 
+@pytest.mark.slow
 @HOW
 def test_building_again_begins_once(how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
     def work(memory: Memory) -> Any:
@@ -363,6 +366,7 @@ def bulk(folder: str, **more: Any) -> TransformBulkDeployOperator:
     return TransformBulkDeployOperator(task_id="t", folder=folder, **more)
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("materialization", ["view", "table"])
 def test_a_folder_is_built_in_the_order_in_which_it_is_read(
@@ -431,6 +435,7 @@ def test_an_error_between_changes_leaves_what_was_done_as_the_result(service: Lo
     }
 
 
+@pytest.mark.slow
 @MODES
 def test_what_fails_stops_only_what_reads_it(*, deferrable: bool, service: LocalService, tmp_path: Path) -> None:
     folder = files(
@@ -498,6 +503,7 @@ def test_a_circle_is_named_before_anything_is_changed(service: LocalService, tmp
     assert changes(service) == []
 
 
+@pytest.mark.slow
 @HOW
 def test_a_folder_whose_deployment_is_interrupted_anywhere_ends_the_same(
     how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

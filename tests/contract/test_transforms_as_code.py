@@ -24,6 +24,9 @@ from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 
+pytestmark = pytest.mark.slow
+
+
 SEED = {
     "runs": {"minimum_duration": 0.05},
     "orchestrations": [

@@ -29,6 +29,9 @@ from tests.contract.test_transforms_as_code import (  # noqa: F401 - fixtures
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 #: Whatever can be sent.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30) | st.sampled_from(
     [

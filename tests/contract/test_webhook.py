@@ -187,6 +187,7 @@ PAYLOADS = 10_000
 ALONE = 1000
 
 
+@pytest.mark.slow
 def test_ten_thousand_random_payloads_are_signed_as_by_others_and_let_in(service: LocalService) -> None:
     """
     Each is signed on its own.
@@ -455,6 +456,7 @@ def test_what_was_accepted_may_not_change_unless_it_is_said_to_begin_anew(
     assert len(loaded(service, "hmac.events")) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("trouble", [Trouble(), Trouble(status=503), Trouble(status=502, body=b"<html>")])
 def test_lost_answers_lose_nothing_and_are_counted(
@@ -492,6 +494,7 @@ TOTAL = 100_000
 KILL_AT = (20_000, 60_000)
 
 
+@pytest.mark.slow
 def test_the_service_is_killed_twice_and_no_record_of_a_large_file_is_lost(
     service: LocalService, tmp_path: Path
 ) -> None:

@@ -26,6 +26,9 @@ from datapipe_local.testing.client import ControlPlane
 from tests.support.local_service import LocalService
 from tests.support.workspaces import SECRET, asked, destination, operation, source
 
+pytestmark = pytest.mark.slow
+
+
 T = TypeVar("T")
 Json = dict[str, Any]
 

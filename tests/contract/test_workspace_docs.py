@@ -20,6 +20,9 @@ from tests.support.documents import Block, blocks
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 
+pytestmark = pytest.mark.slow
+
+
 SECRET = "s3cret-of-the-settings"
 PEOPLE = {
     "id": "people",

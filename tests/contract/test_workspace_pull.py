@@ -109,6 +109,7 @@ def changes_of(seed: dict[str, Any]) -> list[Change]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=seeds(), data=st.data())
 def test_what_is_pulled_is_what_is_held(

@@ -15,6 +15,9 @@ import pytest
 from tests.benchmarks.imports import OURS
 from tests.support.airflow_versions import older_than
 
+pytestmark = pytest.mark.medium
+
+
 SOURCE = Path(__file__).parents[2] / "src"
 PROVIDER = "airflow_provider_datapipe"
 

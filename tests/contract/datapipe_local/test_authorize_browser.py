@@ -79,6 +79,7 @@ def answer(landing: Landing) -> dict[str, list[str]]:
     return parse_qs(urlsplit(path).query)
 
 
+@pytest.mark.slow
 def test_a_webhook_is_connected(api: Api, browser: Chrome, landing: Landing, tmp_path: Path) -> None:
     browser.get(bridge(api, landing, "webhook")["authorize_url"])
     assert browser.title == "Connect Webhook · datapipe-local"

@@ -53,6 +53,7 @@ def home(tmp_path: Path) -> Path:
     return home
 
 
+@pytest.mark.slow
 def test_init_says_what_it_made_and_not_the_key(tmp_path: Path) -> None:
     home = tmp_path / "deep" / "home"
     done = run("init", "--home", home)
@@ -72,6 +73,7 @@ def test_init_says_what_it_made_and_not_the_key(tmp_path: Path) -> None:
     assert (home / "api_key").read_text().strip() == key
 
 
+@pytest.mark.slow
 def test_where_the_key_comes_from(home: Path) -> None:
     def key() -> str:
         return (home / "api_key").read_text().strip()
@@ -95,6 +97,7 @@ def test_a_bad_seed_is_one_line_and_makes_no_home(tmp_path: Path) -> None:
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.slow
 def test_serve_is_ready_when_it_says_so_and_stops_when_told(home: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with serving(home, "--port", "0") as (process, line):
@@ -113,6 +116,7 @@ def test_serve_is_ready_when_it_says_so_and_stops_when_told(home: Path) -> None:
             assert KEY not in log
 
 
+@pytest.mark.slow
 def test_a_second_server_is_refused(home: Path) -> None:
     with serving(home, "--port", "0") as (process, _):
         for command in (["serve", "--port", "0"], ["init"]):
@@ -182,6 +186,7 @@ def test_a_host_that_is_none(home: Path, host: str) -> None:
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "name"),
     [
@@ -206,6 +211,7 @@ def test_what_is_in_the_way_is_told_in_a_line(home: Path, name: str, command: st
     assert refused.stderr.count("\n") == 1, refused.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"two words\nand lines", "schl\u00fcssel".encode(), b"\xff\xfe"])
 def test_a_key_that_nobody_could_send(home: Path, content: bytes) -> None:
     (home / "api_key").write_bytes(content)

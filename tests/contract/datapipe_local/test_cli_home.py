@@ -20,6 +20,9 @@ from tests.contract.datapipe_local.test_cli import KEY, run, serving
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what is not to happen without a key
 SECRETS = ["hush-token", "hush-password", "hush-in-the-address", "hush-behind-the-question-mark"]
 

@@ -14,6 +14,9 @@ import pytest
 from tests.contract.datapipe_local.elt_home import Home
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 ROWS = "".join(f"{n},{n * 7919 % 100_003}\n" for n in range(20_000))
 CSV = f"id,x\n{ROWS}".encode()
 PACKED = gzip.compress(CSV, mtime=0)

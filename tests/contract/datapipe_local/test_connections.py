@@ -18,6 +18,9 @@ from datapipe_local.sources import SOURCES
 from tests.contract.datapipe_local.api import Api
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 SECRET = "never-to-be-seen"
 SETTINGS: dict[str, dict[str, Any]] = {
     "files": {"path": "/nowhere"},

@@ -110,6 +110,7 @@ def test_what_takes_too_long_is_told(shop: DatapipeLocal, monkeypatch: pytest.Mo
     assert shop.clock.now() == as_datetime(NEW_YEAR)
 
 
+@pytest.mark.slow
 def test_a_restart_does_not_move_it(data: Path) -> None:
     with LocalService(seed(data), control=True) as service:
         api = Api(service)

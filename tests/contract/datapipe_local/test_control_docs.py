@@ -14,6 +14,7 @@ from tests.support.local_service import LocalService
 PAGE = Path(__file__).parents[3] / "docs" / "local_control.md"
 
 
+@pytest.mark.slow
 def test_the_examples_do_as_they_say(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     assert len(blocks) == 12

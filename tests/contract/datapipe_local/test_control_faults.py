@@ -15,6 +15,9 @@ from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import ANY_STREAM, ORDERS, journalled, seed
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 Json = dict[str, Any]
 
 

@@ -15,6 +15,8 @@ from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import ORDERS, journalled, seed
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def api(service: LocalService) -> Api:

@@ -97,6 +97,7 @@ def test_chunks_within_an_orchestration(service: LocalService, api: Api) -> None
     assert {entry["orchestration_run_id"] for entry in entries} == {run.id}
 
 
+@pytest.mark.slow
 def test_an_outcome_survives_a_kill(data: Path) -> None:
     with LocalService(seed(data), control=True) as service:
         service.runs({"resources": {"orders": {"minimum_duration": 0.4, "outcomes": [{"fail": "Told to."}, {}]}}})
@@ -223,6 +224,7 @@ def test_a_reset_lets_go_of_delayed_requests(service: LocalService, api: Api) ->
     assert service.journal_runs() == []
 
 
+@pytest.mark.slow
 def test_a_reset_that_cannot_stop_the_work_says_so(data: Path, partner: Partner) -> None:
     def slow(_: Any) -> tuple[int, dict[str, Any]]:
         time.sleep(4.5)

@@ -12,6 +12,9 @@ from datapipe_local.testing import DatapipeLocal
 from tests.contract.datapipe_local.api import Api
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 PATH = "/webhooks/hooks/orders"
 SEED: dict[str, Any] = {
     "connections": [

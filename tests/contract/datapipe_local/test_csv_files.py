@@ -53,6 +53,7 @@ def refusal(home: Home, content: str | bytes, encoding: str = "utf-16") -> str:
     return failure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "options"),
     [
@@ -126,6 +127,7 @@ def test_unsupported_encoding_fails(home: Home, encoding: str) -> None:
     assert "INSTALL" not in failure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("early", "late"),
     [

@@ -49,6 +49,7 @@ def test_skipped_line_with_an_open_quote_fails(home: Home, title: str) -> None:
     assert "line 1: the skipped line has a quote that is not closed" in home.failure("things")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("early", "last"),
     [
@@ -132,6 +133,7 @@ def test_groups_of_digits(home: Home, text: str, options: dict[str, Any], stored
     assert loaded(home) == [(stored, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -162,6 +164,7 @@ def test_files_of_numbers_share_a_type(home: Home) -> None:
     assert sorted(loaded(home, "coalesce(a, 0)")) == [(0,), (1,), (2.5,)]
 
 
+@pytest.mark.slow
 def test_quoted_lines_that_look_like_rows(home: Home) -> None:
     # Large enough for DuckDB to read parts of it in parallel.
     text, count = "1,2\n3,4\n" * 40, 50_000

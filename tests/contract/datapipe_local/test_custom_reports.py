@@ -83,6 +83,7 @@ def error_of(api: Api, stream: str, sync: str = "shop") -> str:
     return str(status[stream]["latest_sync"]["error_message"])
 
 
+@pytest.mark.slow
 def test_a_report_is_a_stream(service: LocalService, api: Api, folder: Path) -> None:
     query = "SELECT name, sum(sum) AS total FROM people JOIN bought ON person = id GROUP BY ALL; -- by person"
     made = report(api, query, "Spend by Person")
@@ -159,6 +160,7 @@ def test_the_seed_has_reports(api: Api) -> None:
     assert {"seeded_one", "waiting"} <= available
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -200,6 +202,7 @@ def test_a_query_reaches_nothing_else(api: Api, folder: Path, query: str) -> Non
     assert "report" not in streams(api)
 
 
+@pytest.mark.slow
 def test_a_query_that_does_not_end_is_broken_off_with_its_stream(service: LocalService, api: Api) -> None:
     endless = "SELECT count(*) AS n FROM range(1000000000000000) WHERE random() < 2"
     # As many as are done at a time.

@@ -89,6 +89,7 @@ def table_rows(service: LocalService, table: str) -> int | None:
         return int(row[0])
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_is_done_after_a_restart(big: Path) -> None:
     with LocalService(seed(big, scheduling_delay=0.4)) as service:
         api = Api(service)
@@ -102,6 +103,7 @@ def test_what_was_asked_for_is_done_after_a_restart(big: Path) -> None:
         assert api.ended(f"/orchestration_runs/{orchestration_run}")["status"] == "COMPLETED"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stop", "times"), [("kill", 2), ("stop", 1)])
 def test_a_load_that_is_cut_off_is_carried_on_as_the_same_run(big: Path, stop: str, times: int) -> None:
     rng = random.Random(stop)  # noqa: S311 - any instants will do, the same in each run of the test
@@ -126,6 +128,7 @@ def test_a_load_that_is_cut_off_is_carried_on_as_the_same_run(big: Path, stop: s
         assert list((service.home / "scratch").glob("tmp*")) == []
 
 
+@pytest.mark.slow
 def test_a_table_that_is_being_built_is_built_after_a_kill(big: Path) -> None:
     with LocalService(seed(big)) as service:
         api = Api(service)
@@ -149,6 +152,7 @@ def slow_partner(partner: Partner) -> Iterator[Partner]:
     partner.reset()
 
 
+@pytest.mark.slow
 def test_records_are_not_lost_and_hardly_sent_twice(big: Path, slow_partner: Partner) -> None:
     enough = threading.Event()
 
@@ -172,6 +176,7 @@ def test_records_are_not_lost_and_hardly_sent_twice(big: Path, slow_partner: Par
         assert len(ids) - PEOPLE <= 1
 
 
+@pytest.mark.slow
 def test_lines_are_neither_lost_nor_doubled_nor_torn(big: Path) -> None:
     with LocalService(seed(big)) as service:
         api = Api(service)

@@ -19,6 +19,9 @@ from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.warehouses import rows_in, tables_in, tables_of
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 CRON = "10 1 1 1 *"
 
 

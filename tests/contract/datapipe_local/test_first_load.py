@@ -62,6 +62,7 @@ def check_whole(runs: list[dict[str, Any]]) -> None:
     assert all(run["finished_at"] <= following["started_at"] for run, following in pairwise(runs))
 
 
+@pytest.mark.slow
 def test_slices_follow_one_another_by_themselves(folder: Path) -> None:
     with LocalService(seed(folder, SLICE, minimum_duration=0.15), control=True) as service:
         api = Api(service)
@@ -91,6 +92,7 @@ def test_slices_follow_one_another_by_themselves(folder: Path) -> None:
         assert "Traceback" not in service.log
 
 
+@pytest.mark.slow
 def test_a_load_in_slices_is_exact_after_every_kill(folder: Path) -> None:
     rng = random.Random(6)  # noqa: S311 - any instants will do, the same in each run of the test
     with LocalService(seed(folder, SLICE)) as service:
@@ -118,6 +120,7 @@ def test_a_load_in_slices_is_exact_after_every_kill(folder: Path) -> None:
         assert "Traceback" not in service.log
 
 
+@pytest.mark.slow
 def test_a_slice_that_fails_begins_the_load_again(folder: Path) -> None:
     with LocalService(seed(folder, SLICE), control=True) as service:
         api = Api(service)
@@ -138,6 +141,7 @@ def test_a_slice_that_fails_begins_the_load_again(folder: Path) -> None:
         assert tables_in(service) == {"shop.big": ROWS}
 
 
+@pytest.mark.slow
 def test_what_is_deleted_between_slices_leaves_nothing(folder: Path) -> None:
     with LocalService(seed(folder, SLICE, minimum_duration=0.2)) as service:
         api = Api(service)

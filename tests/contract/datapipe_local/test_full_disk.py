@@ -200,6 +200,7 @@ def test_webhook_rows_are_stored_exactly_if_acknowledged(service: ServiceOnDisk,
     assert pushed_ids(api) == [number for number, status in statuses.items() if status == 200]
 
 
+@pytest.mark.slow
 def test_reads_are_answered_with_the_control_plane(service: ServiceOnDisk, api: Api) -> None:
     exhaust(service, api)
     # More than fit into what SQLite has left, if they were noted.
@@ -298,6 +299,7 @@ def test_table_without_room_fails_with_the_reason(service: ServiceOnDisk, api: A
     assert f"{NO_ROOM} in {service.disk.path / 'home'}: make room there" in json.dumps(api.get("/transforms/wide"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sync", "form"), [("to_out", "jsonl"), ("to_csv", "csv")])
 def test_records_are_delivered_once_after_a_full_disk(service: ServiceOnDisk, api: Api, sync: str, form: str) -> None:
     reserve(api)
@@ -325,6 +327,7 @@ def test_limit_on_the_size_of_files_is_answered_with_507(service: ServiceOnDisk,
     assert push(api, 1, LARGE) == 200
 
 
+@pytest.mark.slow
 def test_start_without_room_is_refused_in_one_line(service: ServiceOnDisk, api: Api) -> None:
     service.stop()
     service.disk.fill()

@@ -15,6 +15,9 @@ import pytest
 from tests.contract.interface_table import ROWS
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 Json = dict[str, Any]
 
 #: Ids that name nothing, and try to lead somewhere else.

@@ -12,6 +12,9 @@ import pytest
 from tests.contract.datapipe_local.test_cli import run, serving
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 HOOKS = {
     "connections": [
         {

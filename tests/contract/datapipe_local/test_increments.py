@@ -96,6 +96,7 @@ def test_a_full_refresh_makes_the_table_anew(home: Home) -> None:
     assert home.rows("FROM {{raw.shop.people}}") == [(2, 2, 1)]
 
 
+@pytest.mark.slow
 def test_everything_is_loaded_when_it_is_said(home: Home) -> None:
     home.seed(
         {"name": "always", **MERGED, "full_sync_always": True},
@@ -264,6 +265,7 @@ def test_the_place_of_a_history_is_taken(home: Home) -> None:
     assert refused["message"].startswith("source_streams.0.enabled_history_table: shop.people_history is the place of")
 
 
+@pytest.mark.slow
 def test_what_was_loaded_is_known_again_after_a_kill(home: Home) -> None:
     home.seed({"name": "events", **POINTER}, {"name": "whole"})
     for name in ("events", "whole"):

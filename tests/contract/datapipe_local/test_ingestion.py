@@ -122,6 +122,7 @@ def rows(service: LocalService, api: Api, table: str) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 def test_requests_become_rows_at_the_next_run(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
     assert push(sender, EVENTS, {"id": 1, "who": {"name": "Ada"}}) == {"accepted": 1}
     assert push(sender, EVENTS, [{"id": 2}, {"id": 3, "tags": ["x"]}]) == {"accepted": 2}
@@ -532,6 +533,7 @@ def test_a_table_may_change_its_mode(controlled: LocalService, api: Api, sender:
     assert len(rows(controlled, api, "open.raw")) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**64, 2**128 + 1, -(10**60) - 7])
 def test_signed_integers_keep_all_digits(controlled: LocalService, api: Api, sender: httpx.Client, value: int) -> None:
     body = json.dumps([{"id": 1, "in": {"x": [value]}, "x": value}, {"id": 2, "x": 3}], separators=(",", ":")).encode()

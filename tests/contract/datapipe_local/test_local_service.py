@@ -24,6 +24,7 @@ with LocalService() as service:
 """
 
 
+@pytest.mark.slow
 def test_it_dies_with_whoever_started_it() -> None:
     with subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-c", PROGRAM], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -37,6 +38,7 @@ def test_it_dies_with_whoever_started_it() -> None:
     assert not alive(int(pid))
 
 
+@pytest.mark.slow
 def test_it_comes_back_at_the_same_address() -> None:
     with LocalService() as service:
         address, pid = service.base_url, service.pid
@@ -47,6 +49,7 @@ def test_it_comes_back_at_the_same_address() -> None:
     assert not service.folder.exists()
 
 
+@pytest.mark.slow
 def test_it_stops_by_itself_and_is_killed_from_outside() -> None:
     with LocalService() as service:
         assert service.stop() == 0
@@ -58,6 +61,7 @@ def test_it_stops_by_itself_and_is_killed_from_outside() -> None:
         assert service.log.count("datapipe-local is ready at") == 2
 
 
+@pytest.mark.slow
 def test_it_can_live_beside_others(tmp_path: Path) -> None:
     seed = tmp_path / "seed.yaml"
     seed.write_text("orchestrations:\n  - {id: nightly, name: Nightly, cron_schedule: 0 2 * * *}\n")
@@ -70,6 +74,7 @@ def test_it_can_live_beside_others(tmp_path: Path) -> None:
         assert service.warehouse.exists()
 
 
+@pytest.mark.slow
 def test_what_it_runs_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     with LocalService() as service:

@@ -48,6 +48,7 @@ def omitted(service: LocalService) -> dict[str, set[str]]:
     return {path: fields - api.get(path).keys() for path, fields in NEWER.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["seed", "environment"])
 def test_the_older_description_omits_newer_fields(data: Path, where: str) -> None:
     content = seed_with_schedules(data) | (OLDER if where == "seed" else {})

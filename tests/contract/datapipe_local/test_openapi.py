@@ -152,6 +152,7 @@ def test_every_operation_needs_the_key(document: Json) -> None:
     assert all(operation["security"] == [{"ApiKey": []}] for operation in operations)
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_no_violation(controlled: LocalService, tmp_path: Path) -> None:
     controlled.reset()
     report = tmp_path / "report.json"

@@ -13,6 +13,9 @@ from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import journalled
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 FIELDS = {"id", "name", "cron_schedule"}
 
 

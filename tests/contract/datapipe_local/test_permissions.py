@@ -43,6 +43,7 @@ def made_open(home: Path) -> None:
         path.chmod(0o644 if path.is_file() else 0o755)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("umask", [0, 0o022, 0o077])
 def test_init_creates_private_files(tmp_path: Path, umask: int) -> None:
     home = tmp_path / "home"
@@ -85,6 +86,7 @@ def test_init_accepts_what_an_interrupted_init_left(tmp_path: Path) -> None:
     assert run("init", "--home", tmp_path).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["reset"], ["reset", "--keep-seed"], ["init"]])
 def test_commands_restrict_an_existing_home(home: Path, command: list[str]) -> None:
     made_open(home)
@@ -93,6 +95,7 @@ def test_commands_restrict_an_existing_home(home: Path, command: list[str]) -> N
     assert {mode(path) for path in home.iterdir()} == {0o600, 0o700}
 
 
+@pytest.mark.slow
 def test_serve_restricts_an_existing_home(home: Path) -> None:
     made_open(home)
     with serving(home, "--port", "0") as (process, _):

@@ -43,6 +43,7 @@ def table(home: Home) -> list[tuple[Any, ...]]:
     return home.rows("FROM {{raw.shop.people}}")
 
 
+@pytest.mark.slow
 @protections
 @pytest.mark.parametrize(
     "content", [f"id,mail\n2,{SECRET}\n", f"2,{SECRET}\n3,bob@x.org\n", f"bob,{SECRET}\nbob,{SECRET}\n"]

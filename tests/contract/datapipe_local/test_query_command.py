@@ -84,6 +84,7 @@ def test_references(home: Path) -> None:
     assert done.stdout.splitlines()[-2:] == ["     3", "(1 row)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "expected"),
     [("table", "(0 rows)\n"), ("json", "[]\n"), ("csv", "")],
@@ -106,6 +107,7 @@ def test_result_with_more_rows_than_the_largest_limit(home: Path) -> None:
     assert "LIMIT and OFFSET" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
@@ -138,6 +140,7 @@ def test_missing_home(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.slow
 def test_stopped_home_is_unchanged(empty_home: Path) -> None:
     def tables() -> list[tuple[str]]:
         with duckdb.connect(str(empty_home / "warehouse.duckdb"), read_only=True) as connection:

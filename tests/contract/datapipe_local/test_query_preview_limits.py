@@ -19,6 +19,9 @@ from tests.contract.datapipe_local.controlled import seed
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
+pytestmark = pytest.mark.slow
+
+
 Json = dict[str, Any]
 
 PREVIEWS = "/transforms/query_previews"

@@ -245,6 +245,7 @@ def test_a_conflict_names_the_run_that_is_going(api: Api, service: LocalService,
     )
 
 
+@pytest.mark.slow
 def test_a_partner_that_is_down_fails_the_run_and_keeps_what_it_took(
     api: Api, service: LocalService, partner: Partner
 ) -> None:

@@ -15,6 +15,9 @@ from tests.contract.datapipe_local.reverse_etl_home import Home, body, seed
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
+pytestmark = pytest.mark.slow
+
+
 Json = dict[str, Any]
 ROWS = 10_000
 

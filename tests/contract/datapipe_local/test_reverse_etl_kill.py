@@ -53,6 +53,7 @@ def numbers(run: Json) -> tuple[Any, ...]:
     return tuple(run[f"{name}_rows"] for name in ("total", "distinct", "new", "synced", "failed"))
 
 
+@pytest.mark.slow
 def test_a_file_has_each_record_once_and_the_run_counts_each_once(service: tuple[LocalService, Home]) -> None:
     process, home = service
     sync_id = home.create(mode="mirror")
@@ -77,6 +78,7 @@ def test_a_file_has_each_record_once_and_the_run_counts_each_once(service: tuple
     assert home.run(sync_id) == (NUMBER, NUMBER, 0, 0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
 def test_an_endpoint_is_asked_twice_for_one_record_at_the_most(
     service: tuple[LocalService, Home], endpoint: Collection, method: str
@@ -108,6 +110,7 @@ def test_an_endpoint_is_asked_twice_for_one_record_at_the_most(
     assert 20 <= len(endpoint.calls) <= 21
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("settings", "under_way"), [({}, [2]), ({"batch_size": 3}, [6, 7, 8])])
 def test_an_endpoint_that_honours_keys_carries_out_nothing_twice(
     service: tuple[LocalService, Home], careful: Partner, settings: Json, under_way: list[int]
@@ -154,6 +157,7 @@ def test_an_endpoint_that_honours_keys_carries_out_nothing_twice(
     assert home.run(sync_id)[2:] == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_what_a_failed_run_may_have_said_is_said_again_if_it_is_still_so(
     service: tuple[LocalService, Home], careful: Partner
 ) -> None:
@@ -190,6 +194,7 @@ def test_what_a_failed_run_may_have_said_is_said_again_if_it_is_still_so(
     assert home.run(sync_id)[2:] == (0, 0, 0)
 
 
+@pytest.mark.slow
 def test_what_a_mirror_may_have_deleted_is_sent_anew_when_it_is_back(
     service: tuple[LocalService, Home], endpoint: Collection
 ) -> None:

@@ -71,6 +71,7 @@ def all_due(service: LocalService) -> None:
     service.start()
 
 
+@pytest.mark.slow
 def test_everything_that_has_a_schedule_runs_by_it(data: Path) -> None:
     with LocalService(with_schedules(data), control=True, schedules=True) as service:
         api = Api(service)
@@ -98,6 +99,7 @@ def test_everything_that_has_a_schedule_runs_by_it(data: Path) -> None:
         assert "Traceback" not in service.log
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedules", "environment", "runs"),
     [(False, {}, {}), (True, {"DATAPIPE_LOCAL_SCHEDULES": "0"}, {}), (True, {}, {"schedules": False})],

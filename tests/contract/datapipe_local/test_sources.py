@@ -17,6 +17,9 @@ from tests.support.local_service import LocalService
 from tests.support.postgresql import PostgreSQL, need_postgresql
 from tests.support.processes import wait_for
 
+pytestmark = pytest.mark.slow
+
+
 KEY = {"incremental_primary_key_name": ["id"]}
 
 

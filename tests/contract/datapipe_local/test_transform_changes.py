@@ -94,6 +94,7 @@ def test_what_a_transform_cannot_be(api: Api, body: Json, field: str) -> None:
     assert len(api.all_pages("/transforms")) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["select", "ORDER", "table", "group", "null", "all", "user", "_x", "main", "x__y"])
 def test_names_that_are_words_of_sql(api: Api, name: str) -> None:
     create(api, name, f'SELECT 1 AS "{name}"', folder_path="from/where", publish=True)

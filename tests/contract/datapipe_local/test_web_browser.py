@@ -208,6 +208,7 @@ def notices(browser: Chrome) -> list[str]:
     return texts(browser, ".notices p > span")
 
 
+@pytest.mark.slow
 def test_the_key_is_asked_for_and_kept_by_this_tab_alone(browser: Chrome, service: LocalService) -> None:
     browser.get(f"{service.base_url}/#/streams")
     (field,) = until(browser, lambda: found(browser, "#key"))
@@ -243,6 +244,7 @@ def test_a_key_that_is_right_no_more(browser: Chrome, service: LocalService) -> 
     assert all("401" in message for message in refusals(browser))
 
 
+@pytest.mark.slow
 def test_every_place_can_be_read_by_everybody(browser: Chrome, service: LocalService, api: Api, tmp_path: Path) -> None:
     api.run_stream("people")
     api.run_orchestration("nightly")
@@ -350,6 +352,7 @@ def test_what_there_is(browser: Chrome, service: LocalService, api: Api) -> None
     assert people[0][1:4] == ["shop", "Completed", "3"]
 
 
+@pytest.mark.slow
 def test_the_columns_of_a_stream(browser: Chrome, service: LocalService, api: Api) -> None:
     go(browser, service, "/streams/people")
     assert "There is no table yet." in texts(browser, ".empty .lead")
@@ -372,6 +375,7 @@ def test_times_are_those_of_the_user(browser: Chrome, service: LocalService, api
     assert texts(browser, ".zone") == ["Asia/Tokyo"]
 
 
+@pytest.mark.slow
 def test_a_run_is_asked_for_appears_and_ends(browser: Chrome, service: LocalService) -> None:
     # Long enough to ask once more while it goes on, on a machine that is busy with other things.
     service.runs({"resources": {"orders": {"minimum_duration": 4}}})
@@ -502,6 +506,7 @@ def test_the_graph_has_its_edges(browser: Chrome, service: LocalService, api: Ap
     until(browser, lambda: len(browser.execute_script(script)) == 4)
 
 
+@pytest.mark.slow
 def test_a_failed_record_is_retried(browser: Chrome, service: LocalService, api: Api, partner: Partner) -> None:
     api.run_stream("people")
     partner.rule = lambda record: (422, {"message": f"{HOSTILE} {record['name']}"})
@@ -540,6 +545,7 @@ def test_hostile_names_are_text(browser: Chrome, service: LocalService) -> None:
     assert "TrustedHTML" in said
 
 
+@pytest.mark.slow
 def test_answers_that_are_none_are_told_and_got_over(browser: Chrome, service: LocalService) -> None:
     service.faults([{"path": "/connections", "malformed": "other", "skip": 0}])
     go(browser, service, "/connections")
@@ -550,6 +556,7 @@ def test_answers_that_are_none_are_told_and_got_over(browser: Chrome, service: L
     logged(browser, "browser")
 
 
+@pytest.mark.slow
 def test_a_service_that_goes_away_and_comes_back(browser: Chrome, running: LocalService) -> None:
     running.reset()
     go(browser, running, "/streams")
@@ -567,6 +574,7 @@ def test_a_service_that_goes_away_and_comes_back(browser: Chrome, running: Local
     assert all("ERR_CONNECTION_REFUSED" in message for message in refusals(browser))
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_for_while_nobody_looks(browser: Chrome, service: LocalService, api: Api) -> None:
     service.runs({"resources": {"orders": {"minimum_duration": 2}}})
     go(browser, service, "/streams/orders")
@@ -635,6 +643,7 @@ def test_it_can_be_done_with_keys_alone(browser: Chrome, service: LocalService) 
     assert browser.switch_to.active_element.text == "people"
 
 
+@pytest.mark.slow
 def test_a_thousand_streams(browser: Chrome, service: LocalService, data: Path) -> None:
     many = [{"id": f"s{n:04}", "name": f"s{n:04}", "file": "people.csv"} for n in range(1_000)]
     sync = {"id": "many", "connection_id": "files", "destination_schema_name": "many", "source_streams": many}
@@ -659,6 +668,7 @@ def test_a_thousand_streams(browser: Chrome, service: LocalService, data: Path) 
     until(browser, lambda: "the first 100 of all else" in "".join(texts(browser, ".fine")))
 
 
+@pytest.mark.slow
 def test_a_service_that_has_nothing_and_no_control_plane(browser: Chrome, running: LocalService) -> None:
     with LocalService() as plain:
         # The script is told so: to try for one would be logged as an error.

@@ -151,6 +151,7 @@ def test_trigger_logs_a_loss_of_contact(service: InterruptedService, monkeypatch
     assert lines.of_contact("one") == ONCE_EACH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [start_orchestration, start_stream], ids=["orchestrations", "streams"])
 def test_triggers_that_share_polls_log_a_loss_each(
     start: Callable[[RunService, str], Reference], monkeypatch: pytest.MonkeyPatch

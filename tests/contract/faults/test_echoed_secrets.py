@@ -156,6 +156,7 @@ def left_by(use: Callable[[], Any]) -> str:
         return "".join(chain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
 @pytest.mark.parametrize("use", [run_stream, run_reverse_etl, read_stream, read_refused])
@@ -223,6 +224,7 @@ def push_by_hook() -> Any:
     return WebhookIngestHook().push({"a": 1})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("authentication", AUTHENTICATIONS)
 @pytest.mark.parametrize("use", [push_by_operator, push_by_hook])

@@ -19,6 +19,9 @@ from airflow_provider_datapipe.triggers.events import (
 )
 from tests.support.run_service import RunService, ago, orchestration_run, reverse_etl_run, stream_run
 
+pytestmark = pytest.mark.slow
+
+
 OPTIONS: dict[str, Any] = {"datapipe_conn_id": "datapipe_faults", "poll_interval": 0.03}
 ANY = ["succeeded", "partial", "failed", "canceled", "unknown"]
 

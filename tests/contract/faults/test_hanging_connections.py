@@ -35,6 +35,7 @@ def hangs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(OPERATORS))
 def test_a_wait_survives_a_backend_that_hangs_for_a_while(
     kind: str, hangs: list[bool], monkeypatch: pytest.MonkeyPatch

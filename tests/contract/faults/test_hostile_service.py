@@ -63,6 +63,7 @@ def drawn_tasks(draw: st.DrawFn) -> tuple[TaskKind, bool, bool, int, list[str]]:
     return kind, draw(st.booleans()), kind in OPTIONS and draw(st.booleans()), draw(st.integers(0, 9)), names
 
 
+@pytest.mark.slow
 @settings(max_examples=scaled(80), derandomize=True, database=None, phases=(Phase.generate, Phase.shrink))
 @given(drawn_tasks())
 def test_troubles_cause_no_wrong_outcome(drawn: tuple[TaskKind, bool, bool, int, list[str]]) -> None:
@@ -71,6 +72,7 @@ def test_troubles_cause_no_wrong_outcome(drawn: tuple[TaskKind, bool, bool, int,
     assert wrong_outcomes(played, must_succeed=must_succeed(names)) == [], f"{names}\n{played}"
 
 
+@pytest.mark.slow
 @KINDS
 @MODES
 def test_healthy_service_one_run_and_success(kind: Any, deferrable: bool) -> None:
@@ -81,6 +83,7 @@ def test_healthy_service_one_run_and_success(kind: Any, deferrable: bool) -> Non
     )
 
 
+@pytest.mark.slow
 @KINDS
 def test_both_modes_send_the_same_requests(kind: Any) -> None:
     sent = []
@@ -93,6 +96,7 @@ def test_both_modes_send_the_same_requests(kind: Any) -> None:
     assert sent[0][:8] == sent[1][:8]
 
 
+@pytest.mark.slow
 @KINDS
 @MODES
 def test_failed_run_is_reported_and_retry_starts_one(kind: Any, deferrable: bool) -> None:
@@ -103,6 +107,7 @@ def test_failed_run_is_reported_and_retry_starts_one(kind: Any, deferrable: bool
     assert len(played.service.runs_of("one")) == 2
 
 
+@pytest.mark.slow
 def test_short_chaos_has_no_wrong_outcome() -> None:
     verdicts = play_hostile(hostile_cases(seed=4, count=60), print)
     assert [(verdict.of.names, verdict.wrong) for verdict in verdicts if verdict.wrong] == []
@@ -153,6 +158,7 @@ def tasks_of(resources: dict[str, Kind], **given_to_all: Any) -> list[Any]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", LOCAL_FAULTS)
 @pytest.mark.parametrize("faulty", ["elt_stream", "orchestration", "reverse_etl", "transform"])
 def test_faulty_resource_leaves_other_waits_alone(faulty: Kind, fault: str) -> None:

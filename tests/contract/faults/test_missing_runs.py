@@ -18,6 +18,9 @@ from tests.support.scripted_server import Reply
 from tests.support.tasks import Memory, context_of, run
 from tests.support.waited_run import NOT_FOUND, OPERATORS, WaitedRun, connection, operator
 
+pytestmark = pytest.mark.slow
+
+
 MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
 KINDS = pytest.mark.parametrize("kind", list(OPERATORS))
 STATUSES = pytest.mark.parametrize("status", [400, 404, 410])

@@ -133,6 +133,7 @@ def test_an_unknown_schedule_goes_with_another_change(service: OmittingService, 
     ]
 
 
+@pytest.mark.slow
 def test_a_sync_that_is_detached_gets_its_schedule_first(service: OmittingService, workspace: Path) -> None:
     text = WORKSPACE.replace("0 3", "30 3").replace(
         "orchestration: Nightly\n    source", "orchestration: null\n    source"
@@ -148,6 +149,7 @@ def test_a_sync_that_is_detached_gets_its_schedule_first(service: OmittingServic
     assert command(service, "plan", "--workspace", str(workspace)) == 0
 
 
+@pytest.mark.slow
 def test_a_schedule_that_is_shown_is_compared(service: OmittingService, workspace: Path) -> None:
     service.held["elt_syncs"]["shop"] |= {"orchestration_workflow_id": None, "sync_interval": None}
     workspace.write_text(WORKSPACE.replace("orchestration: Nightly\n    source", "orchestration: null\n    source"))
@@ -280,6 +282,7 @@ def test_deploy_sends_no_unknown_schedule(older: OmittingService, caplog: pytest
     assert (result["action"], older.changes, len(warnings_in(caplog))) == ("none", [], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [{"documentation": "People."}, {"sql_template": "SELECT 2 AS id"}])
 def test_deploy_sends_an_unknown_schedule_with_another_change(older: OmittingService, changed: Any) -> None:
     run(deploy(cron_expression="0 9 * * *", **changed))

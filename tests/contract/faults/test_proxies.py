@@ -248,6 +248,7 @@ def test_error_of_a_failed_tunnel_shows_no_credentials(connect: Connect, use: Us
     assert_hidden(shown(failed.value))
 
 
+@pytest.mark.slow
 def test_deferred_wait_shows_no_proxy_credentials(
     tls: TlsFiles, connect: Connect, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:

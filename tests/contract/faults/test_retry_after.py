@@ -28,6 +28,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize(("kind", "status", "header"), CASES)
 def test_an_absurd_delay_does_not_hold_up_a_wait(

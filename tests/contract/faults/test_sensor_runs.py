@@ -224,6 +224,7 @@ def test_the_newest_run_stays_the_one_of_the_first_poll(mode: str, service: RunS
     assert result["run_id"] == "first"
 
 
+@pytest.mark.slow
 @TASK_STATE
 @MODES
 def test_a_key_that_goes_wrong_while_a_sensor_waits_does_not_fail_it(mode: str, service: RunService) -> None:
@@ -274,6 +275,7 @@ def test_a_sync_sensor_does_not_depend_on_its_status(mode: str, service: RunServ
     assert result["streams"]["s"]["run_id"] == "r1"
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", ["stream", "reverse_etl", "orchestration"])
 def test_a_sensor_survives_a_changed_format_of_run_ids(kind: str, mode: str, service: RunService) -> None:

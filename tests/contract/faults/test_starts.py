@@ -38,6 +38,7 @@ def starts(done: Played, resource_id: str = "one") -> list[float]:
     return [entry.at for entry in done.service.journal if entry.is_start and entry.resource.id == resource_id]  # type: ignore[union-attr]  # a start has a resource
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", LISTED)
 @pytest.mark.parametrize("seed", range(3))
@@ -55,6 +56,7 @@ def test_lost_response_and_changed_run_ids_adopt_no_earlier_run(kind: TaskKind, 
     assert result_of(done)["run_id"] == done.service.runs_of("one")[0].id_in(1)
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", LISTED)
 @pytest.mark.parametrize("seed", range(3))
@@ -72,6 +74,7 @@ def test_planned_runs_do_not_cause_a_second_request(*, deferrable: bool, cancele
     assert len(starts(done)) == 1
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", LISTED)
 def test_run_found_after_a_lost_response_is_reported_as_attached(kind: TaskKind, *, deferrable: bool) -> None:
@@ -79,6 +82,7 @@ def test_run_found_after_a_lost_response_is_reported_as_attached(kind: TaskKind,
     assert result_of(done)["attached"] is True
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("hours", [-2, -1, 1])
 @pytest.mark.parametrize("kind", LISTED)
@@ -96,6 +100,7 @@ def shifted_by(hours: int) -> Callable[..., str]:
     return lambda at, form="milliseconds": iso(at + 3600 * hours, form)
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", LISTED)
 @pytest.mark.parametrize("status", ["404", "400"])
@@ -111,6 +116,7 @@ def test_run_that_is_denied_for_a_moment_is_not_started_again(
     assert done.attempts[-1].error is None
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", [*LISTED, "publish"])
 @pytest.mark.parametrize("status", [404, 401])
@@ -127,6 +133,7 @@ STUCK = [
 ]
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", REFUSING)
 @pytest.mark.parametrize(("policy", "option"), STUCK)
@@ -148,6 +155,7 @@ def test_refusals_because_of_no_active_run_end_with_an_error(
     assert len(starts(done)) < 12
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", REFUSING)
 @pytest.mark.parametrize("names", ["finished", "missing"])
@@ -179,6 +187,7 @@ def test_refused_retry_of_failed_records_is_not_requested(policy: Any, *, deferr
     assert done.service.resource("one").to_retry == []
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", ["elt_stream", "elt_sync"])
 def test_run_that_was_never_scheduled_is_requested_again(kind: TaskKind, *, deferrable: bool) -> None:
@@ -219,6 +228,7 @@ def test_lost_response_of_a_rebuild_without_updated_at_sends_one(*, deferrable: 
     assert len(starts(done)) == 1
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("kind", LISTED)
 def test_intent_of_a_worker_with_a_fast_clock_blocks_no_longer(kind: TaskKind, *, deferrable: bool) -> None:
@@ -246,6 +256,7 @@ def test_stored_cursor_of_an_earlier_id_format_does_not_fail_retries() -> None:
         assert done.attempts[-1].error is None, str(done)
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("policy", ["skip", "fail", "attach", "wait"])
 @pytest.mark.parametrize("names", ["missing", "unnamed"])

@@ -49,6 +49,7 @@ class Service:
         return Reply(200, self.run) if path == f"/{self.runs}/r1" else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def test_an_optional_timestamp_without_a_time_is_absent(text: object) -> None:
     assert listed.data[0].created_at is None
 
 
+@pytest.mark.slow
 @MODES
 @KINDS
 @pytest.mark.parametrize("text", NO_TIME)
@@ -94,6 +95,7 @@ def test_a_run_without_a_time_ends_with_its_status(
     assert (result["started_at"], result["finished_at"], result["duration"]) == (None, None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [*NO_TIME, "soon"])
 def test_a_bad_timestamp_affects_no_other_wait(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deferred waits of one connection share a poller. One of the runs has a required timestamp of a bad form."""

@@ -35,6 +35,7 @@ def plan(*options: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return main(["plan", "--base-url", "http://127.0.0.1:9", "--quiet", *options])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ENDLESS, "bomb_of_merges", "bomb_of_lists"])
 def test_workspace_without_an_end_is_an_error_with_its_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -50,6 +51,7 @@ def test_workspace_without_an_end_is_an_error_with_its_line(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENDLESS)
 def test_seed_without_an_end_is_an_error_with_its_line(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -62,6 +64,7 @@ def test_seed_without_an_end_is_an_error_with_its_line(
     assert re.search(rf"seed\.yaml, line {line or r'[0-9]+'}: .*(nested too deep|into itself)", said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*ENDLESS, "bomb_of_lists"])
 def test_front_matter_without_an_end_is_an_error_with_its_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -86,6 +86,7 @@ def test_a_field_that_makes_no_sense_is_left_to_the_worker_to_say(monkeypatch: p
     assert server.seen == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     [count(9), DOWN, Reply(429, headers={"Retry-After": "3600"}), Reply(delay=600)],

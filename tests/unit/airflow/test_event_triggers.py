@@ -337,6 +337,7 @@ TROUBLES = [
 ]
 
 
+@pytest.mark.slow
 @SHARED
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda reply: f"{reply.status} {reply.body}"[:20])
 async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.MonkeyPatch) -> None:

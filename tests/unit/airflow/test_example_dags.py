@@ -16,6 +16,9 @@ import pytest
 from tests.support.airflow_versions import older_than
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
+
 ROOT = Path(__file__).parents[3]
 SHOP = ROOT / "example_dags" / "shop"
 DAG_FILES = sorted(SHOP.glob("*.py"))

@@ -8,6 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.documents import ROOT, blocks, pages
 from tests.support.processes import ReservedPort, Workspace, wait_for
 from tests.support.shell import bash
@@ -24,6 +26,7 @@ def test_the_table_has_each_example_and_the_page_its_source() -> None:
     assert {f"shop/{file.name}" for file in files} <= set(re.findall(r"literalinclude\} \.\./example_dags/(\S+)", page))
 
 
+@pytest.mark.slow
 def test_the_shop_can_be_tried_as_the_page_says() -> None:
     init, serve, run, look = (block.text.strip() for block in blocks() if block.page == PAGE)
     port = ReservedPort()

@@ -14,6 +14,9 @@ from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.reference import Reference
 from tests.support.scripted_server import Reply, ScriptedServer
 
+pytestmark = pytest.mark.slow
+
+
 CONNECTION = "datapipe_first"
 RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
 GOING = Reply(body=RUN | {"status": "RUNNING"})

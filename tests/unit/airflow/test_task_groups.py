@@ -279,6 +279,7 @@ def test_a_part_of_the_dag_can_be_looked_at(file: Path) -> None:
     assert set(part.task_ids) == {ORDERS, PEOPLE, STAGED, PAID}
 
 
+@pytest.mark.slow
 def test_a_path_is_one_beside_the_dag_file(tmp_path: Path, file: Path) -> None:
     folder = tmp_path / "dags"
     folder.mkdir()

@@ -96,6 +96,7 @@ def held_until(deferred_at: float, minimum: float, monkeypatch: pytest.MonkeyPat
         return time.time()
 
 
+@pytest.mark.slow
 def test_early_event_is_held_until_the_minimum_deferral_time(monkeypatch: pytest.MonkeyPatch) -> None:
     deferred_at = time.time()
     assert held_until(deferred_at, 2, monkeypatch, is_scheduled=True) >= deferred_at + 2

@@ -243,6 +243,7 @@ def test_basic_credentials_are_shown_in_no_form(connect: Connect) -> None:
     assert "pw-canary" not in str(failed.value)
 
 
+@pytest.mark.slow
 def test_what_is_refused_for_now_is_sent_again_when_the_service_says(connect: Connect) -> None:
     script = [Reply(429, headers={"Retry-After": "0"}), Reply(503), Reply(0), TAKEN]
     with ScriptedServer(script) as server:
@@ -317,6 +318,7 @@ def only_not_yet(connection: socket.socket, stopping: threading.Event) -> None:
     answering(connection, stopping)
 
 
+@pytest.mark.slow
 def test_a_head_that_never_ends_is_not_waited_for(connect: Connect) -> None:
     left = False
 

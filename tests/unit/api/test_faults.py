@@ -146,6 +146,7 @@ FAULTS: dict[str, tuple[Answer, type[DatapipeError], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_has_one_defined_end(send: Send, fault: str) -> None:
     answer, expected, says = FAULTS[fault]
@@ -163,6 +164,7 @@ def test_a_fault_has_one_defined_end(send: Send, fault: str) -> None:
     assert error.__context__ is None or error.__suppress_context__
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault", ["slow headers", "headers that trickle", "reset in the body", "body shorter than said", "closed at once"]
 )

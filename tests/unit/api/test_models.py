@@ -51,6 +51,7 @@ ANSWERS = sorted(set(answers()), key=lambda model: model.__name__)
 RUN = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2024-03-20T09:00:00.000Z"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
 @settings(max_examples=scaled(25))
 @given(st.data())
@@ -85,6 +86,7 @@ def test_known_values_of_an_enum_become_members_and_others_stay_text(status: str
     assert isinstance(run.status, EltStreamRunStatus) == (status in set(EltStreamRunStatus))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ANSWERS, ids=lambda model: model.__name__)
 @settings(max_examples=scaled(5))
 @given(st.data())

@@ -26,6 +26,9 @@ from airflow_provider_datapipe.runs.records import NoRecords
 from airflow_provider_datapipe.runs.steps import drive
 from tests.unit.changes.schedule_model import ATTACHED, OURS, THEIRS, Service
 
+pytestmark = pytest.mark.slow
+
+
 NOTE, TAKE_OFF, PUT_BACK, OVER = "note", "take_off", "put_back", "over"
 EDITED = "0 9 * * *"
 IF_CHANGED = ("fail", "keep", "restore")

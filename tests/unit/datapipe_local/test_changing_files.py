@@ -63,6 +63,7 @@ def jsonl(tmp_path: Path, warehouse: Warehouse) -> Stream:
     return Stream(tmp_path, warehouse, "things.jsonl", MERGED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "late", "expected"),
     [
@@ -90,6 +91,7 @@ def test_text_among_other_values_is_the_same_text_in_each_run(jsonl: Stream) -> 
     assert jsonl.rows("a") == [("[1]",), ('it\'s "y"',), ("x",), (None,)]
 
 
+@pytest.mark.slow
 def test_rows_with_very_many_fields_have_as_many_columns(jsonl: Stream) -> None:
     wide = {f"c{number}": number for number in range(400)}
     assert jsonl.load(lines({"id": 1, "at": 1, **wide}, {"id": 2, "at": 1, "c399": 1})) == 2

@@ -119,6 +119,7 @@ def test_each_part_of_a_batch_that_is_refused_is_noted_before_it_is_sent() -> No
     assert whole != half == again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "is_asked_again"),
     [

@@ -182,6 +182,7 @@ def test_a_disk_that_is_full_leaves_the_file_as_it_was(tmp_path: Path, room: int
     assert len(lines(tmp_path)) == 1_001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [OperationName.UPSERT, OperationName.UPDATE])
 def test_memory_does_not_grow_with_what_changes(tmp_path: Path, mode: OperationName) -> None:
     number = 4_000

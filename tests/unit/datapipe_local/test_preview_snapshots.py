@@ -13,6 +13,9 @@ from datapipe_local.previews import Preview, preview
 from datapipe_local.query_process import snapshot
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError, bytes_of
 
+pytestmark = pytest.mark.slow
+
+
 PEOPLE = Place("shop", "people")
 QUERIES = [
     "SELECT * FROM shop.people ORDER BY id",

@@ -33,6 +33,7 @@ def done(context: Context, sql: str, *, seconds: float = 30.0) -> QueryPreview:
     return query_previews.get(context, preview.id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", [ENDLESS, "FROM range(3), (" + ENDLESS + ")", "SELECT 1 WHERE 1 = (" + ENDLESS + ")"])
 def test_a_query_that_takes_too_long(context: Context, query: str) -> None:
     failed = done(context, query, seconds=0.2)
@@ -51,6 +52,7 @@ def test_the_count_has_its_time_too(context: Context) -> None:
     assert "took longer than 0.5 seconds" in str(failed.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1, 999, 1000, 1001, 12345])
 def test_the_first_rows_and_the_number_of_all(context: Context, number: int) -> None:
     preview = done(context, f"FROM range({number}) AS numbers(i) ORDER BY i DESC")

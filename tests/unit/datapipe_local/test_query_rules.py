@@ -12,6 +12,9 @@ from datapipe_local import sandbox
 from datapipe_local.query_functions import ALLOWED_FUNCTIONS
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError
 
+pytestmark = pytest.mark.medium
+
+
 READING = [
     "SELECT 1",
     "VALUES (1)",

@@ -168,6 +168,7 @@ def changed(old: str, new: str) -> str:
     return SEED.replace(old, new, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

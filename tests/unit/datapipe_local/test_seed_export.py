@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -188,6 +189,7 @@ def definitions(store: Store) -> dict[str, list[dict[str, Any]]]:
 
 
 # Shrinking takes minutes, and the seeds are small.
+@pytest.mark.slow
 @settings(max_examples=scaled(30), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(seeds())
 def test_an_exported_seed_makes_the_same(seed: dict[str, Any]) -> None:

@@ -26,6 +26,9 @@ from datapipe_local.sources.sql import SqlSource
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError
 from tests.support.postgresql import PostgreSQL, need_postgresql
 
+pytestmark = pytest.mark.slow
+
+
 ALL, PART = Place("raw", "all"), Place("raw", "part")
 TOLD = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
 MERGED = Manner(pointer="at", key=("id",))

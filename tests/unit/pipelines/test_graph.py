@@ -108,6 +108,7 @@ def test_a_circle_is_found_if_there_is_one(read: dict[str, set[str]]) -> None:
         assert graph.among(graph.nodes) == {key: sorted(each) for key, each in parents.items()}
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_no_problem() -> None:
     chain = {f"transform:{place:05}": [f"transform:{place - 1:05}"] if place else [] for place in range(20_000)}
     graph = Graph(of_edges(chain))

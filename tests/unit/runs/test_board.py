@@ -138,6 +138,7 @@ def outcomes(batches: list[Batch]) -> set[Outcome]:
 # Few requests, few connections.
 
 
+@pytest.mark.slow
 def test_many_waits_share_requests_and_connections() -> None:
     runs = served(reverse_etl=10, streams=50, orchestrations=120)
     with ManyRunsServer(runs, latency=0.02) as server:
@@ -278,6 +279,7 @@ def test_a_new_key_is_picked_up() -> None:
         assert outcomes(run(main())) == {Outcome.SUCCEEDED}
 
 
+@pytest.mark.slow
 def test_through_the_trigger_a_connection_that_is_deleted_does_and_one_that_is_changed_is_taken(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -314,6 +316,7 @@ def test_through_the_trigger_a_connection_that_is_deleted_does_and_one_that_is_c
     assert "old" not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_change_of_the_connection_that_can_not_be_used_is_not_taken(caplog: pytest.LogCaptureFixture) -> None:
     runs = served(reverse_etl=5)
     with ManyRunsServer(runs) as server:
@@ -381,6 +384,7 @@ def test_who_is_cancelled_leaves_nothing_while_the_others_go_on() -> None:
         assert outcomes(run(main())) == {Outcome.SUCCEEDED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hanging", [False, True])
 def test_all_that_are_cancelled_at_once_leave_nothing(hanging: bool) -> None:
     runs = served(reverse_etl=100, streams=100)
@@ -443,6 +447,7 @@ def test_who_is_cancelled_twice_closes_the_connections_all_the_same(caplog: pyte
 # Loops.
 
 
+@pytest.mark.slow
 def test_several_loops_at_a_time_and_one_after_the_other() -> None:
     runs = served(reverse_etl=4, streams=4)
     results: list[set[Outcome]] = []
@@ -472,6 +477,7 @@ def test_several_loops_at_a_time_and_one_after_the_other() -> None:
     assert not [loop for loop in _BOARDS if loop.is_closed() and _BOARDS[loop]]
 
 
+@pytest.mark.slow
 def test_a_loop_that_is_blocked_goes_on() -> None:
     runs = served(reverse_etl=20, streams=20)
     with ManyRunsServer(runs) as server:
@@ -490,6 +496,7 @@ def test_a_loop_that_is_blocked_goes_on() -> None:
 # What goes wrong.
 
 
+@pytest.mark.slow
 def test_a_service_that_is_down_is_asked_by_one_for_all() -> None:
     runs = served(reverse_etl=300)
     with ManyRunsServer(runs) as server:
@@ -587,6 +594,7 @@ def test_a_response_that_can_not_be_read_concerns_its_own_wait_only(
     assert "could not be read (OverflowError)" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["index", "find", "mark", "read"])
 def test_a_list_that_can_not_be_read_costs_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Any:

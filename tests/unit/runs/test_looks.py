@@ -368,6 +368,7 @@ def test_an_outage_is_met_with_few_requests_however_many_wait(count: int) -> Non
     assert not simulation.ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 3, 1000])
 @pytest.mark.parametrize("status", [503, 401, 429])
 def test_all_go_on_soon_after_an_outage(count: int, status: int) -> None:
@@ -383,6 +384,7 @@ def test_all_go_on_soon_after_an_outage(count: int, status: int) -> None:
     assert len(simulation.ends) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_patience_that_is_asked_for_is_shown_by_all(status: int) -> None:
     simulation = Simulation(direct(200, 1000), latency=0.5)
@@ -626,6 +628,7 @@ TestAnything = Anything.TestCase
 TestAnything.settings = settings(max_examples=scaled(200), stateful_step_count=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_two_thousand_come_and_go(seed: int) -> None:
     randoms = random.Random(seed)  # noqa: S311 - no secret

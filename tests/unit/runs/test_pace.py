@@ -200,6 +200,7 @@ GROUPS = tuple(groups())
 SHORT = "Runs of about a minute"
 
 
+@pytest.mark.slow
 def test_the_docs_have_what_was_measured() -> None:
     page = pages()["docs/polling.md"]
     begin, end = "<!-- table: python -m tests.support.simulated_waits -->\n", "<!-- end of table -->\n"
@@ -303,6 +304,7 @@ def test_a_history_that_misleads_does_bounded_harm(factor: float) -> None:
 CONSTANTS = ("_BLUR", "_LATE", "_EARLY", "_UNLIKE", "_SPREAD", "_SPREAD_WEIGHT", "_LEAST_SPREAD", "_PRICE")
 
 
+@pytest.mark.slow
 def test_no_constant_would_be_much_better_half_or_twice_as_large(monkeypatch: pytest.MonkeyPatch) -> None:
     # Other runs than those of the tables.
     cases = [[case for family in FAMILIES for case in drawn(family, size, 25, seed=7)] for size in (60, 600, 3600)]

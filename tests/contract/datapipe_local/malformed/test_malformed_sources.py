@@ -8,6 +8,9 @@ from tests.contract.datapipe_local.malformed.source_loads import Outcomes, fault
 from tests.support.source_files.all_cases import all_cases
 from tests.support.source_files.cases import Case
 
+pytestmark = pytest.mark.slow
+
+
 CASES = all_cases()
 each_case = pytest.mark.parametrize("case", CASES, ids=str)
 each_case_that_may_fail = pytest.mark.parametrize("case", [case for case in CASES if case.may_fail], ids=str)

@@ -103,6 +103,7 @@ def sheets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sheets]:
         assert "Traceback" not in service.log
 
 
+@pytest.mark.slow
 def test_valid_csv_file_is_loaded(sheets: Sheets) -> None:
     @settings(max_examples=scaled(50), print_blob=True)
     @given(file=csv_files())
@@ -115,6 +116,7 @@ def test_valid_csv_file_is_loaded(sheets: Sheets) -> None:
     loads()
 
 
+@pytest.mark.slow
 def test_mutated_csv_file_is_right_or_fails(sheets: Sheets) -> None:
     @settings(max_examples=scaled(50), print_blob=True)
     @given(file=csv_files(), changes=mutations())
@@ -125,6 +127,7 @@ def test_mutated_csv_file_is_right_or_fails(sheets: Sheets) -> None:
     loads()
 
 
+@pytest.mark.slow
 def test_mutated_csv_file_without_options(sheets: Sheets) -> None:
     @settings(max_examples=scaled(50), print_blob=True)
     @given(file=csv_files(), changes=mutations())
@@ -138,6 +141,7 @@ def test_mutated_csv_file_without_options(sheets: Sheets) -> None:
     loads()
 
 
+@pytest.mark.slow
 def test_valid_jsonl_file_is_loaded(sheets: Sheets) -> None:
     @settings(max_examples=scaled(50), print_blob=True)
     @given(content=jsonl_files())
@@ -149,6 +153,7 @@ def test_valid_jsonl_file_is_loaded(sheets: Sheets) -> None:
     loads()
 
 
+@pytest.mark.slow
 def test_mutated_jsonl_file_is_right_or_fails(sheets: Sheets) -> None:
     @settings(max_examples=scaled(50), print_blob=True)
     @given(content=jsonl_files(), changes=mutations())

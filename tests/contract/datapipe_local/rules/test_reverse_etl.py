@@ -131,6 +131,7 @@ def test_reverse_etl_sync_request_run(home: Home) -> None:
     home.api.refused("POST", "/reverse_etl_syncs/nope/request_run", 404)
 
 
+@pytest.mark.slow
 def test_reverse_etl_failed_records_retry(home: Home, endpoint: Collection) -> None:
     sync_id = home.create(destination_connection_id="endpoint")
     endpoint.refuses = lambda method, key: 0 if key == "2" else 422

@@ -50,7 +50,7 @@ def columns(trees: Iterable[Any]) -> frozenset[str] | None:
             if kind in ("STAR", "PIVOT", "SHOW_REF") or node.get("ref_type") == "NATURAL":
                 return None
             if node.get("column_name_alias") and kind == "BASE_TABLE":
-                # Names by position.
+                # The aliases rename columns by position.
                 return None
             relations.update(str(node[key]).lower() for key in ("alias", "table_name") if node.get(key))
             named.update(name.lower() for name in node.get("using_columns") or ())

@@ -16,7 +16,7 @@ _TRANSPORT = "datapipe_local.transport"
 _BETWEEN_LOOKS = 0.005
 
 
-class ExposedConnection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # which of two it is, uvicorn decides
+class ExposedConnection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # uvicorn decides which class it is
     """
     Protocol of uvicorn that passes the transport to the application.
 

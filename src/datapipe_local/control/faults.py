@@ -54,7 +54,7 @@ class Faults:
             )
 
     def as_json(self) -> list[Json]:
-        """Return the rules, with the number of requests that each let pass (``passed``) and changed (``acted``)."""
+        """Return the rules, with the number of requests that each skipped (``passed``) and acted on (``acted``)."""
         return [
             {**_rule(row["rule"]).model_dump(exclude_unset=True), "passed": row["passed"], "acted": row["acted"]}
             for row in self._database.rows("SELECT rule, passed, acted FROM control_faults ORDER BY position")

@@ -64,7 +64,7 @@ class Journal:
             query,
             resource_id,
         )
-        assert row is not None  # noqa: S101 - RETURNING returns
+        assert row is not None  # noqa: S101 - RETURNING always yields a row
         return int(row["seq"]), resource_id
 
     def fault(self, seq: int, fault: Json | None) -> None:

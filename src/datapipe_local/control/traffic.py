@@ -188,7 +188,7 @@ class _Exchange:
 
     async def _spoil(self, answer: Answer | None) -> None:
         acting = self._arrival.acting
-        assert acting is not None  # noqa: S101 - else there is nothing to spoil
+        assert acting is not None  # noqa: S101 - called only with a fault
         rule = acting.rule
         if rule.drop:
             await self._lose(answer)

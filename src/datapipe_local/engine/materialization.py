@@ -57,7 +57,7 @@ class Materializer:
         An error of its SQL, or a missing table, is part of the result: the transform may have been published again in
         the meantime, and then the error does not matter.
 
-        :raises RunError: a run override forces a failure.
+        :raises RunError: a run override forces a failure, or the transform does not exist.
         """
         stop.check()
         with self._context.warehouse.working_on(job.seq):

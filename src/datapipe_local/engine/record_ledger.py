@@ -60,7 +60,7 @@ class Ledger:
                 only_new = self._mode == OperationName.INSERT and before["state"] == RecordState.SYNCED
                 if only_new or before["digest"] == candidate.digest:
                     continue
-            # Different keys can have the same record ID, such as null and an escaped text.
+            # Different keys can have the same record ID, such as NaN and null.
             due.setdefault(candidate.record.record_id, candidate)
         return list(due.values())
 

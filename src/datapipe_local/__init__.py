@@ -1,1 +1,1 @@
-"""The data pipeline service on one machine: the REST interface over SQLite and a DuckDB warehouse."""
+"""Local data pipeline service: the REST interface over SQLite and a DuckDB warehouse."""

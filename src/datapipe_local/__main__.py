@@ -1,4 +1,4 @@
-"""``python -m datapipe_local`` and the command ``datapipe-local``."""
+"""Entry point of ``python -m datapipe_local`` and of the command ``datapipe-local``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def main() -> int:
     """
     Run the command line.
 
-    :return: The exit status, as :func:`datapipe_local.cli.main` gives it.
+    :return: The exit status of :func:`datapipe_local.cli.main`, or 1 if a dependency is not installed.
     """
     try:
         return cli.main()

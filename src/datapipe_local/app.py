@@ -1,4 +1,4 @@
-"""The application: everything put together."""
+"""FastAPI application of the service, and its startup and shutdown."""
 
 from __future__ import annotations
 
@@ -78,19 +78,19 @@ def make_app(
     context: Context, api_key: str, control: Control | None = None, hosts: Collection[str] | None = None
 ) -> FastAPI:
     """
-    Give the app that answers for a service.
+    Return the FastAPI application of a service.
 
     :param context: The service.
-    :param api_key: What callers must know.
-    :param control: Its control plane, if it is to have one.
-    :param hosts: The names that it is called by; ``None`` for any.
+    :param api_key: The API key that clients must send.
+    :param control: The control plane; ``None`` to omit its routes.
+    :param hosts: The allowed values of the ``Host`` header; ``None`` allows any.
     """
     app = FastAPI(title="datapipe-local", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     app.state.context = context
     app.state.intake = Intake(context)
     app.include_router(health.router)
     app.include_router(authorize.router)
-    # First what is asked most often: routes are looked at in turn.
+    # Starlette tries routes in order: the most frequent ones come first.
     for resource in (ingestion, *_RESOURCES):
         app.include_router(
             resource.router, dependencies=[Depends(refuse_unknown_parameters), Depends(refuse_other_than_json)]
@@ -109,7 +109,7 @@ def make_app(
 
 
 def interface_routes() -> list[BaseRoute]:
-    """Give the routes of the interface, without those that are this service's own."""
+    """Return the routes of the interface, without the routes that only this service has."""
     return [route for resource in _RESOURCES for route in resource.router.routes]
 
 
@@ -126,19 +126,19 @@ def running_app(
     http_destinations: EgressRule = EgressRule.LOOPBACK,
 ) -> Iterator[FastAPI]:
     """
-    Open a home, have its engine work, and give the app that answers for it.
+    Open a home, start its engine, and yield the application that serves it.
 
-    :param home: An initialised home, locked by this process.
-    :param with_control: Have a control plane, too.
-    :param with_schedules: Have what has a schedule run by itself.
+    :param home: An initialized home, locked by this process.
+    :param with_control: Add the control plane.
+    :param with_schedules: Start scheduled runs.
     :param older_description: Show only the fields of the older interface description, whatever the seed says.
-    :param memory_limit: How much memory the warehouse takes at the most.
-    :param preview_seconds: The time limit of a query preview.
-    :param hosts: The names that it is called by; ``None`` for any.
-    :param http_destinations: The addresses that records are sent to over HTTP.
-    :raises SetupError: something in it cannot be opened.
+    :param memory_limit: The memory limit of the warehouse, such as ``2GB``; ``None`` for four fifths of the machine's.
+    :param preview_seconds: The time limit of a query preview, in seconds.
+    :param hosts: The allowed values of the ``Host`` header; ``None`` allows any.
+    :param http_destinations: The class of addresses that reverse ETL may send records to over HTTP.
+    :raises SetupError: a file of the home cannot be opened.
     """
-    # What a killed process has left there is of no use to anybody.
+    # A killed process may have left files there. They are useless.
     home.make_scratch(empty=True)
     store = Store(home.state)
     clock, script = _controlled(store) if with_control else (Clock(), Script())
@@ -170,17 +170,17 @@ def running_app(
     try:
         yield make_app(context, home.read_key(), control, hosts)
     finally:
-        # Requests that were given up may have threads that still end what they do.
+        # Threads of abandoned requests may still be at work.
         if engine.stop() and context.warehouse.settled(_SECONDS_FOR_STATEMENTS):
             context.warehouse.close()
             context.store.close()
         else:
-            # The end of the process ends them; nothing is lost by that, as by any other way of ending it.
+            # The exit of the process ends them. No data is lost: every step survives a kill.
             log.warning("Some work could not be broken off in time; it is carried on at the next start")
 
 
 def _controlled(store: Store) -> tuple[Clock, Script]:
-    # Loaded by those alone who want it, here as below.
+    # Imported here (and in _control) so that a service without a control plane does not load it.
     from datapipe_local.control.clock import StoredClock
     from datapipe_local.control.script import StoredScript
     from datapipe_local.control.tables import prepare

@@ -1,4 +1,4 @@
-"""JSON from outside, read strictly, and what of it is canonical: keys in order, no white space without a meaning."""
+"""Strict JSON parser, and the test for canonical JSON: sorted keys and no insignificant white space."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-#: How deep lists and objects may be within one another. What reads them later has limits of its own.
+#: Largest nesting depth of arrays and objects. Later readers of the JSON have limits of their own.
 DEEPEST = 100
 
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
@@ -18,13 +18,14 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 def parse(body: bytes) -> tuple[Any, str]:
     """
-    Read JSON that means the same to everybody.
+    Parse JSON strictly, so that every reader understands it in the same way.
 
-    :param body: As received: UTF-8, without a byte order mark.
+    Refused are ``NaN`` and ``Infinity``, numbers beyond the range of a double, duplicate keys, unpaired surrogates, and
+    nesting deeper than :data:`DEEPEST`.
+
+    :param body: The bytes as received: UTF-8, without a byte order mark.
     :return: The value, and its text.
-    :raises ValueError: it is none: also ``NaN`` and ``Infinity``, a number beyond all that floating point has, a key
-        that stands twice in an object, half a character, and what is nested more than :data:`DEEPEST` deep. The
-        message quotes nothing of it.
+    :raises ValueError: the JSON is refused. The message quotes nothing of the body.
     """
     try:
         text = body.decode()
@@ -47,12 +48,12 @@ def parse(body: bytes) -> tuple[Any, str]:
 
 def is_canonical(text: str) -> bool:
     """
-    Tell whether JSON is in the one form that can be signed.
+    Return True if JSON has the canonical form that signatures need.
 
-    Keys are in the order of their characters, and no white space stands between what has a meaning. How numbers
-    and characters are spelt is the sender's affair: the interface names these two rules.
+    Keys are sorted by their characters, and there is no insignificant white space. The interface names only these two
+    rules: the sender may spell numbers and characters in any way.
 
-    :param text: JSON that :func:`parse` took.
+    :param text: JSON that :func:`parse` accepted.
     """
     if _SPACE.search(_STRING.sub('""', text)):
         return False
@@ -69,9 +70,9 @@ def is_canonical(text: str) -> bool:
 
 def elements(text: str) -> list[str]:
     """
-    Give the elements of an array as they are spelt, each in a line of its own.
+    Return the elements of an array with their original spelling, each without line breaks.
 
-    :param text: An array that :func:`parse` took.
+    :param text: An array that :func:`parse` accepted.
     """
     found, decoder = [], json.JSONDecoder()
     position = _after_space(text, text.index("[") + 1)
@@ -85,7 +86,7 @@ def elements(text: str) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """Give JSON without line breaks: within a text there are none, and elsewhere they mean nothing."""
+    """Return JSON without line breaks. Outside strings they have no meaning, and inside they are not allowed."""
     return text.strip(" \t\n\r").replace("\n", " ").replace("\r", " ")
 
 
@@ -104,7 +105,7 @@ def _number(text: str) -> int | float:
     number = float(text)
     if math.isinf(number):
         raise ValueError("a number in it is too large")
-    # A number with so many digits that Python would not read it is too large.
+    # int() refuses numbers with too many digits; those are infinite as floats.
     return number if "." in text or "e" in text or "E" in text else int(text)
 
 

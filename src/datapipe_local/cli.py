@@ -1,4 +1,4 @@
-"""The command line. Imports what a command needs when it runs, so that each of them starts fast."""
+"""Command line. Each command imports its modules when it runs, so that every command starts fast."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _HOSTS_VARIABLE = "DATAPIPE_LOCAL_ALLOWED_HOSTS"
 _EGRESS_VARIABLE = "DATAPIPE_LOCAL_HTTP_DESTINATIONS"
 _PREVIEW_SECONDS = "30"
 _DEFAULT_LIMIT = 100
-#: Query previews return no more rows.
+#: Query previews return at most this number of rows.
 _LARGEST_LIMIT = 1_000
 _EGRESS_RULES = ("public", "loopback", "private", "any")
-#: As shells say it of a command that Ctrl-C has ended.
+#: Exit status that shells use for a command stopped by Ctrl-C.
 _INTERRUPTED = 130
 
 
@@ -40,8 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     Run one command.
 
-    :param arguments: The command and its options; those of this process when ``None``.
-    :return: The exit status: 0 done, 1 refused, 2 misspelt, 130 interrupted; that of ``status`` tells more.
+    :param arguments: The command and its options; ``None`` for those of this process.
+    :return: The exit status: 0 done, 1 refused, 2 usage error, 130 interrupted. ``status`` also returns 3 or 4.
     """
     options = argparse.Namespace()
     try:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"datapipe-local: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # Whoever read, such as head, has enough. Python would say so once more at its end.
+        # The reader, such as head, closed the pipe. Redirect stdout: Python would report the error again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -191,7 +191,7 @@ def _add_home(parser: argparse.ArgumentParser) -> None:
 
 
 def _text(text: str) -> str:
-    # A variable of a script that is not set: no address would be every address, no folder the one where one is.
+    # An unset variable of a script gives an empty option: as an address it would mean all, as a folder the current one.
     if not text.strip():
         raise argparse.ArgumentTypeError("there is nothing: give something, or leave the option out")
     return text
@@ -208,7 +208,7 @@ def _port(text: str) -> int:
 
 
 def _size(text: str) -> str:
-    # DuckDB's words; with less than a megabyte it does not even begin.
+    # DuckDB's units. It does not start with less than a megabyte.
     if not re.fullmatch(r"[1-9][0-9]{0,8}(MB|GB|TB|MiB|GiB|TiB)", text):
         raise argparse.ArgumentTypeError(f"{text!r} is no size: give one such as 512MB (or in {_MEMORY_VARIABLE})")
     return text
@@ -252,7 +252,7 @@ def _wanted_key(option: str | None) -> str | None:
 
 
 def _allowed_hosts(options: argparse.Namespace, address: str) -> frozenset[str] | None:
-    """Give the names that the service is called by; ``None`` if others than this machine reach it, by any name."""
+    """Return the allowed ``Host`` names; ``None`` allows any: other machines can connect, and none is configured."""
     import ipaddress
 
     from datapipe_local.authority import is_loopback
@@ -363,12 +363,12 @@ def _serve(options: argparse.Namespace) -> None:
     else:
         _initialised(options)
     logs.configure(options.log_format)
-    # What is imported stays: to look for garbage among it is a twentieth of the time until the service is ready.
+    # The imported modules stay: garbage collection of them takes a twentieth of the startup time.
     gc.disable()
     with home.locked():
         from datapipe_local.server import listen, serve
 
-        # The port first: whoever finds it taken should hear so at once.
+        # Bind the port first, so that a port conflict is reported at once.
         with listen(options.host, options.port) as listener:
             from datapipe_local.app import running_app
 

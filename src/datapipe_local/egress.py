@@ -53,7 +53,7 @@ _CLASSES = {
 
 class RefusedDestinationError(Exception):
     """
-    The rule does not allow a destination.
+    Destination that the rule does not allow.
 
     :param host: The host of the URL.
     :param address: Its address.

@@ -1,4 +1,4 @@
-"""Putting a state back to where it was before anything ran."""
+"""Reset of the store and the warehouse to their state before any run."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 def empty(context: Context, *, keep_seed: bool) -> int:
     """
-    Empty the store and the warehouse. The caller is in a transaction of the store, and nothing is going on.
+    Empty the store and the warehouse. The caller holds a store transaction, and no job is running.
 
-    A process that is killed in here may have emptied the warehouse and not yet the store; then it is done again.
+    If the process is killed midway, the warehouse may be empty while the store is not; the next reset completes it.
 
     :param context: The service.
-    :param keep_seed: Apply again what was applied; else nothing is left at all.
-    :return: How many seeds were applied again.
-    :raises SetupError: a seed cannot be applied any more; then the store is as it was.
+    :param keep_seed: Apply all stored seeds again; otherwise nothing is left.
+    :return: The number of seeds that were applied again.
+    :raises SetupError: a seed can no longer be applied; the store is unchanged.
     """
     database = context.store.database
     seeds = stored_seeds(context.store) if keep_seed else []
-    # The order in which tables are emptied does not matter then.
+    # The tables can be emptied in any order.
     database.run("PRAGMA defer_foreign_keys = ON")
     for row in database.rows("SELECT name FROM main.sqlite_master WHERE type = 'table'"):
         if not row["name"].startswith("sqlite_"):

@@ -1,4 +1,4 @@
-"""What can go wrong, told by who has to hear it: a caller, the person at the command line, or a run."""
+"""Exceptions of the service: for HTTP clients, for the command line and for runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 class ServiceError(Exception):
     """
-    A request is refused; becomes an ``ErrorDto``.
+    Refused request; becomes an ``ErrorDto``.
 
-    :param message: What is wrong and what to do, in a line.
+    :param message: The problem and the remedy, in one line.
     :param error_code: A stable name of the error, for programs.
-    :param active_run_id: The run that stands in the way, once it exists (409 only).
+    :param active_run_id: The conflicting run, once it exists (409 only).
     """
 
     status = 500
@@ -24,7 +24,7 @@ class ServiceError(Exception):
         self.active_run_id = active_run_id
 
     def as_json(self) -> dict[str, Any]:
-        """Give the body of the answer; what is absent is left out."""
+        """Return the response body, without absent fields."""
         body: dict[str, Any] = {"error_code": self.error_code, "message": self.message}
         if self.active_run_id is not None:
             body["active_run_id"] = self.active_run_id
@@ -32,14 +32,14 @@ class ServiceError(Exception):
 
 
 class BadRequestError(ServiceError):
-    """400: the request, or the state of what it asks about, does not allow it."""
+    """400: the request, or the state of its resource, does not allow it."""
 
     status = 400
     default_code = "bad_request"
 
 
 class UnauthorizedError(ServiceError):
-    """401: no key, or a wrong one."""
+    """401: the key is missing or wrong."""
 
     status = 401
     default_code = "unauthorized"
@@ -47,10 +47,10 @@ class UnauthorizedError(ServiceError):
 
 class NotFoundError(ServiceError):
     """
-    404: there is no such resource.
+    404: the resource does not exist.
 
-    :param kind: What was looked for, such as ``ELT stream``.
-    :param resource_id: The id that nothing has.
+    :param kind: The kind of resource, such as ``ELT stream``.
+    :param resource_id: The unknown ID.
     """
 
     status = 404
@@ -62,21 +62,21 @@ class NotFoundError(ServiceError):
 
 
 class ConflictError(ServiceError):
-    """409: a run is active or scheduled already."""
+    """409: a run is already active or scheduled."""
 
     status = 409
     default_code = "conflict"
 
 
 class PayloadTooLargeError(ServiceError):
-    """413: the body has more bytes than are taken."""
+    """413: the body has more bytes than the route accepts."""
 
     status = 413
     default_code = "payload_too_large"
 
 
 class UnsupportedMediaTypeError(ServiceError):
-    """415: the body is of another kind than is taken."""
+    """415: the route does not accept the content type of the body."""
 
     status = 415
     default_code = "unsupported_media_type"
@@ -98,8 +98,8 @@ class InsufficientStorageError(ServiceError):
 
 
 class RunError(Exception):
-    """A run cannot go on. The message is what the run shows: one line with what, where and what to do."""
+    """Failure of a run. The run shows the message: one line with the problem, the place and the remedy."""
 
 
 class SetupError(Exception):
-    """The command line cannot do what it was asked; the message is all that is printed."""
+    """Failure of a command. The command prints only the message."""

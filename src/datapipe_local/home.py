@@ -1,4 +1,4 @@
-"""The folder that holds all state of one service."""
+"""Home: the folder that holds all state of one service."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ KEY_VARIABLE = "DATAPIPE_LOCAL_API_KEY"
 _NEW_KEY = "run init with --api-key, or delete it and run init"
 _TRIES = 5
 _SECONDS_BETWEEN_TRIES = 0.02
-#: Permissions of the group and of other users.
+#: Permission bits of the group and of other users.
 _OTHERS = 0o077
-#: Entries of a folder in which a home can be created: the root of a file system has such a folder.
+#: Entries of a folder that do not prevent a home: the root of a file system has such a folder.
 _HARMLESS = frozenset({"lost+found"})
 
 
 class Holder(NamedTuple):
-    """The process that holds a home, and where it answers, once it does."""
+    """Process that holds a home, and its URL once it serves requests."""
 
     pid: int | None
     address: str | None
@@ -39,9 +39,9 @@ class Holder(NamedTuple):
 
 def check_key(key: str) -> None:
     """
-    See to it that a text can be sent as a key.
+    Raise if a text cannot be sent as an API key in a header.
 
-    :raises SetupError: no header can hold it.
+    :raises SetupError: it has other characters than printable ASCII, or spaces.
     """
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise SetupError("The API key must consist of printable ASCII characters without spaces.")
@@ -49,7 +49,7 @@ def check_key(key: str) -> None:
 
 class Home:
     """
-    Where things are in the folder.
+    Home folder and the paths in it.
 
     :param folder: The folder, which need not exist yet.
     """
@@ -64,14 +64,15 @@ class Home:
 
     @property
     def is_initialised(self) -> bool:
-        """Tell whether ``init`` was run here."""
+        """Return True if ``init`` was run here."""
         return self.state.is_file() and self.key_file.is_file()
 
     def create(self) -> None:
         """
-        Make the folder, for this user only.
+        Create the folder, for this user only.
 
-        :raises SetupError: that cannot be done, or the folder contains other files: its permissions stay as they are.
+        :raises SetupError: it cannot be created, or it contains other files. The permissions of an existing folder do
+            not change.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -89,21 +90,17 @@ class Home:
             )
 
     def _is_foreign(self, name: str) -> bool:
-        # Databases have files beside them, and the key has one while it is written.
+        # Databases have files beside them, and so does the key while it is written.
         with_others = (self.state, self.warehouse, self.key_file)
         own = {self.scratch.name, self._lock_file.name, *_HARMLESS}
         return name not in own and not any(name.startswith(path.name) for path in with_others)
 
     def _restrict(self) -> None:
-        """
-        Remove the permissions of other users from the folder and its files.
-
-        :raises SetupError: the folder belongs to another user, or stays open to others.
-        """
+        """Remove the permissions of other users from the folder and its files, or raise a :class:`SetupError`."""
         try:
             found = self.folder.stat()
             mode = stat.S_IMODE(found.st_mode)
-            # The superuser, too: the owner of the folder could read the secrets.
+            # Also refuse this to root: the owner of the folder could read the secrets.
             if found.st_uid != os.geteuid():
                 raise SetupError(
                     f"The home {self.folder} belongs to another user (uid {found.st_uid}): run datapipe-local as that"
@@ -132,12 +129,12 @@ class Home:
 
     def remove_state(self) -> None:
         """
-        Remove all but the key. The caller holds the folder.
+        Remove everything but the key. The caller holds the lock of the folder.
 
-        :raises SetupError: that cannot be done.
+        :raises SetupError: a file cannot be removed.
         """
         try:
-            # The state first: a process that is killed in here leaves a home that is to be initialised.
+            # Remove the state first: if the process is killed midway, the home is uninitialized and not half empty.
             for file in (self.state, self.warehouse):
                 for part in sorted(self.folder.glob(f"{file.name}*")):
                     part.unlink()
@@ -149,9 +146,9 @@ class Home:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """
-        Hold the folder: one process at a time. The lock goes when the process does, however that happens.
+        Hold the lock of the folder, which one process at a time can have. It ends with the process, however that ends.
 
-        :raises SetupError: another process holds it, or it cannot be restricted to this user.
+        :raises SetupError: another process holds it, or the folder cannot be restricted to this user.
         """
         self._restrict()
         with self._opened_lock() as lock:
@@ -174,10 +171,10 @@ class Home:
 
     def make_scratch(self, *, empty: bool = False) -> None:
         """
-        Have the folder for what is needed on the way.
+        Create the folder for temporary files.
 
-        :param empty: Remove what is in it.
-        :raises SetupError: that cannot be done.
+        :param empty: Remove its content.
+        :raises SetupError: the folder cannot be created.
         """
         if empty:
             shutil.rmtree(self.scratch, ignore_errors=True)
@@ -187,14 +184,14 @@ class Home:
             raise SetupError(f"Cannot make the folder {self.scratch}: {error.strerror or error}.") from error
 
     def note_address(self, address: str) -> None:
-        """Note where the process that holds the folder answers, for :meth:`holder`. It calls this itself."""
+        """Write the URL of this process, which holds the folder, to the lock file, for :meth:`holder`."""
         self._lock_file.write_text(f"{os.getpid()}\n{address}\n", encoding="utf-8")
 
     def holder(self) -> Holder | None:
         """
-        Tell which process holds the folder, if one does.
+        Return the process that holds the folder; ``None`` if no process does.
 
-        :raises SetupError: that cannot be told.
+        :raises SetupError: the lock file cannot be read.
         """
         try:
             lock = self._lock_file.open(encoding="utf-8")
@@ -204,7 +201,7 @@ class Home:
             raise SetupError(f"Cannot read {self._lock_file}: {error.strerror or error}.") from error
         with lock:
             try:
-                # Shared: two who ask at once do not take each other for a service.
+                # A shared lock: two callers at the same time must not take each other for a service.
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
                 pid, _, address = lock.read().partition("\n")
@@ -213,9 +210,9 @@ class Home:
 
     def read_key(self) -> str:
         """
-        Read the API key.
+        Return the API key.
 
-        :raises SetupError: the file is empty or cannot be read.
+        :raises SetupError: the file is empty, cannot be read, or holds no valid key.
         """
         try:
             key = self.key_file.read_text(encoding="utf-8").strip()
@@ -232,18 +229,18 @@ class Home:
 
     def keep_key(self, wanted: str | None) -> bool:
         """
-        See to it that there is an API key, readable by this user alone.
+        Create the API key if needed, readable by this user only.
 
-        :param wanted: The key to use; ``None`` keeps the present one, or makes one up.
-        :return: Whether the key was written.
-        :raises SetupError: it cannot be read, or written.
+        :param wanted: The key to use; ``None`` keeps the present key, or generates one.
+        :return: True if the key was written.
+        :raises SetupError: the key cannot be read or written.
         """
         if self.key_file.exists() and self._is_kept(wanted):
             return False
         fresh = self.key_file.with_suffix(".new")
         try:
             fresh.unlink(missing_ok=True)
-            # The mode is set as the file appears: there is no moment in which others could read it.
+            # Set the mode at creation: other users can read the file at no moment.
             descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write((wanted or secrets.token_urlsafe(32)) + "\n")
@@ -258,16 +255,16 @@ class Home:
         except SetupError:
             if wanted is None:
                 raise
-            # What was asked for takes the place of what is no key.
+            # The requested key replaces an invalid one.
             return False
 
 
 def _is_taken(lock: IO[str]) -> bool:
-    """Take the lock, if no other process has it."""
+    """Take the lock, and return False if another process holds it."""
     for _ in range(_TRIES):
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-        # It may be somebody who asks who has it.
+        # The lock may be a short one of another call of holder().
         time.sleep(_SECONDS_BETWEEN_TRIES)
     return False

@@ -1,4 +1,4 @@
-"""Identifiers: opaque ones, ones derived from a name, and those of runs."""
+"""Identifiers: random IDs, IDs derived from names, and run IDs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _START = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def new_id() -> str:
-    """Make an opaque id, such as ``OoORhGXUVjsqFG``."""
+    """Return a new random ID, such as ``OoORhGXUVjsqFG``."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(_LENGTH))
 
 
 def derived_id(*names: str) -> str:
     """
-    Make an id that looks opaque and is always the same for the same names.
+    Return an ID that looks random and is always the same for the same names.
 
-    A seed entry without an id gets such a one, so that applying the seed again finds it.
+    Seed entries without an ID get such an ID, so that applying the seed again finds the resource.
     """
     number = int.from_bytes(hashlib.sha256("\0".join(names).encode()).digest(), "big")
     digits = []
@@ -38,7 +38,7 @@ def derived_id(*names: str) -> str:
 
 
 class RunId(NamedTuple):
-    """What the id of a run stands for: clients see only the text, and must not look inside."""
+    """Decoded run ID. For clients, run IDs are opaque text."""
 
     subject_id: str
     started_at: Timestamp
@@ -49,10 +49,10 @@ class RunId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> RunId:
         """
-        Read the text of an id.
+        Parse a run ID.
 
-        :param text: As received, possibly anything.
-        :raises BadRequestError: this is no id of a run.
+        :param text: The text as received, possibly anything.
+        :raises BadRequestError: it is not a run ID.
         """
         try:
             plain = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode()

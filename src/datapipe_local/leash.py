@@ -1,4 +1,4 @@
-"""Not outliving whoever started this process."""
+"""Watchdog that stops this process when its parent process ends."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _SECONDS_BETWEEN_SIGNALS = 0.5
 
 
 def stop_with_stdin() -> None:
-    """Have this process told to stop (SIGTERM) once its standard input ends: nobody holds the other end any more."""
+    """Send SIGTERM to this process when its standard input ends, because the parent process has gone."""
     threading.Thread(target=_watch, name="leash", daemon=True).start()
 
 
 def _watch() -> None:
-    # Not through sys.stdin, whose lock a thread that waits would hold at the end of the process.
+    # Not sys.stdin: a waiting thread would hold its lock at the exit of the process.
     while os.read(_STDIN, 1 << 16):
         pass
-    # Once may be too early: there is an instant in which the signal is not heeded.
+    # A signal that arrives too early can be lost. Repeat it.
     while True:
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_SECONDS_BETWEEN_SIGNALS)

@@ -1,4 +1,4 @@
-"""Loading: what a source has becomes a table of the warehouse, as a whole, in slices, or by what is new."""
+"""Loads of source rows into warehouse tables: full, in slices, or incremental."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What the table is called that holds the rows of a load in slices. Nobody else's name begins so.
+#: Prefix of the staging table of a load in slices. No other table name starts with it.
 _STAGED = "__staged__"
-#: What goes wrong when a value does not fit a type.
+#: Errors of values that do not fit a column type.
 _MISFITS = (duckdb.ConversionException, duckdb.InvalidInputException, duckdb.OutOfRangeException)
 
 
 class Slice(NamedTuple):
-    """A part of a load: how many rows it has added, and whether it was the last."""
+    """Part of a load: the number of rows it added, and whether it was the last part."""
 
     rows: int
     is_last: bool
 
 
 class TableColumn(NamedTuple):
-    """A column of a table, and whether it contains hashes."""
+    """Column of a table, and whether it contains hashes."""
 
     name: str
     type: str
@@ -49,10 +49,10 @@ class TableColumn(NamedTuple):
 
 class TableShape(NamedTuple):
     """
-    The columns of a table.
+    Columns of a table.
 
     :param columns: The columns.
-    :param rows: The rows that the last load moved; None while a load in slices goes on.
+    :param rows: The number of rows that the last load moved; None while a load in slices goes on.
     """
 
     columns: list[TableColumn]
@@ -61,12 +61,12 @@ class TableShape(NamedTuple):
 
 class Told(NamedTuple):
     """
-    What is noted with a table about its load.
+    Facts about a load that are stored with its table.
 
     :param run: The run.
-    :param size: How many bytes it has read at the source.
-    :param mode: How it loads, as the interface says it.
-    :param trigger: Why it loads everything, if it does.
+    :param size: The number of bytes that the run has read at the source.
+    :param mode: The load mode, in the terms of the interface.
+    :param trigger: The reason for a full load, if it is one.
     :param accepts_columns: The source may share no column name with the table of the previous load.
     """
 
@@ -79,7 +79,7 @@ class Told(NamedTuple):
 
 class Loads:
     """
-    Makes tables of the warehouse. Whatever it does to a table, it does whole or not at all.
+    Loads of warehouse tables. Each method changes a table completely or not at all.
 
     :param warehouse: The warehouse.
     """
@@ -88,7 +88,7 @@ class Loads:
         self._warehouse = warehouse
 
     def noted(self, place: Place) -> Note | None:
-        """Give what is known of the last load of a table."""
+        """Return the note about the last load of a table, if there is one."""
         with self._warehouse.cursor() as cursor:
             return Note.read(cursor, place)
 
@@ -105,17 +105,17 @@ class Loads:
 
     def whole(self, place: Place, readable: Readable, manner: Manner, told: Told) -> int:
         """
-        Replace a table by what is at its source.
+        Replace a table with the rows of its source.
 
-        The types of a CSV file's columns are inferred from its beginning; if a later row does not fit them, from
-        the whole file.
+        The types of a CSV file's columns are inferred from its beginning; if a later row does not fit them, from the
+        whole file.
 
         :param place: The table; it need not exist.
-        :param readable: What is at the source.
-        :param manner: How it is loaded.
-        :param told: What is noted with it.
+        :param readable: The source data.
+        :param manner: The load options.
+        :param told: The facts to store with the table.
         :return: The number of rows.
-        :raises WarehouseError: it cannot be read; the table is as it was.
+        :raises WarehouseError: the source cannot be read; the table is unchanged.
         """
 
         def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
@@ -130,7 +130,7 @@ class Loads:
             return _most_carefully(cursor, readable, found, load)
 
     def newest(self, place: Place, manner: Manner) -> Newest | None:
-        """Give from where on :meth:`added` needs rows, as far as that can be told."""
+        """Return the value from which :meth:`added` needs rows, if it can be determined."""
         with self._warehouse.cursor() as cursor:
             return increment.newest(cursor, place, manner)
 
@@ -138,12 +138,12 @@ class Loads:
         self, place: Place, readable: Readable, manner: Manner, told: Told, *, since: Newest | None = None
     ) -> int:
         """
-        Add to a table what is new at its source.
+        Add the new rows of a source to a table.
 
-        :param since: The rows of the source were read from there on alone, as :meth:`newest` had said.
-        :return: The number of rows that are added or changed.
-        :raises OutdatedError: all has to be loaded; the table is as it was.
-        :raises WarehouseError: it cannot be read; the table is as it was.
+        :param since: The value of :meth:`newest` from which the source was read; ``None`` if it was read completely.
+        :return: The number of added or changed rows.
+        :raises OutdatedError: a full load is needed; the table is unchanged.
+        :raises WarehouseError: the source cannot be read; the table is unchanged.
         """
 
         def load(cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int:
@@ -161,11 +161,11 @@ class Loads:
 
     def first_slice(self, place: Place, readable: Readable, size: int, manner: Manner, told: Told) -> Slice:
         """
-        Replace a table by the first rows of its source, and put all rows by for :meth:`next_slice`.
+        Replace a table with the first rows of its source, and stage all rows for :meth:`next_slice`.
 
-        :param size: How many rows, at the most.
-        :return: If all rows are there, nothing is put by.
-        :raises WarehouseError: it cannot be read; the table is as it was.
+        :param size: The largest number of rows of the slice.
+        :return: The slice. If it has all rows, nothing stays staged.
+        :raises WarehouseError: the source cannot be read; the table is unchanged.
         """
         staged = _staged(place)
 
@@ -175,7 +175,7 @@ class Loads:
             return _create(cursor, staged, query)
 
         with self._rows_of(place, readable) as (cursor, found):
-            # Apart from what follows: the rows of a table are numbered for good once it is committed.
+            # In a transaction of its own: row IDs are final only after the commit.
             total = _carefully(cursor, readable, found, stage)
             with transaction(cursor):
                 before = Note.read(cursor, place)
@@ -188,20 +188,20 @@ class Loads:
 
     def next_slice(self, place: Place, start: int, size: int | None, manner: Manner, told: Told) -> Slice:
         """
-        Add the rows that follow. Done again after the process was killed, it adds nothing twice.
+        Add the next staged rows. Idempotent: a repetition after a kill adds no row twice.
 
         :param place: The table.
-        :param start: How many rows it has from the slices before.
-        :param size: How many more, at the most; ``None`` for all that are left.
-        :param manner: How it is loaded.
-        :param told: What is noted with it after the last slice.
-        :raises WarehouseError: somebody else has changed the table.
+        :param start: The number of rows that the previous slices added.
+        :param size: The largest number of rows of the slice; ``None`` for all remaining rows.
+        :param manner: The load options.
+        :param told: The facts to store with the table after the last slice.
+        :raises WarehouseError: the table was changed by others.
         """
         staged = _staged(place)
         with self._warehouse.cursor() as cursor, transaction(cursor):
             there = _count(cursor, place)
             if not _exists(cursor, staged):
-                # The last slice was added, and the process killed before that was noted.
+                # The last slice was added, and the process was killed before it could record that.
                 return Slice(there - start, is_last=True)
             total = _count(cursor, staged)
             end = total if size is None else min(start + size, total)
@@ -215,13 +215,13 @@ class Loads:
             return Slice(end - start, is_last=end == total)
 
     def parts(self, place: Place) -> list[Place]:
-        """Give what stands beside a table and belongs to it: its history, its lists of records."""
+        """Return the tables and views that belong to a table: its history and its substreams."""
         with self._warehouse.cursor() as cursor:
             past = history.history_of(place)
             return [*([past] if _exists(cursor, past) else []), *substreams.views(cursor, place)]
 
     def drop(self, place: Place) -> None:
-        """Remove a table, what was put by for it, and its lists of records."""
+        """Remove a table, its staging table and its substreams."""
         with self._warehouse.cursor() as cursor, transaction(cursor):
             substreams.hide(cursor, place)
             drop(cursor, place)
@@ -231,7 +231,7 @@ class Loads:
     def _rows_of(
         self, place: Place, readable: Readable, manner: Manner | None = None
     ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Sequence[str]]]:
-        """Have at hand what can be read; if its manner is given, as what the table has by now."""
+        """Yield the relations of the source; with load options, those for an incremental load of the present table."""
         self._warehouse.create_schema(place.schema)
         with self._warehouse.cursor() as cursor:
             text = _text(cursor, place, manner) if manner is not None and _exists(cursor, place) else []
@@ -263,8 +263,8 @@ def _carefully(
     found: Sequence[str],
     load: Callable[[duckdb.DuckDBPyConnection, str], T],
 ) -> T:
-    """Load from the first relation that can be, each in a transaction: the later ones take more time."""
-    # By position, within the transaction: a relation can require a reading of its own.
+    """Load from the first relation that works, each in a transaction. Later relations take more time."""
+    # Look relations up by position, within the transaction: one can require a read of its own.
     for position in range(len(found) - 1):
         try:
             return _loaded(cursor, readable, partial(_load_at, cursor, found, position, load), can_retry=True)
@@ -303,12 +303,12 @@ def _loaded(
             raise
         if can_retry and csv_errors.is_misread(error, readable):
             raise csv_errors.MisreadError from error
-        # Other types do not help.
+        # Other column types do not help.
         raise StructureError(reason) from error
 
 
 class _Loader(Protocol):
-    """Loads from a relation. If it is cautious, types that are alike become text."""
+    """Load function. If it is cautious, it turns ambiguous types into text."""
 
     def __call__(self, cursor: duckdb.DuckDBPyConnection, relation: str, *, cautious: bool = False) -> int: ...
 
@@ -317,7 +317,7 @@ def _most_carefully(cursor: duckdb.DuckDBPyConnection, readable: Readable, found
     try:
         return _carefully(cursor, readable, found, load)
     except _MISFITS:
-        # It may be no text that was misread: types that are alike do not take one another's values.
+        # The cause may not be misread text: similar types do not accept each other's values.
         return _loaded(cursor, readable, partial(load, cursor, found[-1], cautious=True))
 
 
@@ -331,7 +331,7 @@ def _finish(
     before: Note | None,
     cautious: bool = False,
 ) -> None:
-    """Do what belongs to every load, in its transaction."""
+    """Do the steps that all loads have in common, in the transaction of the load."""
     history.hide(cursor, place, manner.signature, before.signature if before else None)
     if manner.keeps_history:
         history.keep(cursor, place, told.run, cautious=cautious)
@@ -340,7 +340,7 @@ def _finish(
 
 
 def _text(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> list[str]:
-    """Give the columns that are text in a table, and at its source. One without values is nothing yet."""
+    """Return the columns that must stay text, because they are text with values in the table."""
     hashed = {name.casefold() for name in manner.selection.hashed}
     return [
         name
@@ -377,7 +377,7 @@ def _create(cursor: duckdb.DuckDBPyConnection, place: Place, query: str) -> int:
 
 
 def _part(staged: Place, start: int, end: int) -> str:
-    # The rows of a table that was made at once and is never changed are numbered from 0.
+    # Rows of a table that was created in one statement and never changed are numbered from 0.
     return f"SELECT * FROM {staged.sql} WHERE rowid >= {start} AND rowid < {end}"  # noqa: S608 - quoted
 
 

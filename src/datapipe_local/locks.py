@@ -1,4 +1,4 @@
-"""Locks that are told apart by what they are for."""
+"""Locks by key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Locks:
-    """As many locks as there are things that are held or waited for."""
+    """Set of locks, one per key in use."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -22,11 +22,11 @@ class Locks:
     @contextmanager
     def of(self, thing: Hashable, *, wait: bool = True) -> Iterator[bool]:
         """
-        Hold the lock of a thing; it must not be held by this thread already.
+        Hold the lock of a key. This thread must not hold it already.
 
-        :param thing: The thing.
-        :param wait: Wait until nobody else holds it.
-        :return: Whether it is held: without waiting, it may not be.
+        :param thing: The key.
+        :param wait: Wait until the lock is free.
+        :return: True if the lock is held; it may not be if ``wait`` is False.
         """
         with self._guard:
             lock = self._locks.setdefault(thing, threading.Lock())

@@ -1,4 +1,4 @@
-"""The log, on the standard error: an event per line, with the time in UTC."""
+"""Logging to the standard error: one event per line, with the time in UTC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TextIO
 
 from datapipe_local.clock import as_timestamp
 
-#: How a line can be written, first the usual way.
+#: Log formats; the first is the default.
 FORMATS = ("text", "json")
 
 
@@ -24,12 +24,12 @@ def configure(form: str = "text") -> None:
     handler = Handler(sys.stderr)
     handler.setFormatter(JsonFormatter() if form == "json" else _text())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # Its lines repeat, per request, what is to be sent to destinations.
+    # httpx logs each request to a destination, which the service logs itself.
     logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class Handler(logging.StreamHandler[TextIO]):
-    """Writes to a stream, and omits the events that cannot be written, such as to a full disk."""
+    """Stream handler that drops events that cannot be written, for example to a full disk."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in the base class
         """Report errors other than those of the stream."""
@@ -38,10 +38,10 @@ class Handler(logging.StreamHandler[TextIO]):
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes an event as a JSON object in one line, its traceback as one text."""
+    """Formatter that writes an event as a JSON object in one line, with the traceback as one string."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write an event."""
+        """Return the event as JSON."""
         event = {
             "at": as_timestamp(dt.datetime.fromtimestamp(record.created, dt.UTC)),
             "level": record.levelname.lower(),

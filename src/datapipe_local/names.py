@@ -1,13 +1,13 @@
-"""Names that follow from what people write."""
+"""Names derived from the text of users."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-#: As long as a name may be (:func:`datapipe_local.service.checks.check_name`).
+#: Largest length of a name (:func:`datapipe_local.service.checks.check_name`).
 LONGEST_NAME = 63
-#: What can't be a name: where a table ``sales.csv`` is gone, DuckDB takes that for the name of a file.
+#: Refused names: if a table ``sales.csv`` does not exist, DuckDB reads a file of that name.
 FILE_ENDINGS = frozenset(
     [
         "arrow",
@@ -32,9 +32,9 @@ _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 def snake_case(text: str) -> str:
     """
-    Make a name of a text: ``Weekly Spend`` becomes ``weekly_spend``.
+    Return a name made from a text: ``Weekly Spend`` becomes ``weekly_spend``.
 
-    :return: The name; empty if no letter or digit of ASCII is left of the text.
+    :return: The name; empty if the text has no ASCII letter or digit.
     """
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     name = _ELSE.sub("_", _WORD_BEGINS.sub("_", plain).lower()).strip("_")
@@ -44,6 +44,6 @@ def snake_case(text: str) -> str:
 
 
 def numbered(name: str, number: int) -> str:
-    """Give a name with a number behind it, within the bound."""
+    """Return a name with a number appended, within the length limit."""
     tail = f"_{number}"
     return f"{name[: LONGEST_NAME - len(tail)].rstrip('_')}{tail}"

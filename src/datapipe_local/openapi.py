@@ -1,4 +1,4 @@
-"""The OpenAPI document of the interface."""
+"""OpenAPI document of the interface."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
-#: The version label that the interface's description carries.
+#: Version label of the interface description.
 VERSION = "0.1"
 _KEY = "ApiKey"
-# FastAPI's own answer to what is no valid request, which is never sent here.
+# FastAPI's response to an invalid request, which this service never sends.
 _NEVER_SENT = "422"
 _NEVER_USED = ("HTTPValidationError", "ValidationError")
 
 
 def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ()) -> dict[str, Any]:
     """
-    Write the document.
+    Return the OpenAPI document.
 
     :param routes: The routes that need the API key.
-    :param open_routes: Those that are documented beside them and don't.
+    :param open_routes: Further routes, which need no key.
     """
     made = get_openapi(
         title="Data pipeline management service, on this machine",
@@ -39,7 +39,7 @@ def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ())
             for parameter in operation.get("parameters", []):
                 parameter["schema"] = _without_null(parameter["schema"])
                 if parameter["in"] == "path":
-                    # An empty one would be another path.
+                    # An empty parameter would be another path.
                     parameter["schema"]["minLength"] = 1
             if path not in open_paths:
                 operation["security"] = [{_KEY: []}]
@@ -51,7 +51,7 @@ def document(routes: Sequence[BaseRoute], open_routes: Sequence[BaseRoute] = ())
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Give the schema of a parameter that may be left out: it can't be null, as no text in an address can."""
+    """Remove null from the schema of an optional parameter: parameters in a URL cannot be null."""
     kinds = [kind for kind in schema.get("anyOf", []) if kind != {"type": "null"}]
     if len(kinds) != 1:
         return schema

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from datapipe_local.warehouse import Warehouse
 
-#: The default time limit of a query preview.
+#: Default time limit of a query preview.
 SECONDS = 30.0
 #: Limits of the result of a query preview.
 MOST_ROWS = 1_000
@@ -66,7 +66,7 @@ def preview(
         deadline = time.monotonic() + seconds
         try:
             with warehouse.cursor() as cursor, _limited(cursor, seconds):
-                # Of plain tables, no more rows are copied than are shown.
+                # Copy no more rows of plain tables than the preview shows.
                 taken = snapshot.take(cursor, query, Path(folder), most_rows)
             request = {
                 "operation": "sample",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PREVIEWS = "/transforms/query_previews"
 _SECONDS_PER_REQUEST = 60.0
-#: Seconds between two polls of a query that runs.
+#: Seconds between two polls of a running query.
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.5
 
 
@@ -36,7 +36,7 @@ def run_query(home: Home, sql: str, *, seconds: float) -> QueryRows:
     """
     Run a query: through the service if it runs, otherwise over the files of the home.
 
-    :param home: An initialised home.
+    :param home: An initialized home.
     :param sql: The query. It can name tables, and references in double braces as the SQL of transforms does.
     :param seconds: The time limit, if the service does not run. A running service has its own.
     :raises SetupError: The query is refused or fails, or the service does not answer.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _NULL = "NULL"
-#: Longer values are cut in tables.
+#: Longer values are truncated in tables.
 _WIDEST = 80
 _CUT = "..."
 
@@ -54,7 +54,7 @@ def as_csv(rows: Sequence[dict[str, Any]], _total: int) -> str:
     return text.getvalue().removesuffix("\n")
 
 
-#: The forms by the name of the option.
+#: Functions for each format, by the value of the option.
 FORMATS: dict[str, Callable[[Sequence[dict[str, Any]], int], str]] = {
     "table": as_table,
     "json": as_json,

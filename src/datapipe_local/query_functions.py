@@ -1,9 +1,9 @@
 """
-The functions that users' queries may call: those that compute from their arguments alone.
+Functions that users' queries may call: those that compute a value from their arguments only.
 
-Left out, so refused: functions that read settings, catalogs, logs, variables, sequences, the session or its
-transactions; that write; that wait; and DuckDB's internal ones. A test compares the list with the functions of the
-installed DuckDB. A function that a new version adds is refused until it is entered here.
+Refused are all other functions: those that read settings, catalogs, logs, variables, sequences, the session or its
+transactions; those that write; those that wait; and DuckDB's internal ones. A test compares this list with the
+functions of the installed DuckDB. Functions that a new DuckDB version adds are refused until they are added here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """
-What a query that somebody else wrote may do: read the warehouse.
+Rules for users' queries: they may only read the warehouse.
 
-DuckDB's SELECT can do more. It reads files, by functions and by names that look like files; and within WITH it writes
-tables and files. So its own parser's tree is looked at before a query is run.
+DuckDB's SELECT can do more. It reads files through functions and through table names that look like files, and within
+WITH it writes tables and files. Therefore the service checks the syntax tree from DuckDB's own parser before it runs a
+query.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from datapipe_local.query_functions import ALLOWED_FUNCTIONS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-#: The queries that only read.
+#: Query nodes that only read.
 _NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
-#: What may stand after FROM, beside functions and tables.
+#: Sources allowed after FROM, besides functions and tables.
 _SOURCES = frozenset({"JOIN", "SUBQUERY", "EMPTY", "EXPRESSION_LIST", "PIVOT", "COLUMN_DATA"})
-#: The functions after FROM that read nothing but what they are given.
+#: Functions allowed after FROM: they read only their arguments.
 _FUNCTIONS = frozenset(
     {"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "test_all_types"}
 )
 _CALLABLE = ALLOWED_FUNCTIONS | _FUNCTIONS
-#: Of how many words the name of a column may consist: the time that DuckDB takes grows with their square.
+#: Largest number of parts of a column name: DuckDB's time grows with their square.
 _MOST_WORDS = 50
 _NOT_IN_A_TABLE = frozenset(".:/\\*?[]")
-#: The sum of the depths of all brackets: so much takes DuckDB's parser a part of a second.
+#: Largest sum of the depths of all brackets. DuckDB's parser takes less than a second for it.
 _MOST_NESTING = 200_000
 
 
 class NamedTable(NamedTuple):
-    """A table that a query names with its schema."""
+    """Table that a query names with its schema."""
 
     schema: str
     name: str
@@ -41,11 +42,11 @@ class NamedTable(NamedTuple):
 
 class Reading(NamedTuple):
     """
-    What a query reads.
+    Result of the check of a query.
 
-    :param obstacle: Why it may not be run; None if nothing is in its way.
-    :param tables: The tables that it names with their schemas: where there is no such table, DuckDB would look for a
-        file, such as ``people.csv``.
+    :param obstacle: The reason to refuse the query; None if it is allowed.
+    :param tables: The tables that it names with their schemas. If such a table does not exist, DuckDB looks for a file,
+        such as ``people.csv``.
     """
 
     obstacle: str | None
@@ -54,22 +55,22 @@ class Reading(NamedTuple):
 
 def is_too_nested(query: str) -> bool:
     """
-    Tell whether a query is nested so deeply that it must not even be parsed.
+    Return True if a query is nested too deeply to be parsed.
 
-    DuckDB's parser takes time and memory for every bracket, as much as it stands deep: a few thousand that are open
-    take gigabytes. It holds up all threads of this process meanwhile, and cannot be broken off.
+    DuckDB's parser takes time and memory for every bracket in proportion to its depth: a few thousand open brackets
+    take gigabytes. Meanwhile it blocks all threads of this process, and cannot be interrupted.
 
-    :param query: Any text; what is no SQL may be told by the parser.
+    :param query: Any text. The parser reports invalid SQL.
     """
     written, depth, nesting = query.encode(), 0, 0
-    # Its tokens, of which texts and comments are one each. They are counted in bytes.
+    # Strings and comments are one token each. Token positions are byte offsets.
     for start, _ in duckdb.tokenize(query):
         mark = written[start : start + 1]
         if mark in (b"(", b"[", b"{"):
             depth += 1
             nesting += depth
         elif mark in (b")", b"]", b"}"):
-            # One too many closes nothing.
+            # A surplus closing bracket closes nothing.
             depth = max(0, depth - 1)
     return nesting > _MOST_NESTING
 
@@ -84,9 +85,9 @@ def system_views(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
 
 def reading(tree: Any, system_views: Collection[str]) -> Reading:
     """
-    Tell what a query reads.
+    Return the tables that a query reads, or the reason to refuse it.
 
-    :param tree: What ``json_serialize_sql`` gives.
+    :param tree: The output of ``json_serialize_sql``.
     :param system_views: The names that :func:`system_views` returns.
     """
     tables = set()
@@ -101,7 +102,7 @@ def reading(tree: Any, system_views: Collection[str]) -> Reading:
 
 
 def _obstacle_of_call(node: dict[str, Any]) -> str | None:
-    """Return the reason why a function may not be called; None if the node is no such call."""
+    """Return the reason to refuse a function call; None if the function is allowed, or the node is no call."""
     name = _text(node.get("function_name"))
     if name and name.lower() not in _CALLABLE:
         return f"The SQL cannot call the function {name[:100]}: it is unknown, or not allowed in queries"
@@ -113,7 +114,7 @@ def _obstacle_of_call(node: dict[str, Any]) -> str | None:
 
 
 def _obstacle_of_kind(node: dict[str, Any], system_views: Collection[str]) -> str | None:
-    """Return the reason why a part of a query is not allowed; None if it is."""
+    """Return the reason to refuse a part of a query; None if it is allowed."""
     kind = _text(node.get("type"))
     obstacle = None
     if kind.endswith("_NODE"):
@@ -134,7 +135,7 @@ def _obstacle_of_kind(node: dict[str, Any], system_views: Collection[str]) -> st
 
 
 def nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Return all objects of a syntax tree."""
+    """Yield all objects of a syntax tree."""
     ahead = [tree]
     while ahead:
         value = ahead.pop()

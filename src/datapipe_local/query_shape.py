@@ -1,4 +1,4 @@
-"""The tables, columns and rows that a query can refer to, from its syntax tree."""
+"""Tables, columns and rows that a query can refer to, from its syntax tree."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _DEFAULT_SCHEMA = "main"
-#: The parts of a SELECT that do not change its rows, apart from modifiers. Unknown parts of a new DuckDB do.
+#: Parts of a SELECT that do not change its rows, apart from modifiers. Unknown parts of a new DuckDB version count as
+#: changes.
 _PLAIN_PARTS = ("type", "select_list", "from_table", "modifiers", "aggregate_handling")
-#: A number of rows, as DuckDB 2 writes it; DuckDB 1 has another modifier for percentages.
+#: Limit type for a number of rows in DuckDB 2; DuckDB 1 has another modifier for percentages.
 _LIMIT_TYPES = (None, "ROW_COUNT")
 #: More digits are not a number of rows.
 _MOST_DIGITS = 18
 
 
 class Window(NamedTuple):
-    """The rows of a table that a query shows: all behind an offset, or a limited number of them."""
+    """Rows of a table that a query shows: those after an offset, optionally limited in number."""
 
     offset: int
     limit: int | None
 
 
 def tables(tree: Any) -> list[tuple[str, str]]:
-    """Return the schemas and names of the tables that a query names; those of ``WITH`` are among them."""
+    """Return the schemas and names of the tables that a query names, including those defined by ``WITH``."""
     return [
         (node.get("schema_name") or _DEFAULT_SCHEMA, node.get("table_name") or "")
         for node in nodes(tree)
@@ -36,7 +37,7 @@ def tables(tree: Any) -> list[tuple[str, str]]:
 
 def columns(trees: Iterable[Any]) -> frozenset[str] | None:
     """
-    Return the names, in lower case, that can be names of columns; None if the queries can refer to every column.
+    Return the lowercase names that can be column names; None if the queries can refer to every column.
 
     :param trees: The syntax trees of a query and of the views that it names.
     """
@@ -49,7 +50,7 @@ def columns(trees: Iterable[Any]) -> frozenset[str] | None:
             if kind in ("STAR", "PIVOT", "SHOW_REF") or node.get("ref_type") == "NATURAL":
                 return None
             if node.get("column_name_alias") and kind == "BASE_TABLE":
-                # Names by position.
+                # The aliases rename columns by position.
                 return None
             relations.update(str(node[key]).lower() for key in ("alias", "table_name") if node.get(key))
             named.update(name.lower() for name in node.get("using_columns") or ())
@@ -57,13 +58,13 @@ def columns(trees: Iterable[Any]) -> frozenset[str] | None:
                 parts = [name.lower() for name in node.get("column_names") or ()]
                 named.update(parts)
                 last.update(parts[-1:])
-    # The name of a table is its row, unless a column has this name.
+    # A table name means the row, unless a column has this name.
     return None if last & relations else frozenset(named)
 
 
 def window(tree: Any) -> Window | None:
     """
-    Return the rows that a query shows, if it shows rows of one table as they are; else None.
+    Return the rows that a query shows, if it shows unchanged rows of one table; otherwise None.
 
     :param tree: The syntax tree of the query.
     """
@@ -83,7 +84,7 @@ def window(tree: Any) -> Window | None:
 
 
 def _limited(modifiers: Any) -> Window | None:
-    """Return the rows that are left by ``LIMIT`` and ``OFFSET``; None if there are other modifiers, or no numbers."""
+    """Return the rows that ``LIMIT`` and ``OFFSET`` select; None for other modifiers or non-constant numbers."""
     if not modifiers:
         return Window(0, None)
     first = modifiers[0]
@@ -95,7 +96,7 @@ def _limited(modifiers: Any) -> Window | None:
 
 
 def _is_given(clause: Any) -> bool:
-    # An empty map of WITH has a key.
+    # The map of an empty WITH has a key.
     return any(map(_is_given, clause.values())) if isinstance(clause, dict) else bool(clause)
 
 
@@ -108,7 +109,7 @@ def _is_plain(shown: Any) -> bool:
 
 
 def _constant(expression: Any) -> int | None:
-    """Return the value of a number; 0 if there is no expression, None if it is anything else."""
+    """Return the value of a number; 0 without an expression, None for anything else."""
     if not expression:
         return 0
     # The keys of DuckDB 2 and of DuckDB 1.

@@ -1,4 +1,4 @@
-"""Queries of custom reports: each runs in a process and a DuckDB of its own, which has the files that it names."""
+"""Queries of custom reports. Each runs in a separate process and DuckDB, with only the files that it names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from datapipe_local.warehouse import Scan, Warehouse
 
 _LONGEST_QUERY = 100_000
-#: Types are taken from all rows of the files.
+#: Largest time for the columns of a query: their types are inferred from all rows of the files.
 _COLUMNS_SECONDS = 300.0
 
 
 class SandboxTable(NamedTuple):
-    """A file that a query can name, and the columns of it that the query may see."""
+    """File that a query can name, and the columns that the query may see."""
 
     scan: Scan
     selection: Selection
@@ -36,7 +36,7 @@ class SandboxTable(NamedTuple):
 
 def tables_named(query: str) -> set[str]:
     """
-    Tell which tables a query names, its own (``WITH``) among them.
+    Return the tables that a query names, including those it defines in ``WITH``.
 
     :raises WarehouseError: it is not one ``SELECT`` that only reads.
     """
@@ -49,7 +49,7 @@ def tables_named(query: str) -> set[str]:
         statements = connection.extract_statements(query)
         if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
             raise WarehouseError("The query must be a single SELECT")
-        # DuckDB's own `get_table_names` refuses queries whose tables are not there.
+        # DuckDB's `get_table_names` refuses queries whose tables do not exist.
         row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [query]).fetchone()
         tree = json.loads(row[0]) if row else {}
         if tree.get("error"):
@@ -82,7 +82,7 @@ def _tables(node: Any) -> Iterator[str]:
 
 def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]) -> list[Typed]:
     """
-    Tell the columns of a query.
+    Return the columns of a query.
 
     :raises WarehouseError: DuckDB refuses it.
     """
@@ -93,13 +93,13 @@ def columns(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable]
 
 def store(warehouse: Warehouse, query: str, tables: Mapping[str, SandboxTable], file: Path) -> None:
     """
-    Put the result of a query into a file, for :class:`datapipe_local.loading.readable.Stored`.
+    Write the result of a query to a file, for :class:`datapipe_local.loading.readable.Stored`.
 
-    :param warehouse: Its interruption interrupts this, too.
+    :param warehouse: The warehouse. Its interruption interrupts the query, too.
     :param query: The query.
-    :param tables: What it can name.
-    :param file: The file, which is not there yet.
-    :raises WarehouseError: DuckDB refuses it, or it fails.
+    :param tables: The tables that it can name.
+    :param file: The file, which must not exist.
+    :raises WarehouseError: DuckDB refuses the query, or it fails.
     """
     lent = warehouse.report_processes.lent(warehouse.check)
     _asked(warehouse, lent, "report_store", query, tables, seconds=None, file=str(file))
@@ -115,8 +115,8 @@ def _asked(
     seconds: float | None,
     **arguments: str,
 ) -> Any:
-    """Run a query in another process, until its end or until the work of this thread is broken off."""
-    # A file that may be read may be written, too, as far as DuckDB's own bounds go: so the query must only read.
+    """Run a query in another process, until it ends or the work of this thread is interrupted."""
+    # DuckDB also lets a query write to files that it may read. Therefore the query must only read.
     tables_named(query)
     request = {"operation": operation, "query": query, "tables": {name: tuple(table) for name, table in tables.items()}}
     with (
@@ -131,6 +131,6 @@ def _asked(
                 f"The columns of the query were not known after {seconds:g} seconds: have it read less"
             ) from error
         except WarehouseError:
-            # If the work was broken off, that has killed the process.
+            # An interruption kills the process.
             warehouse.check()
             raise

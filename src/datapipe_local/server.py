@@ -1,4 +1,4 @@
-"""Running the ASGI app: the port, the line that says it is ready, the signals."""
+"""Server of the ASGI application: its port, its ready line and its signal handlers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Clients that keep a connection busy do not hold up a stop for longer: what they asked for is in the store.
+# Clients with open requests delay a stop no longer than this: the store has their requests.
 _SECONDS_FOR_OPEN_REQUESTS = 2
 
 
 def listen(host: str, port: int) -> socket.socket:
     """
-    Take the port.
+    Bind the port.
 
     :param host: The address to listen on.
     :param port: The port; 0 takes a free one.
-    :raises SetupError: the port is taken, or the address is not this machine's.
+    :raises SetupError: the port is in use, or the address does not belong to this machine.
     """
     try:
         return socket.create_server((host, port), family=_family(host), backlog=2048)
@@ -46,27 +46,27 @@ def listen(host: str, port: int) -> socket.socket:
 
 def serve(app: ASGIApp, listener: socket.socket, *, ready: Callable[[str], None], with_control: bool = False) -> None:
     """
-    Answer requests until SIGTERM or SIGINT.
+    Serve requests until SIGTERM or SIGINT.
 
-    :param app: What answers.
-    :param listener: Where, as :func:`listen` gave it.
-    :param ready: Is told the address, once requests are answered.
-    :param with_control: Let the app's control plane break connections.
+    :param app: The application.
+    :param listener: The socket that :func:`listen` returned.
+    :param ready: A function that is called with the URL once requests are served.
+    :param with_control: Let the application's control plane break connections.
     """
     config = uvicorn.Config(
         _Stopping(app),
         http=_exposed_connection() if with_control else "auto",
-        # There is nothing to begin or end with it: that is done around this.
+        # The caller starts and stops the service.
         lifespan="off",
-        # Nor does anything speak that: such a request is one like others, and checked like them.
+        # No WebSockets: the application checks an upgrade request like any other.
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=_SECONDS_FOR_OPEN_REQUESTS,
     )
-    # uvicorn stops on these signals and then raises them again for whoever was there before it. Being told to
-    # stop is no failure, so that there is nothing more to do then.
+    # uvicorn stops on these signals and then raises them again for the earlier handlers. A requested stop is no
+    # failure, so those do nothing.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     _Server(config, ready).run(sockets=[listener])
@@ -74,16 +74,16 @@ def serve(app: ASGIApp, listener: socket.socket, *, ready: Callable[[str], None]
 
 class _Stopping:
     """
-    Tells whose request is given up since the service stops: nothing else cancels one.
+    Middleware that answers requests that are canceled because the service stops.
 
-    :param app: What answers.
+    :param app: The application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Answer a request."""
         begun = False
 
         async def noted(message: Message) -> None:
@@ -105,7 +105,7 @@ class _Stopping:
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready."""
+    """uvicorn server that reports when it is ready."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[str], None]) -> None:
         super().__init__(config)
@@ -120,7 +120,7 @@ class _Server(uvicorn.Server):
             try:
                 print(f"datapipe-local is ready at {address}", flush=True)
             except OSError as error:
-                # A full disk, such as that of a log: requests are answered all the same.
+                # The output may go to a full disk, for example to a log. Serve requests anyway.
                 log.warning("Cannot write to the standard output: %s", error.strerror or error)
             log.info("Ready on %s port %s", host, port)
 

@@ -1,4 +1,4 @@
-"""``init``, ``reset``, ``export`` and ``query``: operations on a home while no service has it."""
+"""Operations on a home that no service uses: ``init``, ``reset``, ``export`` and ``query``."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ _NAMES = {
 
 def initialise(home: Home, seed_file: Path | None, wanted_key: str | None) -> list[str]:
     """
-    Create what is not there yet and apply the seed.
+    Create the missing parts of a home, and apply a seed.
 
-    :param home: Where.
-    :param seed_file: The seed; ``None`` adds nothing.
-    :param wanted_key: The API key to use; ``None`` keeps the present one, or makes one up.
-    :return: What was done, in lines for a person. The key is not among them.
-    :raises SetupError: it cannot be done; of the seed, nothing is then.
+    :param home: The home.
+    :param seed_file: The seed; ``None`` applies none.
+    :param wanted_key: The API key to use; ``None`` keeps the present one, or generates one.
+    :return: Lines for the user about the result. They do not contain the key.
+    :raises SetupError: the home cannot be created, or the seed cannot be applied. A seed is applied completely or not
+        at all.
     """
-    # The seed first: what cannot be read leaves no home behind.
+    # Read the seed first: an unreadable seed leaves no home behind.
     document = None if seed_file is None else Document(seed_file)
     home.create()
     with home.locked():
@@ -66,12 +67,12 @@ def initialise(home: Home, seed_file: Path | None, wanted_key: str | None) -> li
 
 def reset(home: Home, *, keep_seed: bool) -> list[str]:
     """
-    Empty a home; its key stays.
+    Empty a home, but keep its key.
 
-    :param home: An initialised home.
-    :param keep_seed: Apply again the seeds that were applied.
-    :return: What was done, in lines for a person.
-    :raises SetupError: a service has it, or a seed cannot be applied any more; then it is as it was.
+    :param home: An initialized home.
+    :param keep_seed: Apply all stored seeds again.
+    :return: Lines for the user about the result.
+    :raises SetupError: a service uses the home, or a seed can no longer be applied; the home is unchanged.
     """
     with home.locked():
         if keep_seed:
@@ -79,7 +80,7 @@ def reset(home: Home, *, keep_seed: bool) -> list[str]:
             with _opened(home) as context:
                 with context.publishing, context.store.transaction():
                     seeds = emptying.empty(context, keep_seed=True)
-                # What was deleted, secrets among it, is not to stay in the file.
+                # Deleted data, including secrets, must not stay in the file.
                 context.store.database.run("VACUUM")
             return [f"Emptied: {home.folder}", f"Applied again: {seeds} seeds"]
         home.remove_state()
@@ -90,14 +91,14 @@ def reset(home: Home, *, keep_seed: bool) -> list[str]:
 
 def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table_format: str) -> list[str]:
     """
-    Write what a home holds.
+    Export the content of a home.
 
-    :param home: An initialised home.
-    :param seed_file: A file, not there yet, for what is defined, as a seed.
-    :param tables_folder: A folder, empty or not there yet, for what is in the warehouse.
+    :param home: An initialized home.
+    :param seed_file: A new file for the resources, as a seed; ``None`` writes none.
+    :param tables_folder: A new or empty folder for the tables of the warehouse; ``None`` writes none.
     :param table_format: One of :data:`datapipe_local.tables.FORMATS`.
-    :return: What was done, in lines for a person.
-    :raises SetupError: a service has the home, or something cannot be written.
+    :return: Lines for the user about the result.
+    :raises SetupError: a service uses the home, or a file cannot be written.
     """
     done = []
     with home.locked():
@@ -111,7 +112,7 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
                 except OSError as error:
                     failed = storage.failure(error)
                     if failed is not None:
-                        # Half of it would be taken for all of it, and keep the next export from writing it.
+                        # Remove the partial file: it would look complete, and block the next export.
                         seed_file.unlink(missing_ok=True)
                     reason = (error.strerror or error) if failed is None else f"{failed.reason}: {failed.advice}"
                     raise SetupError(f"Cannot write {seed_file}: {reason}.") from error
@@ -131,12 +132,12 @@ def export(home: Home, seed_file: Path | None, tables_folder: Path | None, table
 
 def preview(home: Home, sql: str, *, seconds: float) -> Preview:
     """
-    Return the first rows of a query over the warehouse. The home stays as it is.
+    Return the first rows of a query over the warehouse. The home does not change.
 
-    :param home: An initialised home.
+    :param home: An initialized home.
     :param sql: A query, which can contain references in double braces.
-    :param seconds: The time limit.
-    :raises SetupError: A service has the home, or the query is refused or fails.
+    :param seconds: The time limit, in seconds.
+    :raises SetupError: a service uses the home, or the query is refused or fails.
     """
     with home.locked():
         home.make_scratch()

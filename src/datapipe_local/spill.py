@@ -1,4 +1,4 @@
-"""What may be more than memory should hold: in a file without a name, which is gone with the process."""
+"""Temporary data on disk, in unnamed files that disappear with the process."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def open_spill() -> sqlite3.Connection:
-    """Give an empty database of one's own. What does not fit into a few MiB goes to disk."""
+    """Return an empty private database. Data beyond a few MiB goes to disk."""
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-    # Nobody will ever need it again.
+    # The data need not survive a crash.
     database.execute("PRAGMA journal_mode = OFF")
     database.execute("PRAGMA synchronous = OFF")
     database.execute("PRAGMA cache_size = -4096")
@@ -22,7 +22,7 @@ def open_spill() -> sqlite3.Connection:
 
 
 class DiskSet:
-    """A set of texts."""
+    """Set of strings."""
 
     def __init__(self) -> None:
         self._database = open_spill()
@@ -30,9 +30,9 @@ class DiskSet:
 
     def update(self, entries: Iterable[str]) -> None:
         """
-        Add texts.
+        Add strings.
 
-        :raises RunError: there is no room for them.
+        :raises RunError: the disk is full.
         """
         try:
             self._database.execute("BEGIN")
@@ -45,5 +45,5 @@ class DiskSet:
         return self._database.execute("SELECT 1 FROM entries WHERE entry = ?", (entry,)).fetchone() is not None
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the database."""
         self._database.close()

@@ -1,4 +1,4 @@
-"""The statements that DuckDB executes: which are going, for whom, and how they are broken off."""
+"""Statements of DuckDB: registry of the running ones, and their interruption."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _LONGEST_REASON = 400
 
 
 class WarehouseError(Exception):
-    """DuckDB refused; the message is what it said, in one line."""
+    """Refusal by DuckDB. The message is DuckDB's own, in one line."""
 
 
 class WarehouseStorageError(WarehouseError):
-    """The disk is full or cannot be written; the message contains the folder and the remedy."""
+    """Full or unwritable disk. The message contains the folder and the remedy."""
 
 
 def one_line(error: duckdb.Error) -> str:
-    """Give what DuckDB says first, without its advice and its drawings, in one line."""
+    """Return the first part of an error message of DuckDB, without advice and diagrams, in one line."""
     said = []
     for line in str(error).splitlines():
         if not line.strip() or line.startswith(("Possible", "The search space", "LINE ")):
@@ -37,17 +37,17 @@ def one_line(error: duckdb.Error) -> str:
 
 
 class Interruptible(Protocol):
-    """What does something that can be broken off."""
+    """Operation that can be interrupted."""
 
     def interrupt(self) -> None:
-        """Have it fail with an error of its own. It must not take long."""
+        """Make the operation fail with an error of its own. Must return quickly."""
 
 
 class Statements:
     """
     Statements on one database, for all threads: each gets a cursor of its own.
 
-    :param connect: Opens the database.
+    :param connect: A function that opens the database.
     :param folder: The folder of the database.
     """
 
@@ -55,10 +55,10 @@ class Statements:
         self._connect = connect
         self._folder = folder
         self._connection = connect()
-        #: After a failed checkpoint DuckDB refuses everything, until the database is opened again.
+        #: True after a failed checkpoint: DuckDB refuses everything until the database is opened again.
         self._is_broken = False
         self._open_cursors = 0
-        #: What is executing, and for which work.
+        #: The running operations, and the job of each.
         self._busy: dict[Interruptible, int | None] = {}
         self._working: set[int] = set()
         self._broken_off: set[int] = set()
@@ -67,11 +67,11 @@ class Statements:
         self._closing = False
 
     def close(self) -> None:
-        """Close the file. No thread may be at work on it."""
+        """Close the database. No thread may use it any more."""
         self._connection.close()
 
     def interrupt(self) -> None:
-        """Break off all statements, now and from now on; they raise :class:`WarehouseError`."""
+        """Interrupt all present and later statements; they raise :class:`WarehouseError`."""
         with self._guard:
             self._closing = True
             for cursor in self._busy:
@@ -79,10 +79,10 @@ class Statements:
 
     def settled(self, seconds: float) -> bool:
         """
-        Wait until no statement is executing.
+        Wait until no statement runs.
 
-        :param seconds: For how long at the most.
-        :return: Whether none is.
+        :param seconds: The largest waiting time, in seconds.
+        :return: True if no statement runs.
         """
         with self._guard:
             return self._guard.wait_for(lambda: not self._busy, seconds)
@@ -90,9 +90,9 @@ class Statements:
     @contextmanager
     def working_on(self, work: int) -> Iterator[None]:
         """
-        Have :meth:`break_off` end what this thread does in the block.
+        Let :meth:`break_off` interrupt the work of this thread in the block.
 
-        :param work: What it is, by a number that nothing else has.
+        :param work: The unique number of the job.
         """
         with self._guard:
             self._working.add(work)
@@ -106,7 +106,7 @@ class Statements:
                 self._broken_off.discard(work)
 
     def break_off(self, work: int) -> None:
-        """Break off what a work is executing, and what it is yet to execute: both raise :class:`WarehouseError`."""
+        """Interrupt the present and later statements of a job; they raise :class:`WarehouseError`."""
         with self._guard:
             if work in self._working:
                 self._broken_off.add(work)
@@ -116,24 +116,24 @@ class Statements:
 
     def check(self) -> None:
         """
-        Tell whoever does something else than a statement whether to go on.
+        Raise if the work of this thread was interrupted. For code between statements.
 
-        :raises WarehouseError: what this thread does is broken off.
+        :raises WarehouseError: the work was interrupted.
         """
         with self._guard:
             self._check(getattr(self._local, "work", None))
 
     def resume(self) -> None:
-        """Take statements again, after :meth:`interrupt`."""
+        """Accept statements again after :meth:`interrupt`."""
         with self._guard:
             self._closing = False
 
     @contextmanager
     def cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """
-        Give what statements are executed with, one after the other.
+        Yield a cursor for statements, one after the other.
 
-        :raises WarehouseError: for whatever DuckDB refuses in the block.
+        :raises WarehouseError: DuckDB refuses a statement of the block.
         """
         cursor = self._cursor()
         try:
@@ -150,7 +150,7 @@ class Statements:
     def _cursor(self) -> duckdb.DuckDBPyConnection:
         with self._guard:
             try:
-                # All have to be closed: else DuckDB takes the database that it has open.
+                # All cursors must be closed: otherwise DuckDB reuses the open database.
                 if self._is_broken and not self._open_cursors:
                     self._connection.close()
                     self._connection = self._connect()
@@ -169,9 +169,9 @@ class Statements:
     @contextmanager
     def breaking_off(self, what: Interruptible) -> Iterator[None]:
         """
-        Have :meth:`interrupt` and :meth:`break_off` break off something else, too, that this thread does in the block.
+        Let :meth:`interrupt` and :meth:`break_off` also interrupt another operation of this thread in the block.
 
-        :raises WarehouseError: it is broken off already.
+        :raises WarehouseError: the work is already interrupted.
         """
         owner: int | None = getattr(self._local, "work", None)
         with self._guard:
@@ -186,9 +186,9 @@ class Statements:
     @contextmanager
     def watched(self, connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
         """
-        Have :meth:`interrupt` break off what a connection does, and close it in the end.
+        Let :meth:`interrupt` interrupt the statements of a connection, and close it at the end.
 
-        :raises WarehouseError: for whatever DuckDB refuses in the block.
+        :raises WarehouseError: DuckDB refuses a statement of the block.
         """
         owner: int | None = getattr(self._local, "work", None)
         try:

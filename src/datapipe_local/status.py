@@ -1,4 +1,4 @@
-"""``status``: whether a home's service is running, what is in it, and what ran last. It changes nothing."""
+"""Command ``status``: state of a home's service, its resources and last runs. It changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from datapipe_local.errors import SetupError
 if TYPE_CHECKING:
     from datapipe_local.home import Home
 
-#: What the command exits with; 1 and 2 mean what they do for all commands.
+#: Exit statuses; 1 and 2 have the same meaning for all commands.
 RUNNING, NOT_RUNNING, NOT_ANSWERING = 0, 3, 4
 _SECONDS_FOR_HEALTH = 5
 _LAST_RUNS = 10
@@ -27,7 +27,7 @@ _COUNTED = (
     "transforms",
     "reverse_etl_syncs",
 )
-# A deleted transform may be there until its table is gone.
+# A deleted transform stays in the store until its table is removed.
 _COUNT = "SELECT count(*) FROM {0}"
 _COUNT_OF_TRANSFORMS = "SELECT count(*) FROM transforms WHERE deleted_at IS NULL"
 _RUNS = """
@@ -42,11 +42,11 @@ _RUNS = """
 
 def status(home: Home) -> tuple[dict[str, Any], int]:
     """
-    Tell how a home is.
+    Return the status of a home.
 
-    :param home: An initialised home.
-    :return: What there is to tell, and the exit status.
-    :raises SetupError: its state cannot be read.
+    :param home: An initialized home.
+    :return: The status as a JSON object, and the exit status.
+    :raises SetupError: the state of the home cannot be read.
     """
     holder = home.holder()
     address = None if holder is None else holder.address
@@ -80,7 +80,7 @@ def status(home: Home) -> tuple[dict[str, Any], int]:
 
 
 def as_text(told: dict[str, Any]) -> str:
-    """Write it for a person."""
+    """Return the status as text for users."""
     if not told["running"]:
         how = "not running"
     elif told["healthy"]:
@@ -98,7 +98,7 @@ def as_text(told: dict[str, Any]) -> str:
 
 
 def as_json(told: dict[str, Any]) -> str:
-    """Write it for a program."""
+    """Return the status as JSON for programs."""
     return json.dumps(told, indent=2)
 
 
@@ -114,5 +114,5 @@ def _is_healthy(address: str) -> bool:
 
 
 def _size(home: Home, name: str) -> int:
-    """Give the bytes of a file, with what is still in its log beside it."""
+    """Return the number of bytes of a file and of its write-ahead log."""
     return sum(part.stat().st_size for part in home.folder.glob(f"{name}*") if part.is_file())

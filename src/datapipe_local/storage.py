@@ -1,4 +1,4 @@
-"""Failed writes to disk: detection of a full or read-only disk, and the end of that state."""
+"""Failed writes to disk: detection of a full or read-only disk, and of its recovery."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADVICE = {
     errno.EDQUOT: "make room there, or raise the quota of this user",
     errno.EFBIG: "raise the limit on the size of files",
     errno.EROFS: "make the file system writable",
-    # SQLite reports a quota and a limit so, too.
+    # SQLite also reports an exceeded quota or file size limit as EIO.
     errno.EIO: "check the disk, the quota of this user, and the limit on the size of files",
 }
 _SQLITE = {
@@ -31,19 +31,19 @@ _SQLITE = {
     sqlite3.SQLITE_READONLY: errno.EROFS,
     sqlite3.SQLITE_IOERR: errno.EIO,
 }
-#: Errors of DuckDB that report a failed write, unlike those that quote a value.
+#: DuckDB errors that can report a failed write. Other errors may quote a value.
 _DUCKDB = frozenset({"IOException", "TransactionException", "FatalException", "OutOfMemoryException"})
 _DUCKDB_TEXTS = {number: re.compile(rf": {re.escape(os.strerror(number))}") for number in _ADVICE}
-#: DuckDB limits its temporary files to the room that was free as it started.
+#: DuckDB limits its temporary files to the free disk space at its start.
 _DUCKDB_LIMIT = "max_temp_directory_size"
 _PRIMARY_CODE = 0xFF
-#: A write of this size has to succeed before the service tries to work again.
+#: Size of the test write that must succeed before the service resumes work.
 _PROBE_BYTES = 1 << 18
 
 
 class Failure(NamedTuple):
     """
-    A failed write.
+    Failed write.
 
     :param reason: The reason, in the words of the operating system.
     :param advice: The remedy.
@@ -55,17 +55,17 @@ class Failure(NamedTuple):
     in_warehouse: bool = False
 
     def at(self, folder: Path) -> str:
-        """Return the reason, the place and the remedy in a line."""
+        """Return the reason, the place and the remedy in one line."""
         return f"{self.reason} in {folder}: {self.advice}"
 
 
 def failure(error: BaseException, folder: Path | None = None) -> Failure | None:
     """
-    Return the failed write that caused an error, or None if another cause is possible.
+    Return the failed write that caused an error; None if another cause is possible.
 
     :param error: Any error; its explicit causes are considered, too.
-    :param folder: Where was written. SQLite reports some failures without their reason: then a file system without
-        free room is taken for it.
+    :param folder: The folder of the write. SQLite reports some failures without their reason: if the file system has no
+        free space, that is assumed.
     """
     for each in _causes(error):
         number = _number(each)
@@ -95,7 +95,7 @@ def _number(error: BaseException) -> int | None:
 
 
 def _is_of_duckdb(error: BaseException) -> bool:
-    # Without an import of DuckDB, which takes long.
+    # Without an import of DuckDB, which is slow.
     return type(error).__module__ == "_duckdb"
 
 
@@ -108,10 +108,10 @@ def _is_full(folder: Path) -> bool:
 
 class Outage:
     """
-    The time in which the state cannot be written. Its beginning and its end are logged, and nothing in between.
+    Period in which the state cannot be written. Only its start and its end are logged.
 
     :param folder: The folder of the state.
-    :param write: Writes something to the state.
+    :param write: A function that writes something to the state.
     """
 
     def __init__(self, folder: Path, write: Callable[[], object]) -> None:
@@ -129,7 +129,7 @@ class Outage:
         """
         Return True if a failed write caused an error.
 
-        If it was a write of the state, the outage has begun or goes on.
+        A failed write of the state starts the outage, if it has not started.
         """
         found = failure(error, self.folder)
         if found is None or found.in_warehouse:
@@ -145,7 +145,7 @@ class Outage:
         return True
 
     def probe(self) -> bool:
-        """End the outage if writes succeed again; return whether there is none."""
+        """End the outage if writes succeed again. Return True if there is no outage."""
         if not self._is_on:
             return True
         file = self.folder / "scratch" / "probe"

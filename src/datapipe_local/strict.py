@@ -1,4 +1,4 @@
-"""The base of what is read from outside: fields that are not declared are refused."""
+"""Base class of models for input: undeclared fields are refused."""
 
 from typing import Annotated
 
@@ -6,10 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Strict(BaseModel):
-    """Refuses unknown fields, and values that only look like the right type."""
+    """Model that refuses unknown fields and does not convert types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
 
 
-#: A text that is never shown again.
+#: Text that is never shown.
 Secret = Annotated[str, Field(min_length=1, repr=False, json_schema_extra={"format": "password", "writeOnly": True})]

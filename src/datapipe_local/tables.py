@@ -1,4 +1,4 @@
-"""Writing what stands in the warehouse as files."""
+"""Export of warehouse tables to files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from datapipe_local.warehouse import Place, Warehouse, WarehouseError, literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: The kinds of files that can be written.
+#: File formats of the export.
 FORMATS = ("parquet", "csv")
 
 
 def export(warehouse: Warehouse, folder: Path, form: str) -> list[Path]:
     """
-    Write each table and view as a file, ``<schema>/<name>.<format>``.
+    Write each table and view to a file ``<schema>/<name>.<format>``.
 
     :param warehouse: The warehouse.
-    :param folder: Where; made if it is not there, and empty if it is.
+    :param folder: The folder; it is created if it does not exist, and must be empty.
     :param form: One of :data:`FORMATS`.
     :return: The files.
-    :raises SetupError: one cannot be written, or what it shows cannot be computed.
+    :raises SetupError: a file cannot be written, or the query of a view fails.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

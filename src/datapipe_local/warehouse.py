@@ -1,4 +1,4 @@
-"""The warehouse: a DuckDB file."""
+"""Warehouse: a DuckDB file."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ __all__ = [
     "with_nested",
 ]
 
-#: As many as the engine runs at a time.
+#: The engine runs this number at a time.
 _MOST_PREVIEWS = 4
 _MOST_REPORTS = 8
-#: What :meth:`Warehouse.build` calls a table that is not finished.
+#: Prefix of the names of unfinished tables of :meth:`Warehouse.build`.
 _UNFINISHED = "__unfinished__"
-#: The types whose values arrive as JSON.
+#: Types whose values arrive as JSON.
 NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
 
 
 class Place(NamedTuple):
-    """Where a table or view stands."""
+    """Schema and name of a table or view."""
 
     schema: str
     name: str
@@ -59,12 +59,12 @@ class Place(NamedTuple):
 
     @property
     def sql(self) -> str:
-        """The place as SQL names it."""
+        """Quoted name for SQL."""
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
 
 class Column(NamedTuple):
-    """A column of a table, view or query."""
+    """Column of a table, view or query."""
 
     name: str
     type: str
@@ -74,12 +74,12 @@ class Column(NamedTuple):
 @dataclass(frozen=True)
 class Scan:
     """
-    A file for one of DuckDB's readers, or several that are read as one.
+    File, or several files read as one, for a reader of DuckDB.
 
     :param reader: The reader, such as ``read_csv``.
     :param path: The file, or the files.
     :param options: The reader's options.
-    :param stamps: What the files were when they were looked at, as :meth:`stamped` has it.
+    :param stamps: The identity and size of each file, as :meth:`stamped` recorded them.
     :param names: The names of the files for messages, in the order of the paths.
     """
 
@@ -94,16 +94,16 @@ class Scan:
         return dict(zip(self.paths, self.names, strict=False)).get(path, str(path))
 
     def stamped(self) -> Scan:
-        """Give the same with what the files are now."""
+        """Return a copy with the present identity and size of the files."""
         return replace(self, stamps=tuple(map(_stamp, self.paths)))
 
     def check(self) -> None:
         """
-        See to it that no other file was put in the place of one: DuckDB opens them more than once.
+        Raise if a file was replaced or truncated: DuckDB opens files more than once.
 
-        One that has grown is the same.
+        A file that has grown is accepted.
 
-        :raises WarehouseError: that has happened.
+        :raises WarehouseError: a file was replaced, truncated or removed.
         """
         for path, before in zip(self.paths, self.stamps, strict=False):
             try:
@@ -119,7 +119,7 @@ class Scan:
         return self.path if isinstance(self.path, tuple) else (self.path,)
 
     def sql(self, **more: Any) -> str:
-        """Give the call of the reader."""
+        """Return the SQL that calls the reader."""
         options = {**self.options, **more}
         where = [str(path) for path in self.paths] if isinstance(self.path, tuple) else str(self.path)
         arguments = [literal(where), *(f"{name} = {literal(value)}" for name, value in options.items())]
@@ -133,15 +133,14 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 class Warehouse(Statements):
     """
-    An open warehouse, for all threads: each statement gets a cursor of its own.
+    Open warehouse, for all threads: each statement gets a cursor of its own.
 
-    What a method changes, it changes whole or not at all, also when the process is killed in the middle.
+    Each method makes its changes completely or not at all, also if the process is killed.
 
-    :param path: The file; it is created where there is none.
-    :param scratch: A folder for what does not fit into memory.
-    :param memory_limit: How much memory DuckDB takes at the most, such as ``2GB``; if it is left out, four fifths of
-        the machine's.
-    :raises SetupError: it cannot be opened.
+    :param path: The file; it is created if it does not exist.
+    :param scratch: A folder for data that does not fit into memory.
+    :param memory_limit: The memory limit of DuckDB, such as ``2GB``; ``None`` for four fifths of the machine's memory.
+    :raises SetupError: the file cannot be opened.
     """
 
     def __init__(self, path: Path, scratch: Path, memory_limit: str | None = None) -> None:
@@ -149,9 +148,9 @@ class Warehouse(Statements):
             return duckdb.connect(
                 str(path),
                 config={
-                    # Nothing is fetched from the network behind a user's back.
+                    # No downloads that the user did not request.
                     "autoinstall_known_extensions": False,
-                    # Nor are variables of this program tables.
+                    # Python variables of this program are not tables.
                     "python_enable_replacements": False,
                     "temp_directory": str(scratch / "duckdb"),
                     # SQL promises no order; without one, loads are faster and need little memory.
@@ -166,24 +165,24 @@ class Warehouse(Statements):
             failed = storage.failure(error, path.parent)
             reason = one_line(error) if failed is None else f"{failed.reason}: {failed.advice}."
             raise SetupError(f"Cannot open the warehouse {path}: {reason}") from error
-        # DuckDB creates it with the process's mask.
+        # DuckDB creates the file with the umask of the process.
         path.chmod(0o600)
-        #: A folder for what is needed on the way.
+        #: Folder for temporary files.
         self.scratch = scratch
         self._schemas = threading.Lock()
-        #: The processes that run queries within a time limit, so that further ones do not wait for long.
+        #: Processes for queries with a time limit. They are separate, so that these queries do not wait long.
         self.preview_processes = QueryProcesses(self._memory_bytes, _MOST_PREVIEWS)
-        #: The processes that run queries without a time limit.
+        #: Processes for queries without a time limit.
         self.report_processes = QueryProcesses(self._memory_bytes, _MOST_REPORTS)
 
     def close(self) -> None:
-        """Close the file and end the query processes. No thread may be at work on it."""
+        """Close the file and stop the query processes. No thread may use it any more."""
         self.preview_processes.close()
         self.report_processes.close()
         super().close()
 
     def clear(self) -> None:
-        """Remove everything."""
+        """Remove all tables, views and schemas."""
         with self.cursor() as cursor, transaction(cursor):
             tables = cursor.execute(
                 "SELECT table_schema, table_name FROM information_schema.tables"
@@ -200,28 +199,28 @@ class Warehouse(Statements):
 
     def create_view(self, place: Place, query: str, *, instead_of: Place | None = None) -> None:
         """
-        Create a view, or replace what stands there.
+        Create or replace a view.
 
         :param place: The view.
         :param query: Its query.
-        :param instead_of: Another table or view, which goes at the same instant.
-        :raises WarehouseError: DuckDB refuses the query; everything is as it was.
+        :param instead_of: Another table or view to remove in the same transaction.
+        :raises WarehouseError: DuckDB refuses the query; nothing is changed.
         """
         self.create_schema(place.schema)
         with self.cursor() as cursor, transaction(cursor):
             for old in {instead_of or place, place}:
                 drop(cursor, old)
             cursor.execute(f"CREATE VIEW {place.sql} AS {query}")
-            # Only now all of the query is bound, and its errors come to light.
+            # DuckDB binds the whole query only now, and reports its errors.
             cursor.execute(f"DESCRIBE {place.sql}")
 
     def build(self, place: Place, query: str, publication: int) -> Unfinished:
         """
-        Compute a table that is not seen yet.
+        Build a table under a temporary name.
 
-        :param place: Where it is to stand.
+        :param place: The final place of the table.
         :param query: Its query.
-        :param publication: Tells builds of the same table apart.
+        :param publication: A number that distinguishes builds of the same table.
         :raises WarehouseError: the query fails.
         """
         self.create_schema(place.schema)
@@ -232,30 +231,30 @@ class Warehouse(Statements):
 
     def show(self, unfinished: Unfinished, *, instead_of: Place | None = None) -> None:
         """
-        Put a table that was built where it is to stand, instead of what stands there.
+        Move a built table to its final place, and replace the table or view there.
 
-        :param unfinished: What :meth:`build` gave.
-        :param instead_of: Another table or view, which goes at the same instant.
+        :param unfinished: The result of :meth:`build`.
+        :param instead_of: Another table or view to remove in the same transaction.
         """
         with self.cursor() as cursor, transaction(cursor):
             if not stands(cursor, unfinished.built):
-                # It was done, and could not be noted.
+                # An earlier call has done this, and was killed before the caller recorded it.
                 return
             for old in {instead_of or unfinished.place, unfinished.place}:
                 drop(cursor, old)
             cursor.execute(f"ALTER TABLE {unfinished.built.sql} RENAME TO {quoted(unfinished.place.name)}")
 
     def drop(self, place: Place) -> None:
-        """Remove a table or view, if there is one."""
+        """Remove a table or view if it exists."""
         with self.cursor() as cursor, transaction(cursor):
             drop(cursor, place)
 
     def discard(self, unfinished: Unfinished) -> None:
-        """Remove a table that was built for nothing."""
+        """Remove a built table that is not needed."""
         self.drop(unfinished.built)
 
     def discard_all_unfinished(self) -> None:
-        """Remove what a process that was killed has left."""
+        """Remove the unfinished tables that a killed process has left."""
         with self.cursor() as cursor:
             left = cursor.execute(
                 "SELECT schema_name, table_name FROM duckdb_tables()"
@@ -267,7 +266,9 @@ class Warehouse(Statements):
 
     def check_query(self, query: str) -> None:
         """
-        See to it that a text is one query that only reads the warehouse: it will stand in a statement of ours.
+        Raise if a text is not a single query that only reads the warehouse.
+
+        The service embeds the text in its own statements.
 
         :raises WarehouseError: it is not.
         """
@@ -293,7 +294,7 @@ class Warehouse(Statements):
 
     def columns(self, query: str) -> list[Column]:
         """
-        Tell the columns of a query.
+        Return the columns of a query.
 
         :raises WarehouseError: DuckDB refuses it.
         """
@@ -303,9 +304,9 @@ class Warehouse(Statements):
 
     def count(self, place: Place) -> int:
         """
-        Count the rows of a table or view.
+        Return the number of rows of a table or view.
 
-        :raises WarehouseError: it is gone, or its query fails.
+        :raises WarehouseError: it does not exist, or its query fails.
         """
         with self.cursor() as cursor:
             return number(cursor.execute(f"SELECT count(*) FROM {place.sql}"))  # noqa: S608 - quoted
@@ -314,15 +315,15 @@ class Warehouse(Statements):
         self, place: Place, columns: Sequence[str], keys: Sequence[str], batch: int
     ) -> Iterator[list[tuple[Any, ...]]]:
         """
-        Read columns of a table or view, one row per key, in batches.
+        Yield columns of a table or view, one row per key, in batches.
 
-        Of several rows with one key it is always the same that is read, the first in order of its values.
+        Of several rows with the same key, the first in the order of its values is returned.
 
         :param place: The table or view.
-        :param columns: The columns, in the order wanted; they must exist.
-        :param keys: The columns of the key; none reads every row.
-        :param batch: How many rows at a time.
-        :raises WarehouseError: it is gone, or its query fails.
+        :param columns: The columns, in the wanted order; they must exist.
+        :param keys: The key columns; without any, every row is returned.
+        :param batch: The number of rows of a batch.
+        :raises WarehouseError: the table does not exist, or its query fails.
         """
         kinds = {column.name: column.type for column in self.columns(f"FROM {place.sql}")}
         shown = [as_json_can(name, kinds[name]) for name in columns]
@@ -340,14 +341,14 @@ class Warehouse(Statements):
         return bytes_of(str(row[0]) if row else "")
 
     def create_schema(self, schema: str) -> None:
-        """See to it that there is a schema."""
-        # Two threads that create the same schema at once: DuckDB fails one of them.
+        """Create a schema if it does not exist."""
+        # If two threads create the same schema at once, DuckDB fails one of them.
         with self._schemas, self.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
 
 
 class Unfinished(NamedTuple):
-    """A table that was built under another name, and where it is to stand."""
+    """Table that was built under a temporary name, and its final place."""
 
     built: Place
     place: Place
@@ -362,12 +363,12 @@ def bytes_of(size: str) -> int:
 
 @contextmanager
 def transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Do all of the block or nothing of it."""
+    """Run the block in a transaction."""
     cursor.execute("BEGIN")
     try:
         yield
     except BaseException:
-        # A database that a failed write has invalidated refuses that, too: the first error is the cause.
+        # A database that a failed write has invalidated refuses ROLLBACK, too: the first error is the cause.
         with suppress(duckdb.FatalException, duckdb.TransactionException):
             cursor.execute("ROLLBACK")
         raise
@@ -375,15 +376,15 @@ def transaction(cursor: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def drop(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
-    """Remove a table or view, if there is one."""
-    # DROP TABLE refuses a view and DROP VIEW a table, with IF EXISTS too.
+    """Remove a table or view if it exists."""
+    # DROP TABLE refuses a view and DROP VIEW a table, even with IF EXISTS.
     found = _what_stands_at(cursor, place)
     if found is not None:
         cursor.execute(f"DROP {'VIEW' if found == 'VIEW' else 'TABLE'} {place.sql}")
 
 
 def stands(cursor: duckdb.DuckDBPyConnection, place: Place) -> bool:
-    """Tell whether there is a table or view."""
+    """Return True if the table or view exists."""
     return _what_stands_at(cursor, place) is not None
 
 
@@ -397,22 +398,22 @@ def _what_stands_at(cursor: duckdb.DuckDBPyConnection, place: Place) -> str | No
 
 
 def number(result: duckdb.DuckDBPyConnection) -> int:
-    """Give the first column of the first row."""
+    """Return the first column of the first row; 0 without rows."""
     row = result.fetchone()
     return int(row[0]) if row else 0
 
 
 def as_json_can(column: str, kind: str) -> str:
-    """Give a column so that it arrives as a plain value: DuckDB needs pytz to hand out times with a zone."""
+    """Return the SQL that reads a column as a plain value: DuckDB needs pytz for times with a zone."""
     named = quoted(column)
     if kind in ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"):
-        # Microseconds: what is cut off is a change that nobody sees. DuckDB's own %n garbles nanoseconds.
+        # Microseconds: the rest is not significant. DuckDB's own %n garbles nanoseconds.
         return f"strftime(timezone('UTC', {named}), '%Y-%m-%dT%H:%M:%S.%fZ')"
     return f"to_json({named})::VARCHAR" if NESTED.match(kind) else named
 
 
 def with_nested(row: tuple[Any, ...], nested: Sequence[int]) -> tuple[Any, ...]:
-    """Read what :func:`as_json_can` had written as JSON, at these positions of a row."""
+    """Parse the values that :func:`as_json_can` wrote as JSON, at the given positions of a row."""
     values = list(row)
     for index in nested:
         if values[index] is not None:
@@ -421,12 +422,12 @@ def with_nested(row: tuple[Any, ...], nested: Sequence[int]) -> tuple[Any, ...]:
 
 
 def quoted(name: str) -> str:
-    """Give a name as SQL names it, whatever is in it."""
+    """Return a name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: Any) -> str:
-    """Give a value as SQL writes it."""
+    """Return a value as an SQL literal."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

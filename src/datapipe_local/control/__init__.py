@@ -1,1 +1,1 @@
-"""The control plane under ``/_local/``: what tests need to look behind the interface and to break it."""
+"""Control plane under ``/_local/``: inspection, faults and time control for tests."""

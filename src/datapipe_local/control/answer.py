@@ -1,4 +1,4 @@
-"""An answer of the service as a whole, and what can be made of it on its way."""
+"""Complete responses of the service, and their modification by faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PAGE = (
     b"<!DOCTYPE html>\n<html><head><title>One moment</title></head><body><h1>One moment, please</h1></body></html>\n"
 )
 _ERROR = {"error_code": "fault", "message": "A fault that the control plane was told to make."}
-#: For faults that need a body where the service has none to give.
+#: Body for faults that need one if the service's response has none.
 _STOCK = b'{"data": [], "hasMore": false, "has_more": false}'
 _NO_BODY = frozenset({204, 304})
 
@@ -31,11 +31,11 @@ _NO_BODY = frozenset({204, 304})
 @dataclass(frozen=True)
 class Answer:
     """
-    An answer.
+    HTTP response.
 
-    :param status: Its status.
-    :param headers: Its headers, but for its length.
-    :param body: Its body.
+    :param status: The status.
+    :param headers: The headers, without ``Content-Length``.
+    :param body: The body.
     """
 
     status: int
@@ -43,11 +43,11 @@ class Answer:
     body: bytes
 
     async def send(self, send: Send) -> None:
-        """Send it."""
+        """Send the response."""
         await self.send_beginning(send, len(self.body))
 
     async def send_beginning(self, send: Send, size: int) -> None:
-        """Send its head, which announces all of the body, and so many bytes of that."""
+        """Send the headers, with the length of the whole body, and the given number of bytes of the body."""
         length = [] if self.status in _NO_BODY else [(b"content-length", b"%d" % len(self.body))]
         await send({"type": "http.response.start", "status": self.status, "headers": [*self.headers, *length]})
         more = size < len(self.body)
@@ -55,14 +55,14 @@ class Answer:
 
 
 class Recorder:
-    """Takes an answer that is sent, instead of the connection."""
+    """ASGI ``send`` that records a response."""
 
     def __init__(self) -> None:
         self._start: Message = {}
         self._body = bytearray()
 
     async def send(self, message: Message) -> None:
-        """Take a part."""
+        """Record a message."""
         if message["type"] == "http.response.start":
             self._start = message
         elif message["type"] == "http.response.body":
@@ -70,23 +70,23 @@ class Recorder:
 
     @property
     def answer(self) -> Answer:
-        """All of it."""
+        """The recorded response."""
         headers = tuple((name, value) for name, value in self._start["headers"] if name != b"content-length")
         return Answer(self._start["status"], headers, bytes(self._body))
 
 
 def stock() -> Answer:
-    """Give the answer to a request that is not carried out, to make something else of."""
+    """Return a stock response for a request that was not executed, as a base for faults."""
     return Answer(200, (_JSON,), _STOCK)
 
 
 def with_body(answer: Answer) -> Answer:
-    """Give an answer that has a body: the same, or else a stock one."""
+    """Return the response if it has a body, otherwise a stock response."""
     return answer if answer.body else stock()
 
 
 def made_up(rule: Fault) -> Answer:
-    """Give the answer that a rule wants instead of the service's."""
+    """Return the response that a fault sends instead of the service's."""
     body: Any = rule.body if "body" in rule.model_fields_set else _ERROR
     headers = tuple((name.lower().encode(), value.encode()) for name, value in rule.headers.items())
     if not any(name == b"content-type" for name, _ in headers):
@@ -97,7 +97,7 @@ def made_up(rule: Fault) -> Answer:
 
 
 def malformed(answer: Answer, how: Literal["truncated", "html", "empty", "other"]) -> Answer:
-    """Make an answer one that is right as HTTP, and not what the interface promises."""
+    """Return a response that is valid HTTP but violates the interface."""
     whole = with_body(answer)
     if how == "truncated":
         return replace(whole, body=whole.body[: len(whole.body) // 2])
@@ -108,11 +108,11 @@ def malformed(answer: Answer, how: Literal["truncated", "html", "empty", "other"
 
 def rewritten(answer: Answer, values: Mapping[str, Any], removed: Sequence[str]) -> Answer | None:
     """
-    Change fields of an answer: of each entry if it is a page, else its own.
+    Change fields of a response: of each entry of a page, otherwise of the object itself.
 
-    :param answer: The answer.
-    :param values: What fields are to say. A dot leads into a field, and through lists into each of their entries.
-    :param removed: Fields that are to be missing.
+    :param answer: The response.
+    :param values: New values by field path. A dot leads into a field, and through lists into each of their entries.
+    :param removed: The paths of the fields to remove.
     :return: ``None`` if there is nothing to change.
     """
     try:
@@ -131,7 +131,7 @@ def rewritten(answer: Answer, values: Mapping[str, Any], removed: Sequence[str])
 
 
 def _fields(node: Any, path: Sequence[str]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Give the objects that a path leads to, which need not have the field, and the field's name."""
+    """Yield the objects that contain the last field of a path, or could, with the name of that field."""
     if isinstance(node, list):
         for entry in node:
             yield from _fields(entry, path)

@@ -1,4 +1,4 @@
-"""A clock that tests set."""
+"""Clock that tests can set."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from datapipe_local.store.store import Store
 
 _SETTING = "control.clock"
-#: Times are written with four digits for the year, also a century later.
+#: The year has four digits in all of these times.
 _EARLIEST, _LATEST = "1970-01-01T00:00:00.000Z", "2200-01-01T00:00:00.000Z"
 
 
 class StoredClock(Clock):
     """
-    The machine's clock, until it is set; then it stands still. It is in the store, so that a restart does not move it.
+    Clock of the machine until it is set; then it stands still. The time is in the store and survives a restart.
 
     :param store: The store.
     """
@@ -29,19 +29,19 @@ class StoredClock(Clock):
 
     @property
     def is_set(self) -> bool:
-        """Whether it tells another time than the machine's."""
+        """True if the clock shows another time than the machine's."""
         return self._moment is not None
 
     def now(self) -> Timestamp:
-        """Tell the time. SQL asks, too: it must not use the store."""
+        """Return the current time. SQL functions call this: it must not use the store."""
         return self._moment or super().now()
 
     def set(self, moment: Timestamp | None) -> None:
         """
-        Have it stand still.
+        Set the time and stop the clock.
 
-        :param moment: Where; ``None`` has it tell the machine's time again.
-        :raises BadRequestError: that is too far away.
+        :param moment: The time; ``None`` returns to the machine's time.
+        :raises BadRequestError: the time is out of range.
         """
         if moment is not None and not _EARLIEST <= moment <= _LATEST:
             raise BadRequestError(f"The clock goes from {_EARLIEST} to {_LATEST}: give a time between them.")
@@ -49,5 +49,5 @@ class StoredClock(Clock):
         self._moment = moment
 
     def reload(self) -> None:
-        """Tell what the store says, after that was changed by others."""
+        """Read the time again, after others have changed the store."""
         self._moment = self._store.setting(_SETTING, None)

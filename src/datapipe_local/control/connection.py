@@ -1,4 +1,4 @@
-"""The connection under a request, and how to end it without an answer."""
+"""Access to the connection of a request, and ways to close it without a response."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ _TRANSPORT = "datapipe_local.transport"
 _BETWEEN_LOOKS = 0.005
 
 
-class ExposedConnection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # which of two it is, uvicorn decides
+class ExposedConnection(AutoHTTPProtocol):  # type: ignore[misc,valid-type]  # uvicorn decides which class it is
     """
-    uvicorn's own protocol, which lets the app see the connection.
+    Protocol of uvicorn that passes the transport to the application.
 
-    ASGI has no word for hanging up: an app that returns, or fails, without an answer is answered for with a 500.
-    So the transport goes along as an extension of the scope, which is what ASGI has for such things.
+    ASGI cannot close a connection without a response: if the application returns or fails without one, uvicorn sends a
+    500. Therefore the transport is an extension of the ASGI scope.
     """
 
     app: ASGIApp
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Have every request of this connection know it."""
+        """Add the transport to every request of this connection."""
         super().connection_made(transport)
         self.app = _exposing(self.app, transport)
 
 
 def is_open(scope: Scope) -> bool:
-    """Tell whether the caller is still there, as far as is known."""
+    """Return True if the client is still connected, as far as known."""
     return not _transport(scope).is_closing()
 
 
 async def hang_up(scope: Scope, receive: Receive, *, reset: bool = False) -> None:
     """
-    End the connection of a request: the rest of the answer, or all of it, is never sent.
+    Close the connection of a request without the rest of the response.
 
-    :param scope: The request's.
-    :param receive: The request's.
-    :param reset: End it as a crash does (RST), else as a program that closes it (FIN).
+    :param scope: The ASGI scope of the request.
+    :param receive: The ASGI ``receive`` of the request.
+    :param reset: Reset the connection as a crash does (RST); otherwise close it in order (FIN).
     """
     transport = _transport(scope)
     if reset:
-        # What was sent until now is to arrive: an abort throws away what the kernel has not taken yet.
+        # Data sent until now must arrive: an abort discards data that the kernel has not yet taken.
         while transport.get_write_buffer_size() and not transport.is_closing():  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(_BETWEEN_LOOKS)
         connection: Any = transport.get_extra_info("socket")
@@ -55,7 +55,7 @@ async def hang_up(scope: Scope, receive: Receive, *, reset: bool = False) -> Non
         transport.abort()
     else:
         transport.close()
-    # Not before uvicorn knows: else it answers for us.
+    # Wait until uvicorn notices: otherwise it sends a response of its own.
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -1,4 +1,4 @@
-"""The control plane of one service: its parts together, and what concerns all of them."""
+"""Control plane of one service: journal, faults, run overrides, clock, seed and reset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class BusyError(ServiceError):
-    """503: not now."""
+    """503: not possible at the moment."""
 
     status = 503
     default_code = "busy"
@@ -37,9 +37,9 @@ class BusyError(ServiceError):
 
 class InvalidSeedError(BadRequestError):
     """
-    400: something in a seed is wrong, and where.
+    400: a seed is invalid.
 
-    :param error: What.
+    :param error: The problem and its place.
     """
 
     default_code = "invalid_seed"
@@ -49,7 +49,7 @@ class InvalidSeedError(BadRequestError):
         self._error = error
 
     def as_json(self) -> dict[str, Any]:
-        """Give the body of the answer; who has the lines of the seed finds them by the location."""
+        """Return the response body. The location lets clients find the line of their seed."""
         body = super().as_json()
         if isinstance(self._error, GivenError):
             body |= {"location": list(self._error.location), "reason": self._error.reason}
@@ -58,10 +58,10 @@ class InvalidSeedError(BadRequestError):
 
 class Arrival(NamedTuple):
     """
-    A request, and the fault that it meets.
+    Request and the fault that acts on it.
 
-    :param seq: Its number in the journal; ``None`` for a webhook, which is not in the journal.
-    :param acting: The fault.
+    :param seq: The number of the request in the journal; ``None`` for a webhook, which is not in the journal.
+    :param acting: The fault; ``None`` if no fault acts.
     """
 
     seq: int | None
@@ -70,13 +70,13 @@ class Arrival(NamedTuple):
 
 class Control:
     """
-    The control plane.
+    Control plane.
 
     :param context: The service.
-    :param engine: What works for it.
-    :param interface: Its routes.
-    :param folder: What paths in a seed that is given to it are relative to, unless it says otherwise.
-    :param time: Its clock.
+    :param engine: The engine of the service.
+    :param interface: The routes of the service.
+    :param folder: The base folder for relative paths in seeds without a folder of their own.
+    :param time: The clock and the engine that follows it.
     """
 
     def __init__(self, context: Context, engine: Engine, interface: Interface, folder: Path, time: Time) -> None:
@@ -92,7 +92,7 @@ class Control:
         self.delays = Delays()
 
     def arrived(self, method: str, path: str, query: str, target: Target) -> Arrival:
-        """Note a request and count it with the fault that it meets, both or, if the process is killed, neither."""
+        """Record a request and count the fault that acts on it, in one transaction."""
         with self._context.store.transaction():
             seq, resource_id = self.journal.arrived(method, path, query, target)
             acting = self.faults.meet(method, path, resource_id)
@@ -103,16 +103,16 @@ class Control:
         return Arrival(seq, acting)
 
     def webhook_arrived(self, method: str, path: str, connection_id: str) -> Arrival:
-        """Count a request to a webhook with the fault that it meets."""
+        """Count the fault that acts on a webhook request."""
         with self._context.store.transaction():
             return Arrival(None, self.faults.meet(method, path, connection_id))
 
     def insufficient_storage(self, error: Exception) -> InsufficientStorageError | None:
-        """Return the answer to a request whose write failed, or None if an error has another cause."""
+        """Return the response to a request whose write failed; None if the error has another cause."""
         return failures.insufficient_storage(self._context, error)
 
     def nothing_to_do(self, arrival: Arrival) -> None:
-        """Take back that a fault has acted on a request."""
+        """Undo the count of a fault that had nothing to change."""
         if arrival.acting is not None:
             with self._context.store.transaction():
                 self.faults.give_back(arrival.acting)
@@ -120,23 +120,23 @@ class Control:
                     self.journal.fault(arrival.seq, None)
 
     def behave(self, behaviour: RunBehaviour) -> None:
-        """Have runs behave so, instead of all that was said before. What waits for looks goes on."""
+        """Replace all run overrides, and release the runs that wait for polls."""
         with self._context.store.transaction():
             self.script.replace(behaviour)
             self.polls.let_all_go()
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        """Ask the warehouse."""
+        """Return the rows of a query over the warehouse."""
         return rows(self._context.warehouse, sql)
 
     def seed(self, content: Mapping[str, Any], folder: Path | None = None) -> dict[str, int]:
         """
-        Apply a seed while the service is running.
+        Apply a seed while the service runs.
 
-        :param content: What would stand in the seed's file.
-        :param folder: What paths in it are relative to.
-        :return: How many entries of each kind were created or changed.
-        :raises BadRequestError: something in it is wrong; then nothing of it is applied.
+        :param content: The content of the seed file.
+        :param folder: The base folder for relative paths in the seed.
+        :return: The number of created or changed entries by kind.
+        :raises BadRequestError: the seed is invalid; nothing of it is applied.
         """
         try:
             seeding = Seeding(self._context, GivenDocument(content, folder or self._folder))
@@ -148,13 +148,13 @@ class Control:
 
     def reset(self, *, keep_seed: bool) -> None:
         """
-        Put the service where it was after its seed was applied: no run, no row, no trace of a test.
+        Reset the service to its state after the seed was applied, without runs, rows and traces of tests.
 
-        Work that is going on is broken off. A process that is killed in here may have emptied the warehouse and
-        not yet the store; then it is reset again.
+        Running jobs are interrupted. If the process is killed midway, the warehouse may be empty while the store is
+        not; the next reset completes it.
 
-        :param keep_seed: Apply again what was applied; else nothing is left at all.
-        :raises BusyError: something could not be broken off, because a destination does not answer.
+        :param keep_seed: Apply all stored seeds again; otherwise nothing is left.
+        :raises BusyError: a job could not be interrupted, because a destination does not respond.
         """
         stopped = self._engine.stop()
         self._context.warehouse.resume()

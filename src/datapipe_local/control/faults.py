@@ -1,4 +1,4 @@
-"""The rules of what goes wrong, and which of them a request meets."""
+"""Fault rules, and their choice for a request."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class Acting(NamedTuple):
-    """A rule that acts on a request, and where it stands among the rules."""
+    """Rule that acts on a request, and its position among the rules."""
 
     position: int
     rule: Fault
 
     def as_json(self) -> Json:
-        """Give it as the journal has it."""
+        """Return the entry for the journal."""
         return {"rule": self.position, "effect": self.rule.effect, "when": self.rule.moment, "delay": self.rule.delay}
 
 
 class Faults:
     """
-    The rules. They and their counts are in the store: after a restart they go on where they were.
+    Fault rules. They and their counts are in the store and survive a restart.
 
     :param context: The service.
     """
@@ -40,9 +40,9 @@ class Faults:
 
     def replace(self, rules: Sequence[Fault], interface: Interface) -> None:
         """
-        Have these rules, instead of all others.
+        Replace all rules.
 
-        :raises BadRequestError: one can never act.
+        :raises BadRequestError: a rule can never act.
         """
         for rule in rules:
             interface.check(rule.method, rule.path)
@@ -54,7 +54,7 @@ class Faults:
             )
 
     def as_json(self) -> list[Json]:
-        """Give the rules, with how often each let a request pass and acted."""
+        """Return the rules, with the number of requests that each skipped (``passed``) and acted on (``acted``)."""
         return [
             {**_rule(row["rule"]).model_dump(exclude_unset=True), "passed": row["passed"], "acted": row["acted"]}
             for row in self._database.rows("SELECT rule, passed, acted FROM control_faults ORDER BY position")
@@ -62,9 +62,9 @@ class Faults:
 
     def meet(self, method: str, path: str, resource_id: str | None) -> Acting | None:
         """
-        Give the first rule that acts on a request, and count it. The caller is in a transaction.
+        Return the first rule that acts on a request, and count it. The caller holds a transaction.
 
-        A rule that lets the request pass because of ``skip`` leaves it to those after it.
+        If a rule lets the request pass because of ``skip``, the rules after it are tried.
         """
         for row in self._database.rows("SELECT position, rule, passed, acted FROM control_faults ORDER BY position"):
             rule = _rule(row["rule"])
@@ -82,7 +82,7 @@ class Faults:
         return None
 
     def give_back(self, acting: Acting) -> None:
-        """Count a rule as not having acted: there was nothing for it to act on."""
+        """Undo the count of a rule that had nothing to change."""
         self._count("acted", acting.position, -1)
 
     def _count(self, column: str, position: int, by: int) -> None:

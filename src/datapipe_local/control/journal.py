@@ -1,4 +1,4 @@
-"""The journal: every request of the interface, and every run."""
+"""Journal: every request of the interface, and every run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Kind = Literal["requests", "runs"]
 
 _COLUMNS: dict[Kind, str] = {
-    # The run of a stream has no id yet when it is asked for: it gets one as it begins.
+    # A stream run has no ID when it is requested; it gets one at its start.
     "requests": "seq, at, method, path, query, resource_id, fault, committed, service_status, status, answered_at,"
     " coalesce(run_id, (SELECT run_id FROM journal_runs r WHERE r.request = j.seq ORDER BY r.seq LIMIT 1)) AS run_id,"
     " status_url",
@@ -37,7 +37,7 @@ _RESOURCES = (
 
 class Journal:
     """
-    What was asked and what ran, as far as it was asked and ran while the control plane was on.
+    Requests and runs, recorded while the control plane is on.
 
     :param context: The service.
     """
@@ -48,9 +48,9 @@ class Journal:
 
     def arrived(self, method: str, path: str, query: str, target: Target) -> tuple[int, str | None]:
         """
-        Note a request before anything is done about it.
+        Record a request before it is executed.
 
-        :return: Its number, and the resource that it is about.
+        :return: The number of the request, and the ID of its resource.
         """
         resource_id = target.resource_id
         if target.run_id is not None:
@@ -64,22 +64,22 @@ class Journal:
             query,
             resource_id,
         )
-        assert row is not None  # noqa: S101 - RETURNING returns
+        assert row is not None  # noqa: S101 - RETURNING always yields a row
         return int(row["seq"]), resource_id
 
     def fault(self, seq: int, fault: Json | None) -> None:
-        """Note which fault acts on a request."""
+        """Record the fault that acts on a request."""
         text = None if fault is None else json.dumps(fault)
         self._database.run("UPDATE journal_requests SET fault = ? WHERE seq = ?", text, seq)
 
     def answered(self, seq: int, status: int | None, *, by_service: int | None, body: bytes) -> None:
         """
-        Note an answer, right before it is sent.
+        Record a response, right before it is sent.
 
-        :param seq: The request.
-        :param status: What the caller is told; ``None`` if the connection ends without an answer.
-        :param by_service: What the service made of it; ``None`` if it was not carried out.
-        :param body: What the service answered to a request for a run.
+        :param seq: The number of the request.
+        :param status: The status that the client receives; ``None`` if the connection ends without a response.
+        :param by_service: The status that the service returned; ``None`` if the request was not executed.
+        :param body: The response body of the service to a run request.
         """
         told = _told(body)
         self._database.run(
@@ -95,14 +95,14 @@ class Journal:
 
     def read(self, kind: Kind, *, resource_id: str | None, path: str | None, after: int, limit: int) -> Json:
         """
-        Give a part of the journal, oldest first, and the number of all entries after ``after``.
+        Return a part of the journal, oldest first, and the number of all entries after ``after``.
 
         :param kind: Requests or runs.
-        :param resource_id: Only what is about this resource.
-        :param path: Only requests whose path this pattern means.
-        :param after: Only what has a higher number.
-        :param limit: How many entries at the most.
-        :raises BadRequestError: runs have no path.
+        :param resource_id: Return only entries of this resource.
+        :param path: Return only requests whose path matches this pattern.
+        :param after: Return only entries with a higher number.
+        :param limit: Return at most this number of entries.
+        :raises BadRequestError: ``path`` was given for runs, which have no path.
         """
         if path is not None and kind == "runs":
             raise BadRequestError("path: runs have none: give resource_id.")
@@ -123,7 +123,7 @@ class Journal:
         return {"data": [_entry(row) for row in rows], "total": total}
 
     def knows(self, resource_id: str) -> bool:
-        """Tell whether there is such a resource, or an entry about one that was there: else its id is misspelt."""
+        """Return True if the resource exists, or an entry of a deleted one does. Otherwise the ID may be misspelled."""
         found = " UNION ALL ".join(
             [f"SELECT 1 FROM {table} WHERE id = ?1" for table in _RESOURCES]  # noqa: S608 - our own words
             + [f"SELECT 1 FROM journal_{kind} WHERE resource_id = ?1" for kind in _COLUMNS]  # noqa: S608 - as above
@@ -131,7 +131,7 @@ class Journal:
         return bool(self._database.value(f"SELECT EXISTS ({found})", resource_id))
 
     def clear(self) -> None:
-        """Forget everything. What is going on now and ends later is not noted any more."""
+        """Delete all entries. Runs that are active now are not recorded when they end."""
         with self._context.store.transaction():
             self._database.run("DELETE FROM journal_requests")
             self._database.run("DELETE FROM journal_runs")

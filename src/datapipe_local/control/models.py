@@ -1,4 +1,4 @@
-"""What the control plane is told."""
+"""Request bodies of the control plane."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_DELAY = 600
 def _as_moment(value: object) -> Timestamp:
     try:
         moment = dt.datetime.fromisoformat(value if isinstance(value, str) else "")
-        # Without a zone it would be taken for one of the machine's.
+        # Python would read a time without a zone as local time.
         return as_timestamp(moment) if moment.tzinfo else _refuse_moment()
     except (ValueError, OverflowError):
         return _refuse_moment()
@@ -36,7 +36,7 @@ When = Literal["before", "after"]
 
 
 class Fault(Strict):
-    """What goes wrong with which requests."""
+    """Fault rule: the requests it applies to, and its effect."""
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "*"] = "*"
     path: str
@@ -85,12 +85,12 @@ class Fault(Strict):
 
     @property
     def effect(self) -> str:
-        """What it does in the end."""
+        """Name of the effect."""
         return next(iter(self._effects()), "delay")
 
     @property
     def moment(self) -> When:
-        """Whether it acts before the request is carried out or after it is committed."""
+        """Time of the effect: before the request is executed, or after its changes are committed."""
         return self.when or ("after" if self.effect in {"reset", "malformed", "rewrite"} else "before")
 
     def _effects(self) -> list[str]:
@@ -105,7 +105,7 @@ class Fault(Strict):
 
 
 class ForcedOutcome(Strict):
-    """How the next runs of a resource end; without a field, as they would have ended anyway."""
+    """Forced outcome of the next runs of a resource. Without ``fail`` and ``chunks``, the runs end normally."""
 
     fail: str | None = Field(default=None, min_length=1)
     chunks: int | None = Field(default=None, ge=1, le=1_000)
@@ -119,7 +119,7 @@ class ForcedOutcome(Strict):
 
 
 class ResourceRuns(Strict):
-    """How the runs of one resource behave."""
+    """Overrides for the runs of one resource."""
 
     scheduling_delay: Seconds | None = Field(default=None, ge=0, le=3600)
     minimum_duration: Seconds | None = Field(default=None, ge=0, le=3600)
@@ -138,7 +138,7 @@ class ResourceRuns(Strict):
 
 
 class RunBehaviour(Strict):
-    """How runs behave, over what the seed says."""
+    """Overrides for runs. They take precedence over the seed."""
 
     scheduling_delay: Seconds | None = Field(default=None, ge=0, le=3600)
     minimum_duration: Seconds | None = Field(default=None, ge=0, le=3600)
@@ -146,24 +146,24 @@ class RunBehaviour(Strict):
 
 
 class SetClock(Strict):
-    """What time it is to be."""
+    """Time to set the clock to."""
 
     now: Moment
 
 
 class Advance(Strict):
-    """How much time is to pass: a century at the most."""
+    """Number of seconds to advance the clock: at most a century."""
 
     seconds: Seconds = Field(ge=0, le=3_155_760_000)
 
 
 class Query(Strict):
-    """What the warehouse is asked."""
+    """Query over the warehouse."""
 
     sql: str = Field(min_length=1)
 
 
 class Reset(Strict):
-    """What of the seed stays."""
+    """Treatment of the seed at a reset."""
 
     seed: Literal["keep", "drop"] = "keep"

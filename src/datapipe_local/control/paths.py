@@ -1,4 +1,4 @@
-"""Patterns of paths, and which requests are the interface's."""
+"""Path patterns, and the recognition of requests of the interface."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 _PARAMETER = re.compile(r"\{[^/{}]*\}")
 _REST = "**"
-#: Where a list says of whom it is, nearest first.
+#: Query parameters of lists that name the owner, the nearest first.
 _OWNERS = ("elt_stream_id", "reverse_etl_sync_id", "orchestration_id", "elt_sync_id")
 
 
 def matches(pattern: str, path: str) -> bool:
     """
-    Tell whether a path is meant.
+    Return True if a path matches a pattern.
 
-    :param pattern: A path in which ``*`` stands for anything but a slash, ``{id}`` for the same, ``**`` for anything.
+    :param pattern: A path in which ``*`` and ``{id}`` match anything but a slash, and ``**`` matches anything.
     :param path: The path.
     """
     return bool(_compiled(pattern).fullmatch(path))
 
 
 def could_match(pattern: str, template: str) -> bool:
-    """Tell whether a pattern means any path of a route."""
+    """Return True if a pattern can match a path of a route."""
     wanted, segments = _segments(pattern), template.split("/")
     if _REST in wanted:
         return all(map(_meets, wanted[: wanted.index(_REST)], segments))
@@ -42,7 +42,7 @@ def could_match(pattern: str, template: str) -> bool:
 
 
 class Target(NamedTuple):
-    """What a request of the interface is about: a resource, or a run whose resource only the store knows."""
+    """Subject of a request: a resource, or an orchestration run, whose resource only the store knows."""
 
     resource_id: str | None
     run_id: str | None = None
@@ -50,10 +50,10 @@ class Target(NamedTuple):
 
 class Interface:
     """
-    The routes of the interface.
+    Routes of the interface.
 
-    :param routes: All of them.
-    :param webhooks: The routes of webhook ingestion, which faults cover and the journal does not.
+    :param routes: All routes of the interface.
+    :param webhooks: The routes of webhook ingestion. Faults apply to them, but the journal does not record them.
     """
 
     def __init__(self, routes: Iterable[BaseRoute], webhooks: Iterable[BaseRoute] = ()) -> None:
@@ -61,7 +61,7 @@ class Interface:
         self._webhooks = [route for route in webhooks if isinstance(route, Route)]
 
     def target(self, scope: Scope, query: Mapping[str, str]) -> Target | None:
-        """Tell what a request is about; ``None`` if its path is none of the interface."""
+        """Return the subject of a request; ``None`` if its path does not belong to the interface."""
         for route in self._routes:
             match, found = route.matches(scope)
             if match != Match.NONE:
@@ -69,7 +69,7 @@ class Interface:
         return None
 
     def webhook_connection(self, scope: Scope) -> str | None:
-        """Return the connection that a request pushes to; ``None`` if it is no request to a webhook."""
+        """Return the connection ID of a webhook request; ``None`` for other requests."""
         for route in self._webhooks:
             match, found = route.matches(scope)
             if match != Match.NONE:
@@ -92,9 +92,9 @@ class Interface:
 
     def check(self, method: str, pattern: str) -> None:
         """
-        See to it that a pattern can mean a request.
+        Raise if no request can match a pattern.
 
-        :raises BadRequestError: it cannot: it is misspelt.
+        :raises BadRequestError: the pattern matches no path, or its paths do not take the method.
         """
         near = [route for route in (*self._routes, *self._webhooks) if could_match(pattern, route.path)]
         if not near:

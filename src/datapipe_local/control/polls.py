@@ -1,4 +1,4 @@
-"""Runs that go on when they are looked at, instead of with time."""
+"""Runs that advance with status polls instead of time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from datapipe_local.control.script import Phase, StoredScript
     from datapipe_local.service.context import Context
 
-# The look after the last that a run waits for shows it gone on; but what does not come to an end keeps no caller.
+# The first poll after the last awaited one shows the advanced run. A run that does not advance blocks no client.
 _SECONDS_TO_GO_ON = 10.0
 _SECONDS_BETWEEN_LOOKS = 0.005
 _LET_GO = {
@@ -23,21 +23,21 @@ _LET_GO = {
 
 
 class _Held(NamedTuple):
-    """A run that waits for looks."""
+    """Run that waits for polls."""
 
     table: str
     seq: int
     phase: Phase
-    #: What tells it apart from all others.
+    #: Unique key of the run.
     run: str
 
 
 class Polls:
     """
-    Counts looks at resources, and lets their runs go on.
+    Counter of the polls of resources; releases their runs.
 
     :param context: The service.
-    :param script: What says how many looks a run waits for.
+    :param script: The run overrides, which set the number of polls.
     """
 
     def __init__(self, context: Context, script: StoredScript) -> None:
@@ -46,7 +46,7 @@ class Polls:
         self._script = script
 
     def look(self, resource_id: str) -> None:
-        """Count a look at a resource, before it is answered; the first that finds a run gone on waits until it has."""
+        """Count a poll of a resource before the response. The poll that releases a run waits until the run advances."""
         wanted: dict[Phase, int] = {
             "scheduling": self._script.polls("scheduling", resource_id),
             "running": self._script.polls("running", resource_id),
@@ -61,7 +61,7 @@ class Polls:
             ]
             before = [self._state(held) for held in let_go]
             for held in let_go:
-                # Of an orchestration that is running the script itself says that it may end.
+                # A running orchestration needs no release: the overrides let it end.
                 self._database.run(f"{_LET_GO[held.table]} AND seq = ?", *self._now_and_far(), held.seq)
         if not let_go:
             return
@@ -70,11 +70,11 @@ class Polls:
         while time.monotonic() < deadline:
             if all(self._state(held) != state for held, state in zip(let_go, before, strict=True)):
                 return
-            # In the thread of the request, which is not answered before.
+            # Blocks only the thread of this request.
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def let_all_go(self) -> None:
-        """Have everything go on that waits for looks."""
+        """Release all runs that wait for polls."""
         with self._context.store.transaction():
             for let_go in _LET_GO.values():
                 self._database.run(let_go, *self._now_and_far())

@@ -1,4 +1,4 @@
-"""What stands in the warehouse, for assertions."""
+"""Queries over the warehouse, for assertions of tests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SECONDS = 30
 
 def rows(warehouse: Warehouse, sql: str) -> list[dict[str, Any]]:
     """
-    Give what a query finds.
+    Return the rows of a query.
 
     :param warehouse: The warehouse.
-    :param sql: One that only reads.
-    :raises BadRequestError: it is another, it fails, or it finds too much.
+    :param sql: A query that only reads.
+    :raises BadRequestError: the query does more than read, fails, or has too many rows.
     """
     try:
         found = previews.preview(

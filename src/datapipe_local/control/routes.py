@@ -1,4 +1,4 @@
-"""The control plane over HTTP."""
+"""HTTP routes of the control plane."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,65 +36,65 @@ def read_journal(  # noqa: PLR0917 - FastAPI passes them by name
     after: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,
     limit: Annotated[int, Query(ge=1, le=10_000)] = _DEFAULT_LIMIT,
 ) -> dict[str, Any]:
-    """Give the journal, oldest first; ``total`` counts all entries after ``after``, not only those given."""
+    """Return the journal, oldest first; ``total`` counts all entries after ``after``, not only those returned."""
     if path is not None and kind == "requests":
         control.interface.check_journal(path)
     told = control.journal.read(kind, resource_id=resource_id, path=path, after=after, limit=limit)
-    # Who looks for nothing is to know whether it is for that there can be nothing.
+    # An empty result may mean that the resource does not exist.
     return told if resource_id is None else {**told, "known": control.journal.knows(resource_id)}
 
 
 @router.delete("/journal", status_code=NO_CONTENT)
 def clear_journal(control: CurrentControl) -> Response:
-    """Forget the journal."""
+    """Delete the journal."""
     control.journal.clear()
     return no_content()
 
 
 @router.get("/faults")
 def get_faults(control: CurrentControl) -> dict[str, Any]:
-    """Give the rules and how often they acted."""
+    """Return the rules and the number of times that each acted."""
     return {"data": control.faults.as_json()}
 
 
 @router.put("/faults")
 def put_faults(control: CurrentControl, rules: list[Fault]) -> dict[str, Any]:
-    """Have these rules instead of all others."""
+    """Replace all rules."""
     control.faults.replace(rules, control.interface)
     return get_faults(control)
 
 
 @router.delete("/faults", status_code=NO_CONTENT)
 def delete_faults(control: CurrentControl) -> Response:
-    """Have no rules. Requests that are being delayed go on waiting."""
+    """Delete all rules. Requests that are being delayed continue to wait."""
     control.faults.replace([], control.interface)
     return no_content()
 
 
 @router.get("/runs")
 def get_runs(control: CurrentControl) -> dict[str, Any]:
-    """Give how runs behave."""
+    """Return the run overrides."""
     return control.script.as_json()
 
 
 @router.put("/runs")
 def put_runs(control: CurrentControl, behaviour: RunBehaviour) -> dict[str, Any]:
-    """Have runs behave so."""
+    """Replace the run overrides."""
     control.behave(behaviour)
     return get_runs(control)
 
 
 @router.delete("/runs", status_code=NO_CONTENT)
 def delete_runs(control: CurrentControl) -> Response:
-    """Have runs behave as the seed says."""
+    """Delete the run overrides; the seed applies again."""
     control.behave(RunBehaviour())
     return no_content()
 
 
 @router.post("/reset", status_code=NO_CONTENT)
 async def reset(control: CurrentControl, body: Reset | None = None) -> Response:
-    """Put the service where it was after its seed was applied."""
-    # Those that are still kept waiting belong to what is over.
+    """Reset the service to its state after the seed was applied."""
+    # Delayed requests belong to the previous test.
     control.delays.break_off()
     await run_in_threadpool(control.reset, keep_seed=body is None or body.seed == "keep")
     return no_content()
@@ -110,32 +110,32 @@ def seed(control: CurrentControl, document: dict[str, Any], folder: Path | None 
 
 @router.get("/clock")
 def get_clock(control: CurrentControl) -> dict[str, Any]:
-    """Tell the service's time, and whether it was set."""
+    """Return the service's time, and whether it was set."""
     return control.time.as_json()
 
 
 @router.put("/clock")
 def set_clock(control: CurrentControl, body: SetClock) -> dict[str, Any]:
-    """Have the clock stand still at a time."""
+    """Set the clock to a time and stop it."""
     control.time.set(body.now)
     return get_clock(control)
 
 
 @router.delete("/clock", status_code=NO_CONTENT)
 def reset_clock(control: CurrentControl) -> Response:
-    """Have the clock tell the machine's time."""
+    """Return the clock to the machine's time."""
     control.time.set(None)
     return no_content()
 
 
 @router.post("/clock/advance")
 def advance_clock(control: CurrentControl, body: Advance) -> dict[str, Any]:
-    """Let time pass, and have done what is due meanwhile."""
+    """Advance the clock, and run everything that becomes due."""
     control.time.advance(body.seconds)
     return get_clock(control)
 
 
 @router.post("/query")
 def query(control: CurrentControl, body: WarehouseQuery) -> dict[str, Any]:
-    """Ask the warehouse."""
+    """Return the rows of a query over the warehouse."""
     return {"data": control.rows(body.sql)}

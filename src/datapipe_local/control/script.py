@@ -1,4 +1,4 @@
-"""How runs behave, as a test wants it."""
+"""Run overrides set by tests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 Phase = Literal["scheduling", "running"]
 
-#: For how long something is held that waits for looks: longer than anybody does, and found again by that.
+#: Delay of a run that waits for polls: longer than any other delay, which also identifies the run.
 SECONDS_HELD = 100 * 365 * 86_400.0
 _SETTING = "control.runs"
-#: Where resources are, and where their runs.
+#: Tables of the resources, and of their runs.
 _RESOURCES = ("elt_streams", "transforms", "orchestrations", "reverse_etl_syncs")
 _RUNS = {
     "elt_stream_runs": "elt_stream_id",
@@ -29,7 +29,7 @@ _RUNS = {
 
 class StoredScript(Script):
     """
-    A script in the store, so that a restart changes nothing about it.
+    Run overrides in the store, so that they survive a restart.
 
     :param store: The store.
     """
@@ -41,7 +41,7 @@ class StoredScript(Script):
         self._database = store.database
 
     def seconds(self, name: str, subject_id: str) -> float | None:
-        """Tell a time: of the resource, or of all."""
+        """Return a duration in seconds, of the resource or of all resources; None without an override."""
         behaviour: Json = self._store.setting(_SETTING, {})
         said: Json = behaviour.get("resources", {}).get(subject_id, {})
         phase: Phase = "scheduling" if name == "scheduling_delay" else "running"
@@ -51,12 +51,12 @@ class StoredScript(Script):
         return behaviour.get(name) if own is None else own
 
     def polls(self, phase: Phase, subject_id: str) -> int:
-        """Tell for how many looks a run of a resource stays in a phase."""
+        """Return the number of polls for which a run of a resource stays in a phase; 0 without an override."""
         behaviour: Json = self._store.setting(_SETTING, {})
         return int(behaviour.get("resources", {}).get(subject_id, {}).get(f"{phase}_polls") or 0)
 
     def see(self, phase: Phase, run: str) -> int:
-        """Count a look at a run in a phase; give the number of them."""
+        """Count a poll of a run in a phase, and return the number of polls."""
         return int(
             self._database.value(
                 "INSERT INTO control_polls (phase, run, seen) VALUES (?, ?, 1)"
@@ -67,7 +67,7 @@ class StoredScript(Script):
         )
 
     def _is_held(self, phase: Phase, subject_id: str, polls: int) -> bool:
-        """Tell whether a run waits for looks. That of an orchestration asks until it may end, others once."""
+        """Return True if a run waits for polls. Orchestration runs ask repeatedly until they may end, others once."""
         if phase == "scheduling":
             return True
         seen = self._database.value(
@@ -79,7 +79,7 @@ class StoredScript(Script):
         return seen is None or seen <= polls
 
     def outcome(self, subject_id: str, run: str) -> Outcome:
-        """Tell how a run ends; asked again, also after a restart, it tells the same."""
+        """Return the forced outcome of a run. Repeated calls return the same outcome, also after a restart."""
         find = "SELECT seq, error, is_slice FROM control_outcomes WHERE resource_id = ? AND taken_by"
         with self._store.transaction():
             row = self._database.row(f"{find} = ?", subject_id, run)
@@ -91,9 +91,9 @@ class StoredScript(Script):
 
     def replace(self, behaviour: RunBehaviour) -> None:
         """
-        Have this behaviour, instead of all that was said before. Runs that have an outcome keep it.
+        Replace all overrides. Runs that already have an outcome keep it.
 
-        :raises BadRequestError: it names a resource that is not there, or slices for what is no stream.
+        :raises BadRequestError: a resource does not exist, or chunks are set for a resource that is not a stream.
         """
         with self._store.transaction():
             self._database.run("DELETE FROM control_outcomes WHERE taken_by IS NULL")
@@ -120,7 +120,7 @@ class StoredScript(Script):
             self._store.set(_SETTING, behaviour.model_dump(exclude_unset=True))
 
     def as_json(self) -> dict[str, Any]:
-        """Give the behaviour as it was given, and how many outcomes of each resource are still to come."""
+        """Return the overrides, and the number of remaining outcomes of each resource."""
         left = self._database.rows(
             "SELECT resource_id, count(*) AS n FROM control_outcomes WHERE taken_by IS NULL GROUP BY resource_id"
         )
@@ -129,6 +129,6 @@ class StoredScript(Script):
 
 
 def _rows(outcome: ForcedOutcome) -> list[tuple[str | None, bool]]:
-    """Give an outcome as what becomes of each run: a load in slices has a run for each, and one for the rest."""
+    """Return the outcomes of single runs: a load in slices has one run for each slice, and one for the rest."""
     slices: list[tuple[str | None, bool]] = [(None, True)] * (outcome.chunks or 0)
     return [*slices, (outcome.fail, False)] * outcome.times

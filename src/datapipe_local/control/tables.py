@@ -1,4 +1,4 @@
-"""The control plane's own tables, and the triggers that keep the journal."""
+"""Tables of the control plane, and the triggers that keep the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datapipe_local.clock import Clock
     from datapipe_local.store.database import Database
 
-#: The request that is being carried out, by its number in the journal. Threads that serve a request inherit it.
+#: Journal number of the present request. Threads that serve a request inherit it.
 REQUEST: ContextVar[int | None] = ContextVar("REQUEST", default=None)
 
 _OWN = ("journal_", "control_", "sqlite_")
@@ -20,10 +20,10 @@ _OWN = ("journal_", "control_", "sqlite_")
 
 def prepare(database: Database, clock: Clock) -> None:
     """
-    Have a database keep the journal, for as long as it is open.
+    Create the tables and triggers of the journal in a database, while it is open.
 
     :param database: The state of a service.
-    :param clock: Its time.
+    :param clock: The clock of the service.
     """
     database.define("journal_request", 0, REQUEST.get)
     database.define("journal_now", 0, clock.now)
@@ -33,7 +33,7 @@ def prepare(database: Database, clock: Clock) -> None:
     for table in tables(database):
         if not table.startswith(_OWN):
             for change in ("INSERT", "UPDATE", "DELETE"):
-                # In the transaction of the change: a request is committed in the journal if, and only if, it is.
+                # In the transaction of the change: the journal shows the request as committed exactly if the change is.
                 database.script(
                     f"CREATE TEMP TRIGGER committed_{change}_{table} AFTER {change} ON main.{table}"  # noqa: S608 - the schema's
                     " WHEN journal_request() IS NOT NULL BEGIN"
@@ -42,7 +42,7 @@ def prepare(database: Database, clock: Clock) -> None:
 
 
 def tables(database: Database) -> list[str]:
-    """Give the names of all tables of the state, the control plane's among them."""
+    """Return the names of all tables of the state, including those of the control plane."""
     return [row["name"] for row in database.rows("SELECT name FROM main.sqlite_master WHERE type = 'table'")]
 
 

@@ -1,4 +1,4 @@
-"""Time that passes as a test says, and what is due meanwhile."""
+"""Advance of the clock by tests, with all runs that become due."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS_FOR_ALL = 60.0
 
 
 class TakesLongError(ServiceError):
-    """503: what is due takes too long."""
+    """503: the runs that are due take too long."""
 
     status = 503
     default_code = "busy"
@@ -27,11 +27,11 @@ class TakesLongError(ServiceError):
 
 class Time:
     """
-    The clock of a service, and what runs by it.
+    Clock of a service, and the engine that follows it.
 
-    :param context: The service, with a clock that can be set.
-    :param engine: What works for it.
-    :param with_schedules: Whether schedules fire by the machine's time, too.
+    :param context: The service, with a :class:`StoredClock`.
+    :param engine: The engine of the service.
+    :param with_schedules: Start scheduled runs also while the clock follows the machine.
     """
 
     def __init__(self, context: Context, engine: Engine, *, with_schedules: bool) -> None:
@@ -45,29 +45,29 @@ class Time:
         self._have_schedules()
 
     def as_json(self) -> dict[str, Any]:
-        """Tell the time, and whether it was set."""
+        """Return the time, and whether it was set."""
         return {"now": self._clock.now(), "set": self._clock.is_set}
 
     def set(self, moment: Timestamp | None) -> None:
         """
-        Set the clock; it stands still then. What was due in between is missed.
+        Set the clock, and stop it. Runs that were due in between are skipped.
 
-        :param moment: The time; ``None`` is the machine's.
+        :param moment: The time; ``None`` for the machine's time.
         """
         with self._turn:
             self._put(moment)
 
     def advance(self, seconds: float) -> None:
         """
-        Let time pass, from one moment at which something is due to the next.
+        Advance the clock from one due time to the next.
 
-        :param seconds: How much.
-        :raises TakesLongError: what is due takes too long; then the clock is where it got to.
+        :param seconds: The number of seconds.
+        :raises TakesLongError: the due runs take too long; the clock stays at the time it has reached.
         """
         deadline = time.monotonic() + _SECONDS_FOR_ALL
         with self._turn:
             end = later(self._clock.now(), seconds)
-            # What is due now, too, by the clock that begins to stand still.
+            # Stop the clock first: runs that are due now are included.
             self._put(self._clock.now())
             while True:
                 try:
@@ -81,7 +81,7 @@ class Time:
                 self._put(end if following is None else min(following, end))
 
     def reload(self) -> None:
-        """Follow the store, after that was changed by others."""
+        """Read the clock again, after others have changed the store."""
         self._clock.reload()
         self._have_schedules()
 

@@ -1,4 +1,4 @@
-"""What stands before the routes while the control plane is on: it keeps the journal and makes faults happen."""
+"""Middleware of the control plane: it records requests in the journal and applies faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _READS = frozenset({"GET", "HEAD"})
 
 
 class Request(NamedTuple):
-    """A request as ASGI has it."""
+    """ASGI request."""
 
     scope: Scope
     receive: Receive
@@ -32,13 +32,13 @@ class Request(NamedTuple):
 
 
 class Delays:
-    """Requests that are kept waiting, and the way to be rid of them."""
+    """Delayed requests, which can be interrupted together."""
 
     def __init__(self) -> None:
         self._over = asyncio.Event()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait; tell whether it was to the end."""
+        """Wait. Return False if the wait was interrupted."""
         if not seconds:
             return True
         over = self._over
@@ -49,18 +49,19 @@ class Delays:
         return False
 
     def break_off(self) -> None:
-        """End all of them."""
+        """Interrupt all waits."""
         self._over.set()
         self._over = asyncio.Event()
 
 
 class Traffic:
     """
-    Notes each request of the interface, and does with it what the faults say. Nothing else is touched.
+    Middleware that records each request of the interface, and applies the faults to it.
 
-    Faults cover webhooks, too. The journal does not: several of their requests share a transaction.
+    Other requests pass unchanged. Faults also apply to webhooks. The journal does not record those: several webhook
+    requests share a transaction.
 
-    :param app: What answers.
+    :param app: The application.
     :param control: The control plane.
     """
 
@@ -69,7 +70,7 @@ class Traffic:
         self._control = control
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or not."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -79,7 +80,7 @@ class Traffic:
             failed = self._control.insufficient_storage(error)
             if failed is None:
                 raise
-            # To read needs no journal.
+            # Reads work without the journal.
             answer = self._app if scope["method"] in _READS else as_response(failed)
             await answer(scope, receive, send)
             return
@@ -107,7 +108,7 @@ class Traffic:
 
 
 class _Exchange:
-    """One request and its answer."""
+    """Request with its response."""
 
     def __init__(self, app: ASGIApp, control: Control, arrival: Arrival, request: Request) -> None:
         self._app = app
@@ -121,7 +122,7 @@ class _Exchange:
         if acting is None:
             await self._pass_on()
             return
-        # All of it is here before anything goes wrong: who hangs up later has asked all the same.
+        # Read the whole request before any fault acts: a client that disconnects later has sent it.
         request = await self._whole_request()
         answer = None
         if acting.rule.moment == "before":
@@ -140,7 +141,7 @@ class _Exchange:
         await self._spoil(answer)
 
     async def _pass_on(self) -> None:
-        """Have the request answered as ever; note the answer as it begins."""
+        """Pass the request to the service, and record the response when it starts."""
         held: list[Message] = []
 
         async def send(message: Message) -> None:
@@ -171,7 +172,7 @@ class _Exchange:
                 return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     async def _carry_out(self, request: Message) -> Answer:
-        """Do what is asked, and keep the answer back."""
+        """Execute the request, and return the response without sending it."""
         pending = [request]
 
         async def receive() -> Message:
@@ -187,7 +188,7 @@ class _Exchange:
 
     async def _spoil(self, answer: Answer | None) -> None:
         acting = self._arrival.acting
-        assert acting is not None  # noqa: S101 - else there is nothing to spoil
+        assert acting is not None  # noqa: S101 - called only with a fault
         rule = acting.rule
         if rule.drop:
             await self._lose(answer)
@@ -213,17 +214,17 @@ class _Exchange:
                 raise
 
     async def _answer(self, told: Answer, by_service: Answer | None) -> None:
-        """Give an answer, if the caller has waited for it."""
+        """Send a response, and record it as sent if the client is still connected."""
         await self._note_of(told.status if is_open(self._scope) else None, by_service)
         await told.send(self._send)
 
     async def _lose(self, by_service: Answer | None) -> None:
-        """Give none."""
+        """Send no response."""
         await self._note_of(None, by_service)
         await hang_up(self._scope, self._receive)
 
     async def _tear(self, by_service: Answer | None) -> None:
-        """Give half of one."""
+        """Send half of a response."""
         await self._note_of(None, by_service)
         answer = with_body(by_service or stock())
         await answer.send_beginning(self._send, len(answer.body) // 2)
@@ -243,6 +244,6 @@ class _Exchange:
         try:
             await run_in_threadpool(journal.answered, self._arrival.seq, status, by_service=by_service, body=body)
         except sqlite3.Error as error:
-            # The answer is right, and the journal lacks it.
+            # Send the response although the journal could not record it.
             if self._control.insufficient_storage(error) is None:
                 raise

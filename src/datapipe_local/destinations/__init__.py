@@ -1,4 +1,4 @@
-"""Where reverse ETL writes: for each kind of destination what it offers, and what writes to it."""
+"""Reverse ETL destinations: settings, catalogs and writers by integration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datapipe_local.destinations.offers import Offer
     from datapipe_local.store.records import Connection
 
-#: What connections are told, by integration id.
+#: Settings models of destination connections, by integration ID.
 DESTINATIONS: dict[str, type[DestinationSettings]] = {
     "csv": CsvSettings,
     "http": HttpSettings,
@@ -31,7 +31,7 @@ DESTINATIONS: dict[str, type[DestinationSettings]] = {
 
 
 def offer(connection: Connection) -> Offer:
-    """Give what the destination that a connection leads to has to offer."""
+    """Return the catalog of a connection's destination."""
     if connection.integration_id == "http":
         from datapipe_local.destinations.http_offer import HttpOffer
 
@@ -58,14 +58,14 @@ def connect(
     rule: EgressRule = EgressRule.LOOPBACK,
 ) -> Destination:
     """
-    Give the destination that a connection leads to, for one run.
+    Return the writer for a connection's destination, for one run.
 
     :param connection: The connection.
-    :param target: What is written there, and how.
-    :param progress: How far this run, and those before, got.
-    :param pause: Waits that many seconds, or raises when the service stops.
-    :param rule: The addresses that records are sent to over HTTP.
-    :raises RunError: nothing can be written there.
+    :param target: The object and the mode of the sync.
+    :param progress: The progress of this run and of earlier runs.
+    :param pause: A function that waits a number of seconds, or raises when the service stops.
+    :param rule: The class of addresses that records may be sent to over HTTP.
+    :raises RunError: the destination cannot be written.
     """
     if connection.integration_id == "http":
         from datapipe_local.destinations.http import HttpDestination

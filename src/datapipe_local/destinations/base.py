@@ -1,4 +1,4 @@
-"""What every kind of destination offers."""
+"""Interface of all destinations."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class Absent(Enum):
-    """The type of :data:`ABSENT`."""
+    """Type of :data:`ABSENT`."""
 
     ABSENT = "absent"
 
 
-#: The destination does not have the record that was to be changed.
+#: Result for a record that should be changed but does not exist in the destination.
 ABSENT: Final = Absent.ABSENT
 
-#: What became of a record: ``None`` if it was taken, the reason if it was refused.
+#: Result for a record: ``None`` if the destination accepted it, otherwise the reason for the refusal.
 Outcome: TypeAlias = str | Literal[Absent.ABSENT] | None
 
 
 @dataclass(frozen=True)
 class Record:
     """
-    What is sent.
+    Record to send.
 
     :param record_id: The values of its key, as text.
-    :param properties: The values, by the destination's names.
-    :param identity: The values of its key among them.
+    :param properties: The values, by property names of the destination.
+    :param identity: The key properties among them.
     """
 
     record_id: str
@@ -43,12 +43,12 @@ class Record:
 @dataclass(frozen=True)
 class Target:
     """
-    What a sync writes, and how.
+    Target of a sync.
 
-    :param sync_id: The sync: what it leaves behind on the way is told apart by it.
-    :param object_type_id: The kind of object.
-    :param mode: What is done with a record.
-    :param settings: The sync's settings, which fit :func:`settings_schema` of its destination.
+    :param sync_id: The sync. It distinguishes temporary data of different syncs.
+    :param object_type_id: The object type.
+    :param mode: The operation on each record.
+    :param settings: The settings of the sync, valid for :func:`settings_schema` of its destination.
     """
 
     sync_id: str
@@ -60,11 +60,11 @@ class Target:
 @dataclass(frozen=True)
 class Unanswered:
     """
-    What was under way when somebody was cut off: only the destination knows whether it was taken.
+    Records without a response when the process or the run ended. Only the destination knows whether it has them.
 
     :param records: The records.
-    :param is_deletion: Whether they were to be deleted.
-    :param of_failed_run: Whether a run has failed with it. Else the process was killed, and the same run goes on.
+    :param is_deletion: The records were to be deleted.
+    :param of_failed_run: A run failed with them. Otherwise the process was killed, and the same run continues.
     """
 
     records: list[Record]
@@ -73,27 +73,28 @@ class Unanswered:
 
 
 def as_json(records: Sequence[Record]) -> list[Any]:
-    """Give records as JSON keeps them."""
+    """Return records as JSON values."""
     return [[record.record_id, record.properties, record.identity] for record in records]
 
 
 def from_json(kept: list[Any]) -> list[Record]:
-    """Give the records that :func:`as_json` has kept."""
+    """Return the records written by :func:`as_json`."""
     return [Record(*fields) for fields in kept]
 
 
 def _nowhere(checkpoint: str) -> None:
-    """Note nothing."""
+    """Drop the checkpoint."""
 
 
 @dataclass(frozen=True)
 class Progress:
     """
-    How far one got, in the destination's own words.
+    Progress of a run, as checkpoints in a format of the destination.
 
-    :param checkpoint: What was noted of this run by a process that was killed; ``None`` for a new run.
-    :param before: What was noted last of an earlier run.
-    :param note: Keeps such words, before what they tell of is begun. What is done is noted with what became of it.
+    :param checkpoint: The last checkpoint of this run from a killed process; ``None`` for a new run.
+    :param before: The last checkpoint of an earlier run.
+    :param note: A function that stores a checkpoint before the work that it describes. The results of finished work are
+        stored with its checkpoint.
     """
 
     checkpoint: str | None = None
@@ -102,38 +103,37 @@ class Progress:
 
 
 class Destination(Protocol):
-    """A connection to a destination, for one run. It holds what it needs until :meth:`close`."""
+    """Connection to a destination for one run. It holds resources until :meth:`close`."""
 
-    #: How many records are sent, and then noted as sent, at a time. A process that is killed between the two
-    #: sends them again, unless the checkpoint tells it better.
+    #: Number of records that are sent, and then recorded as sent, at a time. A killed process sends them again, unless
+    #: the checkpoint has more detail.
     batch_size: int
 
     def unanswered(self) -> Unanswered | None:
-        """Give what is to be asked again before anything else, if there is anything."""
+        """Return the records to resolve before any others; None if there are none."""
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Send records, as the mode says.
+        Send records according to the mode.
 
-        :return: What became of the first of them, of at least one: that is to be noted before the others are sent
-            again.
-        :raises RunError: the destination takes nothing more.
+        :return: The results of the first records, of at least one. The caller must store them before it sends the rest.
+        :raises RunError: the destination accepts no more records.
         """
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Have records deleted; one that is not there is deleted already.
+        Delete records. A record that does not exist counts as deleted.
 
-        :return: For the first of them, of at least one, ``None``, or the reason for which the destination refused it.
-        :raises RunError: the destination takes nothing more.
+        :return: For the first records, at least one: ``None``, or the reason for the refusal.
+        :raises RunError: the destination accepts no more records.
         """
 
     def checkpoint(self) -> str | None:
-        """Tell how far one got, for a run that is carried on by another process."""
+        """Return the checkpoint with which another process can continue the run; None if it needs none."""
 
     def close(self) -> None:
         """
-        Let go of what is held. Afterwards all that was taken is where others look for it.
+        Release all resources. Afterwards all accepted records are visible to readers.
 
-        :raises RunError: that cannot be done.
+        :raises RunError: that failed.
         """

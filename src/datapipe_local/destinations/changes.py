@@ -1,4 +1,4 @@
-"""What is to become of the lines of a file: kept on disk, however many there are."""
+"""Pending changes of the lines of a file, kept on disk."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 Json = dict[str, Any]
-#: The names of a record's key, in order.
+#: Sorted names of the key properties of a record.
 Names: TypeAlias = tuple[str, ...]
 
 
 class Changes:
     """
-    What is to become of lines.
+    Pending changes of lines.
 
-    :param entries: The changes, oldest first: ``key``; ``set``, or it is to go; ``add``, if it may be a new one.
+    :param entries: The changes, oldest first. Each has ``key``; ``set`` with the new values, or no ``set`` to delete
+        the line; and ``add``, if a missing line is added.
     """
 
     def __init__(self, entries: Iterable[Json]) -> None:
         self._database = open_spill()
         # Usually there is one kind of key.
         self._kinds: dict[Names, int] = {}
-        #: The names of all that is set, in the order in which they come.
+        #: Names of all properties that are set, in order of appearance.
         self.names: dict[str, None] = {}
         self._database.execute(
             "CREATE TABLE changes (kind INTEGER, key TEXT, number INTEGER, entries TEXT, done INTEGER DEFAULT 0,"
@@ -44,11 +45,11 @@ class Changes:
         return bool(self._kinds)
 
     def close(self) -> None:
-        """Let go of what is kept."""
+        """Delete the changes."""
         self._database.close()
 
     def applied_to(self, lines: Iterable[tuple[bytes, Json | None]]) -> Iterator[tuple[bytes | None, Json]]:
-        """Give all lines as they are afterwards, the new ones behind the others: as they stood there if they stay."""
+        """Yield all lines after the changes, and then the new lines. Unchanged lines come with their original text."""
         self._database.execute("BEGIN")
         self._database.execute("UPDATE changes SET done = 0 WHERE done")
         for text, line in lines:
@@ -57,7 +58,7 @@ class Changes:
                 key = None if now is None else key_of(now, names)
                 entries = None if key is None else self._of(kind, key)
                 if entries is not None:
-                    # Of several lines with one key all are changed.
+                    # If several lines have the same key, change all of them.
                     now = _changed(now, entries)
             if now is line:
                 yield text, line or {}
@@ -89,7 +90,7 @@ class Changes:
 
 
 def key_of(line: Json, names: Sequence[str]) -> str | None:
-    """Give the key of a line as text; ``None`` if it has none of these names."""
+    """Return the key of a line as text; ``None`` if the line lacks a name."""
     if any(name not in line for name in names):
         return None
     return json.dumps([line[name] for name in names], sort_keys=True)

@@ -1,4 +1,4 @@
-"""CSV files: the same as JSON Lines, but for how they are written."""
+"""CSV file destinations. They work as JSON Lines destinations with another format."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Json = dict[str, Any]
 
 class CsvLog:
     """
-    A file to which each record is appended as a row, whatever stands there.
+    File to which each record is appended as a row.
 
-    Its columns are those of its first line; of a new file those of the first record.
+    The columns are those of its header; in a new file, those of the first record.
 
     :param path: The file.
-    :param progress: How far one got.
+    :param progress: The progress of the run.
     :raises RunError: the file cannot be written.
     """
 
@@ -45,7 +45,7 @@ class CsvLog:
         :raises RunError: the file cannot be written, or has no column for a property.
         """
         with WRITING:
-            # First: what was being written may be the first line.
+            # Finish an interrupted write first: it may contain the header.
             if not self._log.finish(records):
                 self._log.append(records, b"".join(self._rows(records)))
         return [None] * len(records)
@@ -65,38 +65,38 @@ class CsvLog:
             yield as_row(record.properties.get(name) for name in columns)
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
-        """Refuse it: what is only appended to loses nothing."""
+        """Refuse deletions: this file is append-only."""
         return ["Rows are only appended to this file."] * len(records)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no open resources."""
 
 
 class CsvTable(JsonLinesTable):
     """
-    A file in which each record has one row, told by its key: see :class:`JsonLinesTable`.
+    File with one row per record, identified by its key: see :class:`JsonLinesTable`.
 
-    All values are texts, as a file has them. A property that has no column gets one, behind the others.
+    All values are text. A property without a column gets a new column after the others.
     """
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Keep what is to be written.
+        Store records to write.
 
-        :raises RunError: it cannot be kept.
+        :raises RunError: they cannot be stored.
         """
         return super().send([_as_text(record) for record in records])
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Keep what is to go.
+        Store records to delete.
 
-        :raises RunError: it cannot be kept.
+        :raises RunError: they cannot be stored.
         """
         return super().delete([_as_text(record) for record in records])
 
     def lines(self) -> Iterator[tuple[bytes, Json | None]]:
-        """Give the rows of the file, without its first line."""
+        """Yield the rows of the file, without its header."""
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -108,7 +108,7 @@ class CsvTable(JsonLinesTable):
                 yield row, as_object(columns, row)
 
     def rewritten(self, changes: Changes) -> Iterator[bytes]:
-        """Give the file as it is to be."""
+        """Yield the new content of the file."""
         first = _first_line(self.path)
         before = columns_of(first)
         columns = [*before, *(name for name in changes.names if name not in before)]
@@ -117,7 +117,7 @@ class CsvTable(JsonLinesTable):
         else:
             yield (MARK if first.startswith(MARK) else b"") + as_row(columns)
         for text, line in changes.applied_to(self.lines()):
-            # One that is no row of these columns stays as it is.
+            # A row that does not fit the columns stays unchanged.
             if text is not None and (columns == before or not line):
                 yield _ended(text)
             else:

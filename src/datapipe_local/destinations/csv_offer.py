@@ -1,4 +1,4 @@
-"""What a folder of CSV files has to offer."""
+"""Catalog of a folder of CSV files."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _LONGEST_NAME = 300
 
 
 class CsvOffer(JsonLinesOffer):
-    """The offer of a connection to a folder of CSV files: see :class:`JsonLinesOffer`."""
+    """Catalog of a connection to a folder of CSV files: see :class:`JsonLinesOffer`."""
 
     suffix = ".csv"
 
     def properties(self, object_type_id: str) -> list[Property]:
-        """Give the columns of the file, if there is one."""
+        """Return the columns of the file, if it exists."""
         try:
             with (self.folder / f"{object_type_id}{self.suffix}").open("rb") as file:
                 names = columns_of(next(raw_rows(file), b""))

@@ -1,4 +1,4 @@
-"""HTTP endpoints: a request per record, or per batch of them."""
+"""HTTP destination: one request per record, or per batch of records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIRST_WAIT = 0.2
 _LONGEST_WAIT = 30.0
 _SECONDS_FOR_AN_ANSWER = 30.0
 _NO_ADDRESS = "A record with this key can have no address of its own."
-#: What is wrong is wrong with the records; what else a batch is refused with is not.
+#: Client errors that reject the records of a batch. With other client errors the run fails.
 _OF_RECORDS = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
@@ -38,35 +38,37 @@ _OF_RECORDS = frozenset(
     }
 )
 _GONE = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
-#: Asks to come again, and has done nothing.
+#: Client errors that ask to retry later and mean that the request had no effect.
 _LATER = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
 
 
 class HttpDestination:
     """
-    The address ``<url>/<object type>`` of all records, and below it one for each, by its key.
+    Writer for an HTTP endpoint.
 
-    Unless the sync's settings say otherwise, each record is POSTed to the address of all, and with ``update``
-    PATCHed at its own. What is gone is DELETEd at its own.
+    The URL of all records is ``<url>/<object type>``; each record has a URL of its own below it, made of its key.
+    Unless the sync's settings say otherwise, the writer POSTs each record to the URL of all records, and with
+    ``update`` PATCHes it at its own URL. It DELETEs removed records at their own URLs.
 
-    2xx takes the record. 4xx refuses it, for good, but for 408 and 429, which ask to try again, as does 5xx; so
-    does a connection that fails. ``Retry-After`` is honoured up to half a minute. One request at a time, on one
-    connection.
+    A 2xx status accepts the record. A 4xx status refuses it permanently, except 408 and 429. Those, a 5xx status and
+    connection failures cause retries. ``Retry-After`` is honored up to 30 seconds. The writer sends one request at a
+    time, on one connection.
 
-    Each request has an ``Idempotency-Key``. What was under way when the process was killed is sent again as it was,
-    with the same key (:class:`~datapipe_local.destinations.http_request.UnderWay`): so an endpoint that honours it
-    carries out nothing twice. 409 then means that it is still at work on the first of them.
+    Each request has an ``Idempotency-Key``. A request that was in flight when the process was killed is sent again with
+    the same content and key (:class:`~datapipe_local.destinations.http_request.UnderWay`), so that an endpoint that
+    honors the key executes nothing twice. For such a repetition, 409 means that the endpoint is still executing the
+    first request.
 
-    A batch is an array. Its answer can refuse some of it: :func:`~datapipe_local.destinations.http_answer.refused`. A
-    batch that is refused as a whole, with 400, 409, 413 or 422, was not taken: it is sent again without those that
-    the answer names, or if it names none, by halves.
+    A batch is an array. The response can refuse some of its records:
+    :func:`~datapipe_local.destinations.http_answer.refused`. A batch that is refused with 400, 409, 413 or 422 was not
+    accepted. The writer sends it again without the records that the response names, or in halves if it names none.
 
-    :param settings: As :class:`~datapipe_local.destinations.settings.HttpSettings` describes.
-    :param target: What is written, and how.
-    :param progress: How far one got.
-    :param pause: Waits before another try.
-    :param rule: The addresses that it may send to.
-    :raises RunError: no request can be sent there.
+    :param settings: The settings of the connection: :class:`~datapipe_local.destinations.settings.HttpSettings`.
+    :param target: The object and the mode of the sync.
+    :param progress: The progress of this run and of earlier runs.
+    :param pause: A function that waits before a retry.
+    :param rule: The class of addresses that records may be sent to.
+    :raises RunError: the URL is invalid.
     """
 
     def __init__(
@@ -92,27 +94,27 @@ class HttpDestination:
             raise RunError(f"The destination {self._url} is no address ({error}): correct its connection.") from error
 
     def unanswered(self) -> Unanswered | None:
-        """Give the request that was under way."""
+        """Return the records of the request that was in flight."""
         return self._under_way.left()
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Send a request.
+        Send one request.
 
-        :raises RunError: the endpoint cannot be reached, or answers what no endpoint should.
+        :raises RunError: the endpoint cannot be reached, or sends an unexpected response.
         """
         return self._sent_together(records) if self._is_array else [self._sent(records[0])]
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        DELETE a record.
+        DELETE the first record.
 
-        :raises RunError: the endpoint cannot be reached, or answers what no endpoint should.
+        :raises RunError: the endpoint cannot be reached, or sends an unexpected response.
         """
         return [self._deleted(records[0])]
 
     def checkpoint(self) -> str:
-        """Give the request that is under way, if there is any."""
+        """Return the checkpoint, which contains the request in flight, if any."""
         return self._under_way.checkpoint()
 
     def close(self) -> None:
@@ -144,7 +146,7 @@ class HttpDestination:
             self._under_way.end()
             if not named and not answer.takes:
                 if len(left) > 1:
-                    # What became of the first half is noted before the other is sent.
+                    # The results of the first half are stored before the second half is sent.
                     del left[(len(left) + 1) // 2 :]
                     del outcomes[left[-1] + 1 :]
                     continue
@@ -165,12 +167,12 @@ class HttpDestination:
         return None if answer.takes or answer.status in _GONE else answer.reason
 
     def _address(self, record: Record) -> str | None:
-        # Such a path would lead to the address of all records, or above.
+        # Such a path would mean the URL of all records, or one above.
         key = record.record_id
         return None if key in ("", ".", "..") else f"{self._url}/{quote(key, safe='')}"
 
     def _answered(self, method: str, url: str, records: Sequence[Record], content: Any) -> Answer:
-        """Give an answer that takes or refuses what is sent."""
+        """Send a request with retries, and return the response that accepts or refuses it."""
         is_deletion = content is None
         key, may_be_done = self._under_way.begin(records, is_deletion=is_deletion)
         headers = {"idempotency-key": f'"{key}"'}
@@ -204,10 +206,10 @@ class HttpDestination:
                 continue
             if answer.takes or answer.refuses:
                 return answer
-            # Neither taken nor refused: to follow a redirect would send the data elsewhere.
+            # Neither accepted nor refused. A redirect is not followed: it would send the data elsewhere.
             break
         if answer is not None and answer.status == HTTPStatus.CONFLICT:
-            # Long after nobody can be at work any more: it is refused.
+            # After the retries, the first request cannot be in execution any more: 409 is a refusal.
             return answer
         if not may_be_done:
             self._under_way.forget()

@@ -1,4 +1,4 @@
-"""What an endpoint answers: read within bounds, and what it means."""
+"""Responses of endpoints: reading within limits, and interpretation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datapipe_local.destinations.base import Record
 
 LONGEST_REASON = 300
-#: The first digits of what an answer's status says.
+#: First digits of status codes.
 _TAKES, _REFUSES = 2, 4
 _LARGEST_BODY = 16 * 1024 * 1024
 
@@ -27,11 +27,11 @@ _LARGEST_BODY = 16 * 1024 * 1024
 @dataclass(frozen=True)
 class Answer:
     """
-    An answer.
+    Response of an endpoint.
 
-    :param status: Its status.
-    :param headers: Its headers.
-    :param content: What its body says as JSON; ``None`` if it is none.
+    :param status: The status.
+    :param headers: The headers.
+    :param content: The body as parsed JSON; ``None`` if it is not JSON.
     """
 
     status: int
@@ -40,17 +40,17 @@ class Answer:
 
     @property
     def takes(self) -> bool:
-        """Whether what was sent was taken."""
+        """True if the endpoint accepted the request."""
         return self.status // 100 == _TAKES
 
     @property
     def refuses(self) -> bool:
-        """Whether it was refused."""
+        """True if the endpoint refused the request."""
         return self.status // 100 == _REFUSES
 
     @property
     def phrase(self) -> str:
-        """The status as people read it."""
+        """The status with its phrase."""
         try:
             return f"{self.status} {HTTPStatus(self.status).phrase}"
         except ValueError:
@@ -58,7 +58,7 @@ class Answer:
 
     @property
     def reason(self) -> str:
-        """Why it was refused."""
+        """The reason for the refusal."""
         if isinstance(self.content, dict):
             for name in ("message", "error"):
                 said = self.content.get(name)
@@ -69,26 +69,26 @@ class Answer:
         return self.phrase
 
     def wait(self) -> float | None:
-        """Tell for how many seconds it asks to wait."""
+        """Return the number of seconds of ``Retry-After``; None without it."""
         text = self.headers.get("retry-after", "")
         if text.isdecimal():
             return float(text)
         until = _moment(text)
         if until is None:
             return None
-        # By the other side's clock, if it shows it.
+        # Relative to the clock of the endpoint, if the response has a Date.
         seconds = (until - (_moment(self.headers.get("date", "")) or dt.datetime.now(dt.UTC))).total_seconds()
         return seconds if seconds > 0 else None
 
 
 def read(response: httpx.Response, seconds: float, *, is_needed: bool) -> Answer:
     """
-    Read an answer whose head is there.
+    Read a response whose headers have arrived.
 
-    :param response: The answer.
-    :param seconds: How long its body may take.
-    :param is_needed: Whether the body matters. Else what its head says counts, also if the rest never comes.
-    :raises httpx.HTTPError: it cannot be read.
+    :param response: The response.
+    :param seconds: The time limit of the body, in seconds.
+    :param is_needed: Raise if the body cannot be read. Otherwise the status alone counts.
+    :raises httpx.HTTPError: the body cannot be read.
     """
     text = bytearray()
     deadline = time.monotonic() + seconds
@@ -111,14 +111,14 @@ def read(response: httpx.Response, seconds: float, *, is_needed: bool) -> Answer
 
 def refused(answer: Answer, records: Sequence[Record]) -> dict[int, str] | None:
     """
-    Tell which records of a batch were refused, by their place in it, and why.
+    Return the refused records of a batch, by their position in it, with the reasons.
 
-    The body names them in ``errors``: a list of objects with ``index``, the place in the array, or ``record_id``, the
-    record's key as text, and ``message``. Without ``errors``, or if that is empty, none is named.
+    The body lists them in ``errors``: objects with ``index``, the position in the array, or ``record_id``, the record's
+    key as text, and ``message``. Without ``errors``, or if the list is empty, no record is refused.
 
-    :param answer: The answer.
+    :param answer: The response.
     :param records: The batch.
-    :return: ``None`` if there are errors, and it cannot be told of which records.
+    :return: ``None`` if there are errors whose records cannot be determined.
     """
     errors = answer.content.get("errors") if isinstance(answer.content, dict) else None
     if not errors:
@@ -144,7 +144,7 @@ def _place(error: dict[str, Any], places: dict[str, int]) -> int | None:
 
 
 def _line(text: str) -> str:
-    # Half a character, which JSON can hold, can't be kept.
+    # Unpaired surrogates, which JSON allows, cannot be stored.
     whole = text.encode("utf-8", "replace").decode()
     return " ".join(whole.split())[:LONGEST_REASON]
 

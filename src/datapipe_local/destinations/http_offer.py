@@ -1,4 +1,4 @@
-"""What an HTTP endpoint has to offer. It cannot be asked for its kinds of objects: the connection declares them."""
+"""Catalog of an HTTP endpoint. An endpoint does not list its object types: the connection declares them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _METHODS = {
 
 
 class HttpOffer:
-    """The offer of a connection to an HTTP endpoint."""
+    """Catalog of a connection to an HTTP endpoint."""
 
     def object_type_ids(self) -> list[str]:
-        """Give none."""
+        """Return an empty list."""
         return []
 
     def properties(self, object_type_id: str) -> list[Property]:
-        """Give none."""
+        """Return an empty list."""
         return []
 
     def settings_schema(self, known: Mapping[str, Any]) -> Json:
-        """Give where and by which method records are written; the methods depend on where."""
+        """Return the schema of address, method and batch size. The choices of the method depend on the address."""
         method: Json = {"type": "string", "title": "Method", "description": "How a record is sent there."}
         methods = _METHODS.get(str(known.get("address")))
         if methods is not None:
@@ -66,11 +66,11 @@ class HttpOffer:
         )
 
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
-        """Tell whether records have addresses of their own."""
+        """Return True if each record has a URL of its own."""
         return settings.get("address") == "record"
 
     def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
-        """Tell that only an address of its own says whether a record is there, and what is sent to one is no batch."""
+        """Return why settings and mode conflict: updates need URLs of their own, and those exclude batches."""
         if mode == OperationName.UPDATE and settings.get("address") == "collection":
             return "address: to update, each record needs an address of its own: give 'record', or leave it out."
         if "batch_size" in settings and (mode == OperationName.UPDATE or settings.get("address") == "record"):

@@ -1,4 +1,4 @@
-"""The request that is under way, noted before it is sent: so that it can be sent again with the same key."""
+"""Request in flight, stored before it is sent, so that it can be repeated with the same key."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Json = dict[str, Any]
 
 class UnderWay:
     """
-    What is sent, and its key.
+    Request in flight and its idempotency key.
 
-    A destination that honours keys carries out what it is sent twice but once. So a request is sent again, after a
-    kill, with the same records and the same key; what is sent later has another key, even if it says the same:
-    something else may have been said in between.
+    An endpoint that honors keys executes a repeated request only once. Therefore, after a kill, a request is repeated
+    with the same records and the same key. Every later request has another key, even with the same content, because the
+    endpoint may have changed in between.
 
     :param sync_id: The sync.
-    :param progress: How far one got.
+    :param progress: The progress of this run and of earlier runs.
     """
 
     def __init__(self, sync_id: str, progress: Progress) -> None:
@@ -38,15 +38,15 @@ class UnderWay:
         left = None if progress.before is None else json.loads(progress.before)["request"]
         if left is not None:
             left["of_failed_run"] = True
-        # Two homes, or one that was emptied, say the same to one destination, and mean it.
+        # Another home, or the same home after a reset, can send the same content on purpose.
         self._state = {"salt": uuid.uuid4().hex, "number": 0, "request": left}
 
     def checkpoint(self) -> str:
-        """Give what is to be noted."""
+        """Return the checkpoint."""
         return json.dumps(self._state)
 
     def left(self) -> Unanswered | None:
-        """Give what is under way."""
+        """Return the records of the request in flight; None if there is none."""
         request = self._state["request"]
         if request is None:
             return None
@@ -54,9 +54,9 @@ class UnderWay:
 
     def begin(self, records: Sequence[Record], *, is_deletion: bool) -> tuple[str, bool]:
         """
-        Note that records are about to be sent.
+        Store a request before it is sent.
 
-        :return: The key, and whether they may have been sent before.
+        :return: The key, and True if the request may have been sent before.
         """
         before = self._state["request"]
         said = as_json(records)
@@ -70,10 +70,10 @@ class UnderWay:
         return key, False
 
     def end(self) -> None:
-        """Know that it was answered. That is noted with what the answer said."""
+        """Mark the request as answered. The caller stores that together with the results."""
         self._state["request"] = None
 
     def forget(self) -> None:
-        """Note that it was not carried out, and will not be."""
+        """Mark the request as not executed, and store that."""
         self.end()
         self._note(self.checkpoint())

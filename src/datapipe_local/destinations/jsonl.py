@@ -1,4 +1,4 @@
-"""JSON Lines files, of which a sync appends lines."""
+"""JSON Lines files that syncs append to."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-#: Held by whoever changes a file: another sync may write the same.
+#: Lock for changes of files: another sync may write the same file.
 WRITING = threading.RLock()
 
 
 class Log:
     """
-    A file that grows by what is appended.
+    Append-only file.
 
-    What is about to be written is noted, with its place, before it is. So a run that is carried on after a kill
-    knows whether it stands there, and takes away what is half-written; what others have written is left alone.
+    The text and its position are stored before they are written. So, after a kill, the continued run can check whether
+    the file has the text, and remove a partial write. It keeps text of other writers.
 
-    :param path: The file; it is created where there is none.
-    :param progress: How far one got.
+    :param path: The file; it is created if it does not exist.
+    :param progress: The progress of the run.
     :raises RunError: the file cannot be written.
     """
 
@@ -48,14 +48,14 @@ class Log:
             raise unwritable(path, error) from error
 
     def unanswered(self) -> Unanswered | None:
-        """Give the records that were being written."""
+        """Return the records of the interrupted write; None if there was none."""
         return None if self._under_way is None else Unanswered(from_json(self._under_way["records"]))
 
     def finish(self, records: Sequence[Record]) -> bool:
         """
-        See to it that records stand there, if they are those that were being written.
+        Complete the interrupted write of records, if these are its records.
 
-        :return: Whether they are.
+        :return: True if they are, and the file has them.
         :raises RunError: the file cannot be written.
         """
         before = self._under_way
@@ -71,7 +71,7 @@ class Log:
                 if there != text and is_torn:
                     write(file, start, text)
                 elif there != text:
-                    # Others have written there.
+                    # Others have written at this position.
                     self.append(records, text.removeprefix(b"\n"))
         except OSError as error:
             raise unwritable(self.path, error) from error
@@ -80,18 +80,18 @@ class Log:
 
     def append(self, records: Sequence[Record], text: bytes) -> None:
         """
-        Write all of a text, or nothing.
+        Append a text completely or not at all.
 
-        :param records: What it says.
+        :param records: The records in the text.
         :raises RunError: the file cannot be written.
         """
         try:
-            # Opened each time: another sync may have put another file in its place, or somebody have removed it.
+            # Open the file each time: it may have been replaced or removed.
             with WRITING, self._opened() as file:
                 start = file.seek(0, os.SEEK_END)
                 file.seek(max(0, start - 1))
                 if file.read(1) not in (b"", b"\n"):
-                    # Somebody's last line, without its end.
+                    # The last line of another writer has no line end.
                     text = b"\n" + text
                 self._under_way = {
                     "start": start,
@@ -101,7 +101,7 @@ class Log:
                 self._note(self.checkpoint())
                 write(file, start, text)
         except OSError as error:
-            # Nothing was written: the next run begins anew.
+            # Nothing was written: the next run starts anew.
             self._under_way = None
             raise unwritable(self.path, error) from error
         self._under_way = None
@@ -111,16 +111,16 @@ class Log:
         return self.path.open("rb+", buffering=0)
 
     def checkpoint(self) -> str:
-        """Give what is being written, if there is anything."""
+        """Return the checkpoint, which contains the write in progress, if any."""
         return json.dumps(self._under_way)
 
 
 class JsonLinesLog:
     """
-    A file to which each record is appended as a line, whatever stands there.
+    File to which each record is appended as a line.
 
     :param path: The file.
-    :param progress: How far one got.
+    :param progress: The progress of the run.
     :raises RunError: the file cannot be written.
     """
 
@@ -142,19 +142,19 @@ class JsonLinesLog:
         return [None] * len(records)
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
-        """Refuse it: what is only appended to loses nothing."""
+        """Refuse deletions: this file is append-only."""
         return ["Lines are only appended to this file."] * len(records)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there are no open resources."""
 
 
 def write(file: IO[bytes], start: int, text: bytes) -> None:
     """
-    Write at the end of a file that has no buffer: all of a text, or nothing.
+    Write a text at the end of an unbuffered file completely or not at all.
 
-    :param start: Where; what stands behind it goes.
-    :raises OSError: it cannot be written.
+    :param start: The position; the file is truncated there.
+    :raises OSError: the text cannot be written.
     """
     file.truncate(start)
     file.seek(start)
@@ -163,23 +163,23 @@ def write(file: IO[bytes], start: int, text: bytes) -> None:
         while left:
             left = left[file.write(left) :]
     except OSError:
-        # There is always room for less.
+        # Truncating needs no disk space.
         with suppress(OSError):
             file.truncate(start)
         raise
 
 
 def as_line(entry: Any) -> bytes:
-    """Write an entry as a line."""
+    """Return an entry as a line."""
     try:
         return json.dumps(entry, ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:
-        # Half a character, which others have put into the file.
+        # An unpaired surrogate that others have written to the file.
         return json.dumps(entry).encode() + b"\n"
 
 
 def unwritable(path: Path, error: OSError | sqlite3.Error) -> RunError:
-    """Give the error of a run that cannot write its file."""
+    """Return the error of a run that cannot write its file."""
     failed = storage.failure(error, path.parent)
     reason = (getattr(error, "strerror", None) or error) if failed is None else f"{failed.reason}: {failed.advice}"
     return RunError(f"The destination {path} cannot be written: {reason}.")

@@ -1,4 +1,4 @@
-"""What a folder of JSON Lines files has to offer, and which file a sync writes."""
+"""Catalog of a folder of JSON Lines files, and the file paths of syncs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.models.reverse_etl import OperationName
     from datapipe_local.destinations.offers import Json
 
-#: The connection's own folder, among the choices.
+#: Choice that means the folder of the connection.
 _HERE = "."
 _LINES_TO_READ = 100
 _LONGEST_LINE = 100_000
@@ -25,12 +25,12 @@ _LONGEST_NAME = 300
 
 def file_of(settings: Mapping[str, Any], object_type_id: str, of_sync: Mapping[str, Any], suffix: str) -> Path:
     """
-    Give the file that a sync writes.
+    Return the file of a sync.
 
     :param settings: The connection's settings.
-    :param object_type_id: What the sync writes: the name of the file, if its settings name no other.
+    :param object_type_id: The object type: the default name of the file.
     :param of_sync: The sync's settings.
-    :param suffix: The end of such files' names.
+    :param suffix: The file name extension, with a dot.
     """
     file = str(of_sync.get("file", f"{object_type_id}{suffix}"))
     return Path(settings["path"]) / str(of_sync.get("folder", _HERE)) / file
@@ -38,7 +38,7 @@ def file_of(settings: Mapping[str, Any], object_type_id: str, of_sync: Mapping[s
 
 class JsonLinesOffer:
     """
-    The offer of a connection to a folder.
+    Catalog of a connection to a folder.
 
     :param settings: The connection's settings.
     """
@@ -49,11 +49,11 @@ class JsonLinesOffer:
         self.folder = Path(settings["path"])
 
     def object_type_ids(self) -> list[str]:
-        """Give the names of the files in the folder."""
+        """Return the names of the files in the folder, without extension."""
         return [name.removesuffix(self.suffix) for name in _files(self.folder, self.suffix)]
 
     def properties(self, object_type_id: str) -> list[Property]:
-        """Give the properties of the first lines of the file, if there is one."""
+        """Return the properties in the first lines of the file, if it exists."""
         found: dict[str, PropertyType] = {}
         for line in _first_lines(self.folder / f"{object_type_id}{self.suffix}"):
             for name, value in line.items():
@@ -62,7 +62,7 @@ class JsonLinesOffer:
         return [Property(id=name, type=kind) for name, kind in found.items()]
 
     def settings_schema(self, known: Mapping[str, Any]) -> Json:
-        """Give folder and file; the files to choose from depend on the folder."""
+        """Return the schema of folder and file. The choices of the file depend on the folder."""
         folders = _folders(self.folder)
         file: Json = {
             "type": "string",
@@ -81,11 +81,11 @@ class JsonLinesOffer:
         return schema_of_settings("Where records are written", {"folder": folder, "file": file}, {"file": ["folder"]})
 
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
-        """Tell that they can do without."""
+        """Return False: records need no key."""
         return False
 
     def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
-        """Tell of none."""
+        """Return None: all combinations are allowed."""
         return None
 
 
@@ -99,7 +99,7 @@ def _files(folder: Path, suffix: str) -> list[str]:
 
 def _entries(folder: Path) -> Iterable[Path]:
     try:
-        # Hidden ones are work in progress, ours or others'; a name that is no text cannot be told.
+        # Hidden files are work in progress. Unprintable names cannot be displayed.
         return [entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.name.isprintable()]
     except OSError:
         return []
@@ -114,7 +114,7 @@ def _first_lines(file: Path) -> list[Json]:
                 if isinstance(line, dict):
                     lines.append(line)
     except (OSError, ValueError, RecursionError):
-        # What could be read tells enough.
+        # Use the lines before the error.
         return lines
     return lines
 

@@ -27,21 +27,21 @@ _TRIES = 5
 
 class JsonLinesTable:
     """
-    A file in which each record has one line, told by its key.
+    File in which each record has one line, identified by its key.
 
-    A line has to be changed or to go, which a file cannot do in place. So what is to be done is kept in another,
-    hidden file beside it while the run goes on, and done at its end: the whole file is written anew and takes the
-    old one's place at one instant. A process that is killed has changed nothing or all of it; what it kept is
-    done by the next. To do it twice changes nothing.
+    A file cannot change or remove lines in place. Therefore the run stores its changes in a hidden file beside it. At
+    its end it writes a new file with the changes applied, and renames it over the old one. A killed process has applied
+    all changes or none; the next process applies the stored ones. Applying them twice has no further effect.
 
-    The checkpoint is the length of what is kept: what a killed process has kept after it is sent again.
+    The checkpoint is the length of the stored changes: changes that a killed process stored after its checkpoint are
+    sent again.
 
-    A property that is not sent stays as it is. Lines that are no objects, or have no such key, are left alone.
+    Properties that are not sent keep their values. Lines that are not objects, or lack the key, stay unchanged.
 
     :param path: The file.
-    :param sync_id: Whose changes these are.
-    :param mode: Whether records that are not there are added.
-    :param checkpoint: The checkpoint of the process that began the run.
+    :param sync_id: The sync, which names the hidden file.
+    :param mode: The mode: ``update`` adds no records, the others do.
+    :param checkpoint: The checkpoint of the process that started the run; ``None`` for a new run.
     :raises RunError: the file cannot be read or written.
     """
 
@@ -53,12 +53,12 @@ class JsonLinesTable:
         self._kept = path.with_name(f".{path.name}.{sync_id}")
         self._there: dict[tuple[str, ...], DiskSet] = {}
         if checkpoint is None:
-            # A run that failed could not write the file; what it kept was noted as sent.
+            # An earlier run could not write the file, although its changes were recorded as sent.
             self._do_what_is_kept()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with self._kept.open("ab") as file:
-                # It may have been done already, just before the kill: then there is less.
+                # The changes may have been applied just before the kill: then the file is shorter.
                 file.truncate(min(file.tell(), int(checkpoint or 0)))
                 self._length = file.seek(0, 2)
         except OSError as error:
@@ -67,20 +67,20 @@ class JsonLinesTable:
     @classmethod
     def finish(cls, path: Path, sync_id: str) -> None:
         """
-        Do what a run has kept and could not do, for a sync that only appends since.
+        Apply the stored changes of an earlier run, for a sync that now only appends.
 
         :raises RunError: the file cannot be written.
         """
         cls(path, sync_id, OperationName.UPSERT, None).close()
 
     def unanswered(self) -> None:
-        """There is nothing: to keep something twice changes nothing."""
+        """Return None: storing a change twice has no further effect."""
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Keep what is to be written.
+        Store records to write.
 
-        :raises RunError: it cannot be kept.
+        :raises RunError: they cannot be stored.
         """
         outcomes: list[Outcome] = [None if self._adds or self._has(record) else ABSENT for record in records]
         self._keep(
@@ -92,33 +92,33 @@ class JsonLinesTable:
 
     def delete(self, records: Sequence[Record]) -> list[Outcome]:
         """
-        Keep what is to go.
+        Store records to delete.
 
-        :raises RunError: it cannot be kept.
+        :raises RunError: they cannot be stored.
         """
         self._keep({"key": record.identity} for record in records)
         return [None] * len(records)
 
     def checkpoint(self) -> str:
-        """Give the length of what is kept."""
+        """Return the length of the stored changes."""
         return str(self._length)
 
     def close(self) -> None:
         """
-        Do what was kept.
+        Apply the stored changes.
 
-        :raises RunError: the file cannot be written; it is as it was.
+        :raises RunError: the file cannot be written; it is unchanged.
         """
         for keys in self._there.values():
             keys.close()
         self._do_what_is_kept()
 
     def lines(self) -> Iterator[tuple[bytes, Json | None]]:
-        """Give the lines of the file as they stand there, and what they say; nothing of one that is not understood."""
+        """Yield the raw lines of the file, each with its object; None for a line that is not an object."""
         return _lines(self.path)
 
     def rewritten(self, changes: Changes) -> Iterator[bytes]:
-        """Give the file as it is to be."""
+        """Yield the lines of the new file."""
         for text, line in changes.applied_to(self.lines()):
             if text is not None:
                 yield text if text.endswith(b"\n") else text + b"\n"
@@ -129,7 +129,7 @@ class JsonLinesTable:
         names = tuple(sorted(record.identity))
         try:
             if names not in self._there:
-                # Read once: nobody but this run is expected to add lines meanwhile.
+                # Read the file once: no other writer is expected to add lines during the run.
                 keys = self._there[names] = DiskSet()
                 with WRITING:
                     found = (key_of(line, names) for _, line in self.lines() if line is not None)
@@ -160,7 +160,7 @@ class JsonLinesTable:
             raise unwritable(self.path, error) from error
 
     def _write(self, changes: Changes) -> None:
-        # The file itself, if it is a link.
+        # If the path is a link, write its target.
         path = self.path.resolve()
         unfinished = path.with_name(f"{self._kept.name}.new")
         try:
@@ -168,14 +168,14 @@ class JsonLinesTable:
                 before = _stamp(path)
                 with unfinished.open("wb") as file:
                     file.writelines(self.rewritten(changes))
-                # Somebody may have written it meanwhile: that is not to be lost.
+                # Apply the changes again if another writer has changed the file: its changes must not be lost.
                 if _stamp(path) == before:
                     break
             with suppress(FileNotFoundError):
                 shutil.copymode(path, unfinished)
             unfinished.replace(path)
         except BaseException:
-            # It would take the room that was missing.
+            # The unfinished file may fill the disk.
             unfinished.unlink(missing_ok=True)
             raise
 
@@ -189,7 +189,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, Json | None]]:
-    """Give the lines of a file, and what they say if they are objects; a torn one says nothing."""
+    """Yield the raw lines of a file, each with its object; None for a line that is not a complete object."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a destination says of itself before anything is written to it: kinds of objects, properties, settings."""
+"""Catalog of a destination: object types, properties and settings."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 class Offer(Protocol):
-    """What the destination of one connection has to offer."""
+    """Catalog of one connection's destination."""
 
     def object_type_ids(self) -> list[str]:
-        """Give the kinds of objects that it has now; there may be more once somebody writes them."""
+        """Return the present object types. Writing others can add more."""
 
     def properties(self, object_type_id: str) -> list[Property]:
-        """Give the properties that its objects have now; there may be more once somebody writes them."""
+        """Return the present properties of an object type. Writing others can add more."""
 
     def settings_schema(self, known: Mapping[str, Any]) -> Json:
         """
-        Give what settings a sync takes, as a JSON Schema.
+        Return the JSON Schema of a sync's settings.
 
-        :param known: Settings that are known already. A field whose choices depend on others has its choices if
-            these are among them.
+        :param known: The known settings. The choices of a setting that depends on others are included if those are
+            known.
         """
 
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
-        """Tell whether each record needs a key, whatever is done with it."""
+        """Return True if every record needs a key, in all modes."""
 
     def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
-        """Tell why something cannot be done with such settings, as ``<setting>: <why>: <what to do>.``."""
+        """Return why the mode and the settings conflict, as ``<setting>: <reason>: <remedy>.``; None if they do not."""
 
 
 def schema_of_settings(title: str, properties: Json, dependencies: Mapping[str, list[str]]) -> Json:
-    """Give a JSON Schema (draft-07) of settings, none of which is required."""
+    """Return a JSON Schema (draft-07) of settings, all of them optional."""
     return {
         "$schema": _DRAFT,
         "title": title,
@@ -52,5 +52,5 @@ def schema_of_settings(title: str, properties: Json, dependencies: Mapping[str, 
 
 
 def one_of(choices: Mapping[str, str]) -> list[Json]:
-    """Give choices as JSON Schema tells them: each value with what people call it."""
+    """Return choices as JSON Schema constants with titles."""
     return [{"const": value, "title": title} for value, title in choices.items()]

@@ -1,4 +1,4 @@
-"""What connections to destinations are told. Apart from what writes to them, which is loaded when it is needed."""
+"""Settings of connections to destinations. Separate from the writers, which are loaded only for runs."""
 
 import re
 from typing import Literal
@@ -18,7 +18,7 @@ PropertyType = Literal["string", "integer", "number", "boolean", "date", "dateti
 
 
 class Property(Strict):
-    """A property of a kind of object."""
+    """Property of an object type."""
 
     id: str = Field(min_length=1, max_length=300)
     name: str | None = None
@@ -29,9 +29,9 @@ class Property(Strict):
 
 
 class ObjectType(Strict):
-    """A kind of object that a destination holds."""
+    """Object type of a destination."""
 
-    # Not only of dots, which mean something else in a path.
+    # Not only dots, which have another meaning in a path.
     id: str = Field(max_length=100, pattern=r"^[A-Za-z0-9._~-]*[A-Za-z0-9_~-][A-Za-z0-9._~-]*$")
     name: str | None = None
     operations: list[Mode] | None = Field(default=None, min_length=1)
@@ -39,20 +39,20 @@ class ObjectType(Strict):
 
     @property
     def modes(self) -> list[OperationName]:
-        """What can be done with it."""
+        """The supported operations."""
         return [mode for mode in OperationName if self.operations is None or mode.value in self.operations]
 
     @property
     def keys(self) -> list[str]:
-        """The properties of its key, if it says."""
+        """The declared key properties."""
         return [one.id for one in self.properties or () if one.primary_key]
 
 
 class DestinationSettings(Strict):
     """
-    What all destinations can be told.
+    Settings of all destinations.
 
-    :param object_types: The kinds of objects that there are; left out, there are all that somebody writes.
+    :param object_types: The object types; without them, any object type can be written.
     """
 
     object_types: list[ObjectType] | None = Field(default=None, min_length=1)
@@ -71,9 +71,9 @@ class HttpSettings(DestinationSettings, title="HTTP endpoint"):
 
     def check_address(self, rule: EgressRule) -> None:
         """
-        Check the address if the URL contains one; names are checked when the service connects.
+        Check the address in the URL, if it has one. Host names are checked when the service connects.
 
-        :raises RefusedDestinationError: the rule does not allow it.
+        :raises RefusedDestinationError: the rule does not allow the address.
         """
         host = (AnyHttpUrl(self.url).host or "").strip("[]")
         address = literal_address("127.0.0.1" if host.removesuffix(".") == "localhost" else host)
@@ -96,7 +96,7 @@ class CsvSettings(DestinationSettings, title="CSV files"):
 class SqlSettings(DestinationSettings, title="SQL tables"):
     """Settings of a connection to the tables of a SQL database."""
 
-    # It may hold a password.
+    # The URL may contain a password.
     url: Secret = Field(
         description="The database: sqlite:////folder/file.db, or postgresql://user:password@host:port/database."
     )

@@ -1,4 +1,4 @@
-"""Tables of SQL databases."""
+"""SQL destination: tables of SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 class SqlTable:
     """
-    A table that is there, of SQLite or PostgreSQL.
+    Writer for an existing table of SQLite or PostgreSQL.
 
-    A batch is one transaction. If something in it is refused, it is done again record by record, each with a
-    savepoint, so that the others are written, and each that was refused has the database's own reason.
+    A batch is one transaction. If the database refuses a record, the batch is repeated record by record, each with a
+    savepoint: the other records are written, and each refused one has the reason of the database.
 
-    What is written again after a kill is the same as before: rows are told by their key. Rows of ``insert`` have
-    none that could be relied on, so that the transaction that writes them also writes a receipt
-    (:class:`~datapipe_local.destinations.sql_receipts.Receipts`), and none is written twice.
+    Repeating a write after a kill has no further effect, because rows are identified by their key. With ``insert``
+    there is no such key; therefore the transaction also writes a receipt
+    (:class:`~datapipe_local.destinations.sql_receipts.Receipts`), and no row is written twice.
 
-    :param settings: As :class:`~datapipe_local.destinations.settings.SqlSettings` describes.
-    :param target: What is written, and how.
-    :param progress: How far one got.
-    :raises RunError: the database cannot be reached, or the table is not there.
+    :param settings: The settings of the connection: :class:`~datapipe_local.destinations.settings.SqlSettings`.
+    :param target: The object and the mode of the sync.
+    :param progress: The progress of this run and of earlier runs.
+    :raises RunError: the database cannot be reached, or the table does not exist.
     """
 
     batch_size = 1_000
@@ -63,13 +63,13 @@ class SqlTable:
             raise
 
     def unanswered(self) -> None:
-        """There is nothing: what was committed is in the receipt, or can be done again."""
+        """Return None: committed records are in the receipt, or can be written again."""
 
     def send(self, records: Sequence[Record]) -> list[Outcome]:
         """
         Write records.
 
-        :raises RunError: the table takes nothing more.
+        :raises RunError: the table cannot be written.
         """
         self._check_columns(records)
         there = [self._receipts is not None and self._receipts.has(record) for record in records]
@@ -81,13 +81,13 @@ class SqlTable:
         """
         Delete rows.
 
-        :raises RunError: the table takes nothing more.
+        :raises RunError: the table cannot be written.
         """
         self._check_columns(records)
         return self._in_batches(records, self._delete)
 
     def checkpoint(self) -> str | None:
-        """Give the number of the last receipt, if there are any."""
+        """Return the number of the last receipt; None without receipts."""
         return None if self._receipts is None else self._receipts.number
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class SqlTable:
             *(set(one["column_names"]) for one in found.get_unique_constraints(name, schema)),
             *(set(one["column_names"]) for one in found.get_indexes(name, schema) if one["unique"]),
         ]
-        # Looking has begun a transaction.
+        # The inspection has started a transaction.
         self._connection.rollback()
 
     def _in_batches(self, records: Sequence[Record], do: Callable[[Record], Outcome]) -> list[Outcome]:
@@ -124,7 +124,7 @@ class SqlTable:
         try:
             with self._connection.begin():
                 if self._connection.dialect.name == "postgresql":
-                    # What is checked at the end only would be nobody's fault.
+                    # An error of a deferred constraint could not be assigned to a record.
                     self._connection.execute(sa.text("SET CONSTRAINTS ALL IMMEDIATE"))
                 outcomes = [self._alone(record, do) for record in records]
                 self._receive(records, outcomes)
@@ -155,7 +155,7 @@ class SqlTable:
         key = list(record.identity)
         others = [name for name in names if name not in record.identity]
         if self._mode == OperationName.UPDATE:
-            # Nothing but its key is still a question: is it there?
+            # An update of the key alone still shows whether the row exists.
             sets = ", ".join(self._set(name) for name in others or key)
             done = self._run(f"UPDATE {self._table} SET {sets} WHERE {self._where(key)}", record.properties)  # noqa: S608 - quoted
             return None if done else ABSENT
@@ -193,7 +193,7 @@ class SqlTable:
         return json.dumps(value) if isinstance(value, dict | list) else value
 
     def _check_columns(self, records: Sequence[Record]) -> None:
-        # The records of a run have all the same.
+        # All records of a run have the same properties.
         for name in [*records[0].properties, *records[0].identity] if records else ():
             if name not in self._columns:
                 raise RunError(
@@ -213,17 +213,17 @@ class SqlTable:
 
 
 def _quoted(name: str) -> str:
-    # As both databases have it. A colon would begin a mark.
+    # Quoting as in both databases. A colon would start a bind parameter.
     return '"' + name.replace('"', '""').replace(":", "\\:") + '"'
 
 
 def _mark(name: str) -> str:
-    """Give the mark of a property's value in a statement: letters and digits, whatever the property is called."""
+    """Return a bind parameter name for any property name."""
     return f"v{name.encode().hex()}"
 
 
 def _is_lost(error: Exception) -> bool:
-    """Tell whether it is the connection or the database that failed, and not a record."""
+    """Return True if the connection or the database failed, and not a record."""
     return isinstance(error, sa.exc.DBAPIError) and (
         error.connection_invalidated or isinstance(error, sa.exc.OperationalError)
     )

@@ -1,4 +1,4 @@
-"""SQL databases that are written to: how they are reached, and what is in them."""
+"""Connections to SQL destinations, and their table names and errors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from datapipe_local.errors import RunError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: For a server to answer, and for who else holds what is to be written.
+#: Time limit for a connection, and for a lock.
 _SECONDS_TO_WAIT = 10
 _DRIVER = "postgresql+psycopg"
 
 
 def open_engine(settings: Mapping[str, Any]) -> sa.Engine:
     """
-    Give what connections to a database come from; nothing is connected yet.
+    Return an engine for a database, without connecting.
 
-    :param settings: As :class:`~datapipe_local.destinations.settings.SqlSettings` describes.
-    :raises RunError: its driver is not installed.
+    :param settings: The settings of the connection: :class:`~datapipe_local.destinations.settings.SqlSettings`.
+    :raises RunError: the driver is not installed.
     """
     url = sa.make_url(SqlSettings.model_validate(dict(settings)).url)
     arguments: dict[str, Any] = {"timeout": _SECONDS_TO_WAIT}
@@ -37,23 +37,23 @@ def open_engine(settings: Mapping[str, Any]) -> sa.Engine:
             "The driver of PostgreSQL is not installed: pip install 'airflow-provider-datapipe[postgresql]'."
         ) from error
     if url.get_backend_name() == "sqlite":
-        # Python's driver begins and ends transactions by itself, and has no savepoints then: we do.
+        # Python's driver manages transactions itself, without savepoints. Turn that off.
         sa.event.listen(engine, "connect", _begin_by_hand)
         sa.event.listen(engine, "begin", _begin)
     return engine
 
 
 def place_of(object_type_id: str) -> tuple[str | None, str]:
-    """Give the schema, if one is named, and the name of a table."""
+    """Return the schema, if given, and the name of a table."""
     schema, _, name = object_type_id.rpartition(".")
     return schema or None, name
 
 
 def reason(error: sa.exc.SQLAlchemyError) -> str:
-    """Give what the database said, in one line."""
+    """Return the message of the database, in one line."""
     original = getattr(error, "orig", None)
     said = str(original if original is not None else error).strip()
-    # The first line tells what is wrong; PostgreSQL's second quotes the values, which are in the record anyway.
+    # The first line has the error; the second line of PostgreSQL quotes values, which are in the record anyway.
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return " ".join(lines[:2])[:300] or type(error).__name__
 

@@ -1,4 +1,4 @@
-"""What a SQL database has to offer: its tables, and their columns."""
+"""Catalog of a SQL database: tables and columns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TYPES: dict[type[types.TypeEngine[Any]], PropertyType] = {
 
 class SqlOffer:
     """
-    The offer of a connection to a SQL database.
+    Catalog of a connection to a SQL database.
 
     :param settings: The connection's settings.
     """
@@ -43,12 +43,12 @@ class SqlOffer:
         self._settings = settings
 
     def object_type_ids(self) -> list[str]:
-        """Give the names of the tables; none if the database is away."""
+        """Return the names of the tables; an empty list if the database cannot be reached."""
         with self._looking() as found:
             return [] if found is None else sorted(name for name in found.get_table_names() if name != TABLE)
 
     def properties(self, object_type_id: str) -> list[Property]:
-        """Give the columns of a table; none if it is not there."""
+        """Return the columns of a table; an empty list if it does not exist."""
         schema, name = place_of(object_type_id)
         with self._looking() as found:
             if found is None or not found.has_table(name, schema):
@@ -66,15 +66,15 @@ class SqlOffer:
             ]
 
     def settings_schema(self, known: Mapping[str, Any]) -> Json:
-        """Tell that there is nothing to set."""
+        """Return an empty schema: there are no settings."""
         return schema_of_settings("How records are written", {}, {})
 
     def addresses_by_key(self, settings: Mapping[str, Any]) -> bool:
-        """Tell that they can do without."""
+        """Return False: records need no key."""
         return False
 
     def conflict(self, mode: OperationName, settings: Mapping[str, Any]) -> str | None:
-        """Tell of none."""
+        """Return None: all combinations are allowed."""
         return None
 
     @contextmanager

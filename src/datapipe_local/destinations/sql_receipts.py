@@ -1,4 +1,4 @@
-"""What a database has taken, in the database itself: so that no row is inserted twice."""
+"""Receipts of committed batches in the destination database, so that no row is inserted twice."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from datapipe_local.destinations.base import Progress, Record
 
-#: The table beside those that are written.
+#: Name of the receipts table.
 TABLE = "datapipe_local_receipts"
 _CREATE = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} (sync_id VARCHAR(100) PRIMARY KEY, number INTEGER NOT NULL,"
@@ -23,16 +23,16 @@ _CREATE = (
 
 class Receipts:
     """
-    The receipt of one sync: the records of the last batch that was committed, written in its transaction.
+    Receipt of one sync: the records of the last committed batch, written in its transaction.
 
-    The service notes the number of the receipt with what became of the records. A process that is killed between the
-    two finds, when it carries on, that the receipt has a higher number than was noted: so the records in it were
-    taken. So does the next run if the connection broke in the middle of a COMMIT. A record that is not asked for
-    again at once stays in the receipt, until it is.
+    The service stores the number of the receipt together with the results of the records. If the process is killed in
+    between, the continued run finds a receipt with a higher number than the stored one: its records were written. The
+    same holds for the next run if the connection broke during a COMMIT. A record that is not sent again at once stays
+    in the receipt until it is.
 
-    :param connection: A connection that is in no transaction.
+    :param connection: A connection without an open transaction.
     :param sync_id: The sync.
-    :param progress: The number that was noted last.
+    :param progress: The progress of this run and of earlier runs, with the stored numbers.
     """
 
     def __init__(self, connection: sa.Connection, sync_id: str, progress: Progress) -> None:
@@ -51,20 +51,21 @@ class Receipts:
             self._taken.update(json.loads(row[2]))
             if self._number > int(checkpoint):
                 self._taken.update(json.loads(row[1]))
-        # Not the number of a receipt that was not noted, before what it is for is. Somebody may have emptied the table.
+        # Never return a number before the results of its batch are stored. The receipts table may also have been
+        # emptied.
         self._noted = self._number if checkpoint is None else min(self._number, int(checkpoint))
 
     @property
     def number(self) -> str:
-        """What is to be noted with the records that were sent last."""
+        """The number to store with the results of the last batch."""
         return str(self._noted)
 
     def has(self, record: Record) -> bool:
-        """Tell whether a record was taken, and not noted."""
+        """Return True if a record was written, but its result was not stored."""
         return _digest(record) in self._taken
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write the receipt for records, in the transaction that is going on."""
+        """Write the receipt of records in the open transaction."""
         batch = [_digest(record) for record in records]
         self._taken.difference_update(batch)
         values = {
@@ -83,7 +84,7 @@ class Receipts:
         )
 
     def committed(self) -> None:
-        """Know that the transaction of the last receipt is over."""
+        """Count the receipt after its transaction was committed."""
         self._number += 1
         self._noted = self._number
 

@@ -1,1 +1,1 @@
-"""What runs in the background."""
+"""Engine that executes runs in the background."""

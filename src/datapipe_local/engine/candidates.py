@@ -1,4 +1,4 @@
-"""Rows of a source as records that may be sent."""
+"""Records made from rows of a source."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
     from datapipe_local.store.records import Json
 
-# Between the values of a key of several columns, in a record's id.
+# Separator of the values in a record ID with several key columns.
 _SEPARATOR = "|"
-#: Stands for null in a record's id: a text can say "null", too.
+#: Representation of null in a record ID, different from the text "null".
 _NULL = "\\N"
 
 
 @dataclass(frozen=True)
 class Candidate:
     """
-    A row that may be sent.
+    Row that may be sent.
 
-    :param record: What would be sent.
-    :param digest: Tells whether it is still what was sent before.
-    :param obstacle: Why it cannot be sent to any destination.
+    :param record: The record.
+    :param digest: The digest of the record, which shows whether it has changed since it was sent.
+    :param obstacle: The reason why it cannot be sent to any destination; None if it can.
     """
 
     record: Record
@@ -39,10 +39,10 @@ class Candidate:
 
 def candidate(mappings: Sequence[Json], row: Sequence[Any]) -> Candidate:
     """
-    Give the record that a row makes.
+    Return the record of a row.
 
-    :param mappings: Those of the operation.
-    :param row: The values of their columns.
+    :param mappings: The mappings of the operation.
+    :param row: The values of the mapped columns.
     """
     values = [_exact(value) if isinstance(value, Decimal) else json_value(value) for value in row]
     properties = {mapping["destination_property_id"]: value for mapping, value in zip(mappings, values, strict=True)}
@@ -58,12 +58,12 @@ def candidate(mappings: Sequence[Json], row: Sequence[Any]) -> Candidate:
 
 
 def digest_of(properties: Json) -> str:
-    """Tell what is sent apart from all else."""
+    """Return the digest of a record's properties."""
     return hashlib.sha256(json.dumps(properties, sort_keys=True).encode()).hexdigest()
 
 
 def _exact(value: Decimal) -> int | float | str:
-    """Give a decimal as a number if that says it all; else its digits: a change of the last one is a change."""
+    """Return a decimal as a number if that is exact, otherwise as text, so that every digit counts as a change."""
     number = json_value(value)
     is_all = isinstance(number, int) or Decimal(repr(number)) == value
     return number if is_all else f"{value:f}"
@@ -75,5 +75,5 @@ def _as_text(value: Any, *, alone: bool) -> str:
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     if alone and text.startswith("\\") and text.lstrip("\\") == "N":
         return f"\\{text}"
-    # Otherwise the keys (a|b, c) and (a, b|c) would be one record.
+    # Without escapes, the keys (a|b, c) and (a, b|c) would be the same.
     return text if alone else text.replace("\\", "\\\\").replace(_SEPARATOR, f"\\{_SEPARATOR}")

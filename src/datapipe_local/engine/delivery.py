@@ -1,4 +1,4 @@
-"""Bringing records to a destination, and noting what became of them."""
+"""Delivery of records to a destination, with storage of the results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 class Delivery:
     """
-    One run's way to its destination: a batch at a time, each noted before the next is sent.
+    Delivery of one run: one batch at a time. Its results are stored before the next batch is sent.
 
     :param destination: The destination.
-    :param ledger: Where it is noted.
-    :param stop: Tells to go no further.
+    :param ledger: The ledger that stores the results.
+    :param stop: The stop signal.
     """
 
     def __init__(self, destination: Destination, ledger: Ledger, stop: Stop) -> None:
@@ -33,7 +33,7 @@ class Delivery:
         """
         Send records.
 
-        :raises RunError: the destination takes nothing more.
+        :raises RunError: the destination accepts no more records.
         """
         for part in _parts(candidates, self.destination.batch_size):
             left = part
@@ -45,9 +45,9 @@ class Delivery:
 
     def delete(self, records: Sequence[Record]) -> None:
         """
-        Have records deleted.
+        Delete records.
 
-        :raises RunError: the destination takes nothing more.
+        :raises RunError: the destination accepts no more records.
         """
         for part in _parts(records, self.destination.batch_size):
             left = part

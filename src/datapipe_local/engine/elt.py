@@ -1,4 +1,4 @@
-"""Runs of ELT streams: a source's data becomes a table of the warehouse."""
+"""Runs of ELT streams: loads of source data into a warehouse table."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from datapipe_local.service.readings import Reading
     from datapipe_local.store.records import EltStream, EltSync, Job
 
-#: The setting that says how many rows of a first load go in one run.
+#: Setting: the number of rows per run of a first load.
 SLICE_SETTING = "first_load_slice_rows"
 
 
 class Loaded(NamedTuple):
     """
-    What a run has moved.
+    Result of a run.
 
-    :param rows: How many rows.
-    :param size: How many bytes were read at the source.
-    :param mode: How, if not as it was to be.
-    :param trigger: Why it has loaded everything, if not as it was to be.
-    :param is_slice: Another run follows, which goes on.
-    :param rows_so_far: How many rows of a first load in slices the table has then.
+    :param rows: The number of loaded rows.
+    :param size: The number of bytes read at the source.
+    :param mode: The actual mode, if it differs from the planned one.
+    :param trigger: The actual reason for a full load, if it differs from the planned one.
+    :param is_slice: The load continues in another run.
+    :param rows_so_far: The number of rows in the table, during a first load in slices.
     """
 
     rows: int
@@ -53,7 +53,7 @@ class Loaded(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """A run of a stream, and where its rows go."""
+    """Run of a stream, and its target table."""
 
     job: Job
     stream: EltStream
@@ -64,10 +64,10 @@ class _Task(NamedTuple):
 
 class StreamLoader:
     """
-    Loads streams: as a whole; a first load in slices, if it has more rows than one of them; or by what is new.
+    Executor of stream runs: full loads, first loads in slices of limited size, and incremental loads.
 
-    What a run does to the table is one transaction: a process that is killed leaves the table as it was, or has done
-    all of it, and the next process carries on the same run.
+    Each run changes the table in one transaction. A killed process leaves the table unchanged or completely loaded, and
+    the next process continues the same run.
 
     :param context: The service.
     """
@@ -76,7 +76,7 @@ class StreamLoader:
         self._context = context
 
     def begin(self, job: Job) -> None:
-        """Note the run, and that it is the one that the full refresh was asked for."""
+        """Record the run, and reset a full refresh request that it fulfills."""
         store, clock = self._context.store, self._context.clock
         with store.transaction():
             if not jobs.is_owed(self._context, job):
@@ -95,7 +95,7 @@ class StreamLoader:
                     operation_mode=plan.mode,
                 )
             )
-            # A slice that follows belongs to the load that has begun before the refresh was asked for.
+            # Later slices belong to a load that started before the refresh was requested.
             if stream.full_refresh_requested and not stream.rows_so_far:
                 store.elt_streams.update(stream.id, full_refresh_requested=False)
             jobs.begin(
@@ -107,7 +107,7 @@ class StreamLoader:
         Load the stream.
 
         :return: None if the stream was deleted in the meantime.
-        :raises RunError: its data cannot be had or read.
+        :raises RunError: the source cannot be read or loaded.
         """
         stop.check()
         with self._context.warehouse.working_on(job.seq):
@@ -117,13 +117,13 @@ class StreamLoader:
             return result
 
     def finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
-        """Note what was loaded, or why not."""
+        """Record the outcome of the run."""
         with self._context.store.transaction():
             is_owed = jobs.is_owed(self._context, job)
             if is_owed:
                 self._finish(job, result, error)
         if not is_owed:
-            # The stream was deleted, and its runs with it: perhaps its table was to go, too.
+            # The stream was deleted with its runs, and its table may have to be removed.
             elt_tables.drop_doomed(self._context)
 
     def _work(self, job: Job) -> Loaded | None:
@@ -143,13 +143,13 @@ class StreamLoader:
             return self._go_on(job, stream, run, place)
         noted = self._noted(place)
         if noted is not None and noted.run == run.id:
-            # It was loaded, and the process killed before that was noted here.
+            # An earlier process loaded the table, and was killed before it recorded that in the store.
             return Loaded(noted.rows, noted.size, noted.mode, noted.trigger)
         task = _Task(job, stream, sync, run, place)
         try:
             return self._read(task, run.operation_mode, run.full_sync_trigger)
         except OutdatedError:
-            # Only what is new was read.
+            # Only new rows were read. Read all of them.
             return self._read(task, OperationMode.FULL, FullSyncTrigger.SCHEMA_CHANGE)
 
     def _finish(self, job: Job, result: Loaded | None, error: str | None) -> None:
@@ -168,14 +168,14 @@ class StreamLoader:
         )
         stream = elt_streams.get(self._context, run.elt_stream_id)
         rows_so_far = 0 if result is None else result.rows_so_far
-        # A load in slices that fails begins again; until then it is as if it had not begun.
+        # A failed load in slices starts again; until then the stream counts as not loaded.
         was_undone = result is None and stream.rows_so_far > 0
         is_loaded = result is not None and (not is_slice or rows_so_far > 0)
         store.elt_streams.update(
             stream.id, rows_so_far=rows_so_far, loaded=is_loaded or (stream.loaded and not was_undone)
         )
         if run.full_sync_trigger == FullSyncTrigger.USER and not is_loaded:
-            # What was asked for has not happened: it is the next run's.
+            # The run did not fulfill the request for a full refresh: the next run has to.
             store.elt_streams.update(run.elt_stream_id, full_refresh_requested=True)
         elif result is not None and not is_slice and not stream.full_refresh_requested:
             store.elt_streams.update(run.elt_stream_id, history_reset_requested=False)
@@ -186,9 +186,9 @@ class StreamLoader:
 
     def _read(self, task: _Task, mode: str, trigger: str) -> Loaded | None:
         """
-        Read the source, and load what it gives.
+        Read the source and load its rows.
 
-        :raises OutdatedError: all has to be loaded, and not all was read.
+        :raises OutdatedError: a full load is needed, but only new rows were read.
         """
         warehouse, manner = self._context.warehouse, readings.manner_of(task.stream)
         try:
@@ -232,7 +232,7 @@ class StreamLoader:
         with elt_tables.held(self._context, place):
             if not self._claim(job, stream, place):
                 return None
-            # Without a bound by now, all that is left is one slice.
+            # If the limit was removed in the meantime, the rest is one slice.
             size: int | None = self._context.store.setting(SLICE_SETTING, None)
             told = _told(stream, run, 0, run.operation_mode, run.full_sync_trigger)
             try:
@@ -252,7 +252,7 @@ class StreamLoader:
             raise RunError(f"Cannot load {place}: {error}.") from error
 
     def _note_parts(self, job: Job) -> None:
-        """Note what stands beside the table, so that it can be named, and goes with the table."""
+        """Record the tables beside the stream's table, so that queries can name them and deletions remove them."""
         with self._context.store.transaction():
             if not jobs.is_owed(self._context, job):
                 return
@@ -267,7 +267,7 @@ class StreamLoader:
                 elt_tables.note_parts(self._context, sync.id, stream.id, parts)
 
     def _claim(self, job: Job, stream: EltStream, place: Place) -> bool:
-        """Note that the table is going to be there, unless the stream is not any more."""
+        """Record that the table will exist. Return False if the stream was deleted."""
         with self._context.store.transaction():
             is_owed = jobs.is_owed(self._context, job)
             if is_owed:
@@ -282,7 +282,7 @@ def _told(stream: EltStream, run: EltStreamRun, size: int, mode: str, trigger: s
 
 
 def _corrections(result: Loaded | None) -> dict[str, str]:
-    """Give what a run turned out to be, where that is another thing than it was to be."""
+    """Return the run fields that differ from the plan."""
     if result is None:
         return {}
     changes = {"operation_mode": result.mode, "full_sync_trigger": result.trigger}
@@ -298,7 +298,7 @@ def _reason(reading: Reading, task: _Task, error: WarehouseError) -> str:
     said = protection.without_values(error) if readings.selection_of(task.stream).protected else str(error)
     if isinstance(error, ColumnsError | WarehouseStorageError) or not isinstance(reading.readable, Scan):
         return f"Cannot load {reading.name} into {place}: {said}."
-    # The reader sees an unpacked copy; a person looks for the file that was declared.
+    # The reader sees an unpacked copy; the user knows the declared file.
     for path in reading.readable.paths:
         said = said.replace(str(path), reading.name)
     if isinstance(error, StructureError):

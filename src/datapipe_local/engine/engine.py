@@ -1,4 +1,4 @@
-"""The engine: does in the background what the service owes."""
+"""Engine: executes jobs of the service in the background."""
 
 from __future__ import annotations
 
@@ -29,44 +29,44 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _WORKERS = 8
-# Whoever tries out queries keeps nobody's runs waiting.
+# Query previews leave workers for runs.
 _MOST_PREVIEWS = 4
 _SECONDS_TO_STOP = 3.0
-# The engine is woken for everything that it can know; this bounds what it cannot, such as a clock that was set.
+# Wake-ups cover all known events. This limit covers others, such as a changed machine clock.
 _LONGEST_SLEEP = 30.0
 _SECONDS_AFTER_A_DEFECT = 1.0
 _SECONDS_BETWEEN_PROBES = 1.0
-# A run that needs more room than there ever is fails in the end.
+# A run that always needs more disk space than there is must fail in the end.
 _MOST_INTERRUPTIONS = 3
 
 
 class Executor(Protocol):
-    """Does one kind of work. Each step can be cut off by the end of the process, and is then done again."""
+    """Executor of one kind of job. Each step can be interrupted by the end of the process, and is then repeated."""
 
     def begin(self, job: Job) -> None:
-        """Note that a run has begun, and with the job when its work is due."""
+        """Record that a run has started, and store in the job when its work is due."""
 
     def work(self, job: Job, stop: Stop) -> Any:
         """
-        Do the work.
+        Execute the job.
 
-        :return: What :meth:`finish` is to know.
-        :raises RunError: it cannot be done.
+        :return: The result for :meth:`finish`.
+        :raises RunError: the job fails.
         """
 
     def finish(self, job: Job, result: Any, error: str | None) -> None:
-        """Note the result, or the error, and in the same transaction that the job is done."""
+        """Record the result or the error, and in the same transaction the end of the job."""
 
 
 class Engine:
     """
-    One thread that decides what is due, and a thread for each piece of work.
+    Background execution with one dispatcher thread, and one thread per running job.
 
-    What is due is read from the store alone: so after a crash the next process carries on where this one was.
+    The dispatcher reads due jobs from the store only. Therefore, after a crash, the next process continues them.
 
     :param context: The service.
-    :param executors: Who does which kind of work.
-    :param schedules: Have what has a schedule run by itself.
+    :param executors: The executors by kind of job.
+    :param schedules: Start scheduled runs.
     """
 
     def __init__(self, context: Context, executors: Mapping[str, Executor], *, schedules: bool = True) -> None:
@@ -75,31 +75,31 @@ class Engine:
         self._schedule: Schedule | None = None
         self.have_schedules(wanted=schedules)
         self._looks = Looks(context.wake)
-        #: Waits until there is nothing to do, and tells when there is more.
+        #: Waits until there is no work, and returns when there will be more.
         self.settle = self._looks.settle
         self._stop = Stop()
         self._guard = threading.Lock()
         self._going: dict[int, threading.Thread] = {}
         self._dispatcher = threading.Thread()
         self._outage = context.outage
-        #: How often the work of a job was interrupted because the state could not be written.
+        #: Number of interruptions of each job by failed writes of the state.
         self._interrupted: Counter[int] = Counter()
 
     def have_schedules(self, *, wanted: bool) -> None:
-        """Have what has a schedule run by itself from now on, or not."""
+        """Turn scheduled runs on or off."""
         self._schedule = Schedule(self._context) if wanted else None
 
     def start(self) -> None:
-        """Begin, with what the last process has left; or again, after :meth:`stop`, with what that has left."""
+        """Start the engine, or start it again after :meth:`stop`. It continues the unfinished jobs."""
         self._stop = Stop()
         self._dispatcher = threading.Thread(target=self._dispatch, args=(self._stop,), name="dispatcher", daemon=True)
         self._dispatcher.start()
 
     def stop(self) -> bool:
         """
-        Break off what is going on; it stays owed.
+        Stop the engine and interrupt running jobs, which stay in the store.
 
-        :return: Whether all threads have ended. One that waits for a destination may take too long.
+        :return: True if all threads have ended. A thread that waits for a destination may take longer.
         """
         self._stop.request()
         self._context.wake.set()
@@ -116,29 +116,29 @@ class Engine:
         while not stop.is_requested:
             self._context.wake.clear()
             try:
-                # While the state cannot be written, nothing begins.
+                # While the state cannot be written, no job starts.
                 seconds = self._step(stop) if self._outage.probe() else _SECONDS_BETWEEN_PROBES
-            except Exception as defect:  # whatever went wrong with one job, the others are still owed
+            except Exception as defect:  # other jobs must continue after a defect in one
                 if not self._outage.begin(defect) and not stop.is_requested:
                     log.exception("The engine stumbled")
                 seconds = _SECONDS_AFTER_A_DEFECT
             if self._outage.is_on:
-                # Nothing wakes it that would let it write.
+                # No wake-up announces that writes succeed again.
                 with suppress(StoppedError):
                     stop.pause(min(seconds, _SECONDS_BETWEEN_PROBES))
             else:
                 self._context.wake.wait(seconds)
 
     def _step(self, stop: Stop) -> float:
-        """Begin what is due and tell for how many seconds there is nothing more to do."""
+        """Start due jobs. Return the number of seconds until the next one is due."""
         jobs, clock = self._context.store.jobs, self._context.clock
-        # Read before anything else. A job that ends during this step counts as work: its end may let an orchestration
-        # run advance, which only the next step does.
+        # Read this first. A job that ends during this step counts as work: its end may let an orchestration run
+        # advance, which only the next step does.
         with self._guard:
             going = set(self._going)
         next_fire = self._fire()
         until = orchestration.advance(self._context)
-        # One moment for the whole step: what came due between two of them would be neither due nor waited for.
+        # Use one time for the whole step: a job that comes due during it would otherwise be missed.
         now = clock.now()
         for job in jobs.all("WHERE NOT begun AND due_at <= ? ORDER BY due_at, seq", now):
             self._begin(job)
@@ -163,13 +163,13 @@ class Engine:
         return max(0.0, sleep)
 
     def _fire(self) -> Timestamp | None:
-        # It may be taken away meanwhile.
+        # Another thread may remove it at any time.
         schedule = self._schedule
         if schedule is None:
             return None
         try:
             return schedule.fire()
-        except Exception as defect:  # what is wrong with a schedule must not keep what was asked for from being done
+        except Exception as defect:  # a defect in a schedule must not block requested runs
             if not self._outage.begin(defect):
                 log.exception("What is due by its schedule could not begin")
             return later(self._context.clock.now(), _SECONDS_AFTER_A_DEFECT)
@@ -177,7 +177,7 @@ class Engine:
     def _begin(self, job: Job) -> None:
         try:
             self._executors[job.kind].begin(job)
-        except Exception as defect:  # what is wrong with one job must not keep the others from beginning
+        except Exception as defect:  # a defect in one job must not block the others
             if not self._outage.begin(defect):
                 log.exception("%s of %s could not begin", job.kind, job.subject_id)
 
@@ -192,15 +192,15 @@ class Engine:
             self._execute(job, stop)
         except StoppedError:
             log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
-        except Exception as defect:  # its thread ends here; the job stays owed, and is tried again
+        except Exception as defect:  # the thread ends here; the job stays in the store and is retried
             if stop.is_requested:
                 log.info("Left for the next start: %s of %s", job.kind, job.subject_id)
             elif self._outage.begin(defect):
-                # As after a kill, the job is carried on.
+                # The job continues later, as after a kill.
                 self._interrupted[job.seq] += 1
             else:
                 log.exception("The end of %s of %s could not be noted", job.kind, job.subject_id)
-                # Not at once: it would fail as fast as it can be tried.
+                # Wait: an immediate retry would fail again in a busy loop.
                 with suppress(StoppedError):
                     stop.pause(_SECONDS_AFTER_A_DEFECT)
         finally:
@@ -217,10 +217,10 @@ class Engine:
             raise
         except RunError as failure:
             error = str(failure)
-        except Exception as defect:  # a defect of ours: the run must end, and say so, rather than go on for ever
+        except Exception as defect:  # a defect of the service: fail the run instead of retrying forever
             failed = storage.failure(defect, self._outage.folder)
             if failed is not None:
-                # The state alone knows how far a run got: it is carried on once that can be written.
+                # Only the state knows how far the run got: continue it once the state can be written.
                 if isinstance(defect, sqlite3.Error) and self._interrupted[job.seq] < _MOST_INTERRUPTIONS:
                     raise
                 error = f"{failed.at(self._outage.folder)}, and run it again."
@@ -228,14 +228,14 @@ class Engine:
                 if not stop.is_requested:
                     log.exception("%s of %s failed", job.kind, job.subject_id)
                 error = f"datapipe-local itself failed ({type(defect).__name__}): see the service's log."
-        # Work that was broken off looks as if it had failed.
+        # Interrupted work looks like failed work.
         if error is not None:
             stop.check()
             log.warning("%s of %s failed: %s", job.kind, job.subject_id, error)
         self._finish(job, result, error, stop)
 
     def _finish(self, job: Job, result: Any, error: str | None, stop: Stop) -> None:
-        """Note the result, once the state can be written: the work is not done again."""
+        """Record the result, and wait until the state can be written if necessary. The work is not repeated."""
         while True:
             try:
                 self._executors[job.kind].finish(job, result, error)
@@ -245,7 +245,7 @@ class Engine:
             else:
                 self._interrupted.pop(job.seq, None)
                 return
-            # The dispatcher finds out when the outage is over.
+            # The dispatcher detects the end of the outage.
             self._context.wake.set()
             stop.pause(_SECONDS_BETWEEN_PROBES)
             while self._outage.is_on:

@@ -1,4 +1,4 @@
-"""What the engine saw when it last looked for work, for those who wait until it has none."""
+"""Idle tracker: lets callers wait until the engine has no work."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 class Looks:
     """
-    The looks of an engine, counted.
+    Counter of the engine's polls for work, with the result of the last one.
 
-    :param wake: Has it look.
+    :param wake: The event that makes the engine poll.
     """
 
     def __init__(self, wake: threading.Event) -> None:
@@ -25,10 +25,10 @@ class Looks:
 
     def note(self, *, has_work: bool, next_moment: Timestamp | None) -> None:
         """
-        Note a look.
+        Record a poll.
 
-        :param has_work: Something was due or is being done.
-        :param next_moment: When there is more to do, if ever.
+        :param has_work: A job was due or running.
+        :param next_moment: The time of the next job; None if there is none.
         """
         with self._news:
             self._number += 1
@@ -37,14 +37,14 @@ class Looks:
 
     def settle(self, seconds: float) -> Timestamp | None:
         """
-        Wait until there is nothing to do.
+        Wait until there is no work.
 
-        :param seconds: For how long at the most.
-        :return: When there is more to do, if ever.
-        :raises TimeoutError: it takes longer.
+        :param seconds: The largest waiting time, in seconds.
+        :return: The time of the next job; None if there is none.
+        :raises TimeoutError: the engine still has work after that time.
         """
         with self._news:
-            # The look that is going on may have begun before what the caller has done.
+            # A poll in progress may have started before the caller's change.
             enough = self._number + 2
 
             def is_settled() -> bool:

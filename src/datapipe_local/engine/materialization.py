@@ -1,4 +1,4 @@
-"""Building what transforms were published as."""
+"""Materialization jobs: builds of published transforms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Built(NamedTuple):
-    """For which publication something was built: a table, a view, which needs no building, or nothing."""
+    """Result of a build: the publication, and its table, if any. Views need no build."""
 
     publication: int
     table: Unfinished | None = None
@@ -28,7 +28,7 @@ class Built(NamedTuple):
 
 class Materializer:
     """
-    Builds tables beside what stands there, then puts them in its place; and creates views again.
+    Executor of materializations: builds tables under a temporary name and then replaces the old ones; recreates views.
 
     :param context: The service.
     """
@@ -37,7 +37,7 @@ class Materializer:
         self._context = context
 
     def begin(self, job: Job) -> None:
-        """Note that there is work to do; a materialization has no run of its own."""
+        """Record that the build has started. Materializations have no run of their own."""
         with self._context.store.transaction():
             if not jobs.is_owed(self._context, job):
                 return
@@ -52,19 +52,19 @@ class Materializer:
 
     def work(self, job: Job, stop: Stop) -> Built:
         """
-        Build the transform as it was last published.
+        Build the last published version of a transform.
 
-        That its SQL fails, or that something it names is gone, is part of the result: it may have been published
-        anew in the meantime, and then does not matter any more.
+        An error of its SQL, or a missing table, is part of the result: the transform may have been published again in
+        the meantime, and then the error does not matter.
 
-        :raises RunError: it was told to fail.
+        :raises RunError: a run override forces a failure, or the transform does not exist.
         """
         stop.check()
         with self._context.warehouse.working_on(job.seq):
             return self._work(job, stop)
 
     def finish(self, job: Job, result: Built | None, error: str | None) -> None:
-        """Show what was built, unless it was published anew in the meantime: then the job stays."""
+        """Publish the built table. If the transform was published again in the meantime, keep the job."""
         with self._context.publishing:
             table = None if result is None else result.table
             if not jobs.is_owed(self._context, job):
@@ -108,7 +108,7 @@ class Materializer:
             if transform.materialization == Materialization.TABLE:
                 return Built(transform.publication, self._build(transform))
             with self._context.publishing:
-                # Under the lock, it may have been published anew, and nothing was done for that publication here.
+                # Check under the lock: the transform may have been published again.
                 if transforms.get(self._context, job.subject_id).publication == transform.publication:
                     self._create_view(transform)
                 return Built(transform.publication)

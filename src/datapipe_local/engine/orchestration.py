@@ -1,4 +1,4 @@
-"""Runs of orchestrations: what is attached, each part as soon as what it depends on is done."""
+"""Runs of orchestrations: each attached resource runs as soon as its dependencies are done."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OVER = _NOT_DONE | {ItemState.COMPLETED}
 
 def advance(context: Context) -> Timestamp | None:
     """
-    Take each orchestration run as far as it goes now. Runs of one orchestration follow one another.
+    Advance each orchestration run as far as possible. Runs of one orchestration are sequential.
 
-    Only the engine's dispatcher calls this, again whenever a job has ended.
+    Only the engine's dispatcher calls this, also after each job.
 
     :param context: The service.
-    :return: When time alone lets a run go further; ``None`` if it does not.
+    :return: The time at which a run can advance without another event; ``None`` if there is none.
     """
     moments = []
     seen = set()
-    # One that has started goes first, also if the clock was turned back since.
+    # A started run goes first, even if the clock was turned back since.
     for run in context.store.orchestration_runs.all(
         "WHERE finished_at IS NULL ORDER BY started_at IS NULL, due_at, seq"
     ):
@@ -62,7 +62,7 @@ def _advance(context: Context, run: OrchestrationRun) -> Timestamp | None:
         status=OrchestrationRunStatus.FAILED if told_to_fail else _status(states),
         finished_at=now,
     )
-    # Its successor, if it was waiting for this one, can start at once.
+    # The next run of the orchestration can start at once.
     return now
 
 
@@ -82,7 +82,7 @@ def _start(context: Context, run: OrchestrationRun, now: Timestamp) -> None:
                 position=position_of[kind, subject_id],
                 job_kind=kind,
                 subject_id=subject_id,
-                # What it needs and is not attached here stays as it is.
+                # Dependencies that are not attached to the orchestration are ignored.
                 depends_on=sorted(position_of[need] for need in needs if need in position_of),
                 state=ItemState.WAITING,
             )
@@ -91,9 +91,9 @@ def _start(context: Context, run: OrchestrationRun, now: Timestamp) -> None:
 
 
 def _go_on(context: Context, run_id: str) -> set[ItemState]:
-    """Begin the items that can begin, cancel those that cannot any more, and tell how items stand then."""
+    """Start the items that can start, cancel those that cannot any more, and return the states of all items."""
     database = context.store.database
-    # Who ends a job notes its item's state with it: a job that is gone was deleted, with what it was for.
+    # The end of a job sets the state of its item in the same transaction. A job that is missing was deleted.
     database.run(
         "UPDATE orchestration_items AS i SET state = ? WHERE i.run_id = ? AND i.state = ?"
         " AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.kind = i.job_kind AND j.subject_id = i.subject_id"
@@ -102,14 +102,14 @@ def _go_on(context: Context, run_id: str) -> set[ItemState]:
         run_id,
         ItemState.GOING,
     )
-    # A run can have very many items; those that are going or over need no second look.
+    # A run can have many items: check only those that wait.
     waiting = context.store.orchestration_items.all(
         "WHERE run_id = ? AND state = ? ORDER BY position", run_id, ItemState.WAITING
     )
     if waiting:
         rows = database.rows("SELECT position, state FROM orchestration_items WHERE run_id = ?", run_id)
         states = {row["position"]: ItemState(row["state"]) for row in rows}
-        # Once is enough: what an item needs stands before it.
+        # One pass is enough: dependencies come before the items that need them.
         for item in waiting:
             state = _next_state(context, item, {states[position] for position in item.depends_on})
             if state != ItemState.WAITING:
@@ -127,11 +127,11 @@ def _go_on(context: Context, run_id: str) -> set[ItemState]:
 
 
 def _next_state(context: Context, item: OrchestrationItem, needed: set[ItemState]) -> ItemState:
-    """Tell what becomes of an item that waits; if it begins, owe its work."""
+    """Return the next state of a waiting item. Add its job if it starts."""
     if needed & _NOT_DONE:
         return ItemState.CANCELED
     kind = JobKind(item.job_kind)
-    # Somebody else's run of the same: this one's follows it.
+    # A run of the resource for another request is active: the item waits for its end.
     if needed - {ItemState.COMPLETED} or jobs.get(context, kind, item.subject_id) is not None:
         return ItemState.WAITING
     if not is_there(context, (kind, item.subject_id)):

@@ -1,4 +1,4 @@
-"""What a run of an orchestration has to do, and what of it has to wait for what."""
+"""Plan of an orchestration run: the resources to run, and their dependencies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datapipe_local.service.context import Context
     from datapipe_local.store.records import ReverseEtlSync
 
-#: Something that can be run: its kind and its id.
+#: Resource that can run: its kind and its ID.
 Subject = tuple[JobKind, str]
 
 _ATTACHED = "orchestration_workflow_id = ?"
@@ -22,7 +22,7 @@ _IS_PUBLISHED = "published_version_id IS NOT NULL AND deleted_at IS NULL"
 
 
 class Planned(NamedTuple):
-    """An item: what is run, and what it is computed from, near and far, attached or not."""
+    """Item of a plan, and all resources that it depends on, directly or indirectly, attached or not."""
 
     subject: Subject
     needs: frozenset[Subject]
@@ -30,10 +30,10 @@ class Planned(NamedTuple):
 
 def plan(context: Context, orchestration_id: str) -> list[Planned]:
     """
-    Give what is attached and can run, each after all that it needs.
+    Return the attached resources that can run, each after its dependencies.
 
-    That is: the streams of enabled syncs, but those that have a schedule of their own; published transforms;
-    activated reverse ETL syncs whose source is there.
+    These are the streams of enabled syncs, except those with a schedule of their own; published transforms; and
+    activated reverse ETL syncs whose source exists.
     """
     store, lineage = context.store, _Lineage(context)
     streams = store.database.rows(
@@ -55,12 +55,12 @@ def plan(context: Context, orchestration_id: str) -> list[Planned]:
         if source is not None:
             needs = lineage.of(source) | {source}
             planned.append(Planned((JobKind.REVERSE_ETL_SYNC_RUN, reverse.id), needs))
-    # Who needs something needs all that this needs, and so has more needs.
+    # An item has more dependencies than each of its dependencies.
     return sorted(planned, key=lambda item: len(item.needs))
 
 
 def is_there(context: Context, subject: Subject) -> bool:
-    """Tell whether something that was planned can still be run: it may have been deleted."""
+    """Return True if a planned resource still exists and can run."""
     kind, subject_id = subject
     if kind == JobKind.MATERIALIZATION:
         return context.store.transforms.first(f"WHERE id = ? AND {_IS_PUBLISHED}", subject_id) is not None
@@ -71,9 +71,9 @@ def is_there(context: Context, subject: Subject) -> bool:
 
 class _Lineage:
     """
-    Who is computed from whom, as it was published.
+    Dependencies between resources, according to the published transforms.
 
-    Streams that were never loaded and tables that were never built count, too: this very run may bring them.
+    Streams and tables that were never loaded or built count, too: the same orchestration run may create them.
 
     :param context: The service.
     """
@@ -97,7 +97,7 @@ class _Lineage:
                     self._own(tag, subject)
 
     def of(self, subject: Subject) -> frozenset[Subject]:
-        """Give all that something is computed from, near and far."""
+        """Return all direct and indirect dependencies of a resource."""
         found: set[Subject] = set()
         ahead = list(self._near(subject))
         while ahead:
@@ -108,7 +108,7 @@ class _Lineage:
         return frozenset(found)
 
     def source_of(self, reverse: ReverseEtlSync) -> Subject | None:
-        """Give what a reverse ETL sync reads, unless it is a draft, or gone."""
+        """Return the source of a reverse ETL sync; None if it is a draft or does not exist."""
         if reverse.source_type == SourceType.RAW_VIEW:
             return self._owners.get(f"raw.{reverse.source_id}".lower())
         source = (JobKind.MATERIALIZATION, reverse.source_id)

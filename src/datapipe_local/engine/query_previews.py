@@ -1,4 +1,4 @@
-"""Running the queries that are tried out."""
+"""Query preview jobs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 class QueryPreviewer:
     """
-    Runs queries to show their first rows. One that is cut off by the end of the process is not run again.
+    Executor of query previews. A preview that is interrupted by the end of the process is not repeated.
 
     :param context: The service.
-    :param seconds: How long a query may take.
+    :param seconds: The time limit of a query, in seconds.
     """
 
     def __init__(self, context: Context, *, seconds: float = previews.SECONDS) -> None:
@@ -30,13 +30,13 @@ class QueryPreviewer:
         self._seconds = seconds
 
     def begin(self, job: Job) -> None:
-        """Do nothing: it is due from the beginning."""
+        """Do nothing: previews are due at once."""
 
     def work(self, job: Job, stop: Stop) -> Preview:
         """
         Run the query.
 
-        :raises RunError: it fails.
+        :raises RunError: the query fails.
         """
         stop.check()
         query = query_previews.get(self._context, job.subject_id).dw_sql
@@ -53,7 +53,7 @@ class QueryPreviewer:
             raise RunError(str(error)) from error
 
     def finish(self, job: Job, result: Preview | None, error: str | None) -> None:
-        """Note the rows, or why there are none."""
+        """Store the rows or the error."""
         store = self._context.store
         with store.transaction():
             if not jobs.is_owed(self._context, job):

@@ -1,4 +1,4 @@
-"""What is known of each record at its destination, and what a run has to do with it."""
+"""Record ledger: the state of each record at its destination, and the changes that a run has to send."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from datapipe_local.store.records import ReverseEtlSync
 
 _AT_A_TIME = 1_000
-#: Stands for the digest of a record that is to be gone.
+#: Digest of records that should not exist any more.
 _GONE = ""
-#: Stands for the digest of what nobody knows.
+#: Digest of records whose content at the destination is unknown.
 _UNKNOWN = "?"
 
 
 class Ledger:
     """
-    The records of one sync, for one run.
+    Record states of one sync, for one run.
 
     :param context: The service.
     :param sync: The sync.
@@ -41,7 +41,7 @@ class Ledger:
         self._run_id = run_id
 
     def due(self, batch: Sequence[Candidate]) -> list[Candidate]:
-        """Give those that the destination does not have, or has otherwise."""
+        """Return the records that the destination lacks, or has with other values."""
         ids = [candidate.record.record_id for candidate in batch]
         marks = ", ".join("?" * len(ids))
         known = {
@@ -60,18 +60,18 @@ class Ledger:
                 only_new = self._mode == OperationName.INSERT and before["state"] == RecordState.SYNCED
                 if only_new or before["digest"] == candidate.digest:
                     continue
-            # Keys that differ in the warehouse can have one id, such as a null and the text null.
+            # Different keys can have the same record ID, such as NaN and null.
             due.setdefault(candidate.record.record_id, candidate)
         return list(due.values())
 
     def sent(self, candidates: Sequence[Candidate], outcomes: Sequence[Outcome], checkpoint: str | None) -> None:
         """
-        Note what became of records that were sent.
+        Store the results of sent records.
 
-        One that the destination does not have is as if it had never been sent: it is, once it is there.
+        A record that does not exist in the destination is forgotten, so that later runs send it again.
 
-        :param checkpoint: How far the destination got with it.
-        :raises RunError: the sync is gone.
+        :param checkpoint: The checkpoint of the destination.
+        :raises RunError: the sync was deleted.
         """
         noted = [
             (
@@ -97,7 +97,7 @@ class Ledger:
             self._store.database.run_many(
                 "INSERT INTO reverse_etl_records"
                 " (sync_id, record_id, state, digest, identity, present, error, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-                # A refused change leaves there what was there.
+                # If a change is refused, the record is still present.
                 " ON CONFLICT (sync_id, record_id) DO UPDATE SET state = excluded.state, digest = excluded.digest,"
                 " identity = excluded.identity, present = max(present, excluded.present), error = excluded.error,"
                 " run_id = excluded.run_id",
@@ -107,13 +107,13 @@ class Ledger:
 
     def gone(self, present: Container[str]) -> Iterator[list[Record]]:
         """
-        Give the records that this sync has put there, and its source no longer has.
+        Yield the records that this sync has created and that its source no longer has.
 
-        Failures of records that are neither here nor there are forgotten on the way.
+        Failed records that are neither in the source nor in the destination are forgotten.
 
-        :param present: The ids of the records that the source has.
+        :param present: The record IDs in the source.
         """
-        # The empty text is a key, too.
+        # The empty text is a valid key.
         after, compare = "", ">="
         while rows := self._store.database.rows(
             "SELECT record_id, state, digest, identity, present FROM reverse_etl_records"  # noqa: S608 - as above
@@ -129,7 +129,7 @@ class Ledger:
             due = [
                 Record(row["record_id"], {}, json.loads(row["identity"]))
                 for row in left
-                # One that the destination would not delete is not tried again before it is reset.
+                # A refused deletion is not repeated until the record is reset.
                 if row["present"] and (row["state"] != RecordState.FAILED or row["digest"] != _GONE)
             ]
             if due:
@@ -137,10 +137,10 @@ class Ledger:
 
     def deleted(self, records: Sequence[Record], outcomes: Sequence[Outcome], checkpoint: str | None) -> None:
         """
-        Note what became of records that were to be deleted.
+        Store the results of deletions.
 
-        :param checkpoint: How far the destination got with it.
-        :raises RunError: the sync is gone.
+        :param checkpoint: The checkpoint of the destination.
+        :raises RunError: the sync was deleted.
         """
         with self._store.transaction():
             self._go_on(checkpoint)
@@ -162,9 +162,9 @@ class Ledger:
             )
 
     def doubt(self, records: Sequence[Record]) -> None:
-        """Note that nobody knows what the destination has of records: what it has is to be sent or deleted anew."""
+        """Mark records as unknown at the destination, so that they are sent or deleted again."""
         if self._mode == OperationName.INSERT:
-            # What is known here is not sent again.
+            # Records that were inserted are never sent again.
             return
         self._store.database.run_many(
             "INSERT INTO reverse_etl_records (sync_id, record_id, state, digest, identity, present, run_id)"
@@ -184,7 +184,7 @@ class Ledger:
         )
 
     def counts(self) -> dict[str, int]:
-        """Count what the records of the run became: right also if several processes worked on it."""
+        """Return the number of records of the run by result, also if several processes executed it."""
         by_state = {
             row["state"]: row["n"]
             for row in self._store.database.rows(

@@ -1,4 +1,4 @@
-"""Runs of reverse ETL syncs: rows of a source become records of a destination."""
+"""Runs of reverse ETL syncs: they send rows of a source as records to a destination."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from datapipe_local.warehouse import Place
 
 _ROWS_AT_A_TIME = 1_000
-#: To count takes longer the more there is.
+#: Counting takes longer with more records.
 _SECONDS_BETWEEN_COUNTS = 1.0
 
 
 class RecordSender:
     """
-    Sends what is new, what has changed, and what was reset for a retry; a mirror also deletes what is gone.
+    Executor of reverse ETL runs. It sends records that are new, changed or reset; a mirror also deletes removed ones.
 
-    What the destination took or refused is noted after each batch of the destination's size, so that a run
-    that is carried on after a crash goes on after it; what was under way is asked again first. A record that was
-    refused is not sent again until it changes or is reset.
+    The results of each batch are stored before the next batch, so that a run continues after the last one if the
+    process is killed; batches in flight are resolved first. A refused record is not sent again until it changes or is
+    reset.
 
-    A sync that is deleted takes its run with it: what is going on notices that at the next batch.
+    If a sync is deleted, its active run notices that at the next batch.
 
     :param context: The service.
     """
@@ -51,10 +51,10 @@ class RecordSender:
         self._context = context
 
     def begin(self, job: Job) -> None:
-        """Note the run."""
+        """Record the run."""
         store, clock = self._context.store, self._context.clock
         with store.transaction():
-            # The sync may have been deleted since.
+            # The sync may have been deleted in the meantime.
             if not jobs.is_owed(self._context, job):
                 return
             run_id = reverse_etl.runs(self._context).next_id(job.subject_id, clock.now())
@@ -71,9 +71,9 @@ class RecordSender:
 
     def work(self, job: Job, stop: Stop) -> None:
         """
-        Send.
+        Send the records.
 
-        :raises RunError: the source cannot be read, or the destination takes nothing.
+        :raises RunError: the source cannot be read, or the destination cannot be written.
         """
         stop.check()
         outcome = self._context.script.outcome(job.subject_id, job.key)
@@ -98,19 +98,19 @@ class RecordSender:
                 rule=self._context.http_destinations,
             )
             try:
-                # Before the first record: what a killed process has written is found after this.
+                # Store this before the first record: it lets the next process find the records of a killed one.
                 self._note(run.id, checkpoint=destination.checkpoint())
                 delivery = Delivery(destination, Ledger(self._context, sync, run.id), stop)
                 self._ask_again(delivery, lambda: self._candidates(sync, place, columns))
                 self._send_all(sync, run.id, self._candidates(sync, place, columns), delivery)
             finally:
-                # Whatever stops it: what was noted as taken has to be there.
+                # In all cases: records that were stored as accepted must become visible.
                 destination.close()
         except WarehouseError as error:
             raise RunError(f"The source, {source.title}, cannot be read: {error}") from error
 
     def finish(self, job: Job, result: None, error: str | None) -> None:
-        """Note the end, with what the records of this run became."""
+        """Record the end of the run, with the numbers of its records."""
         store, now = self._context.store, self._context.clock.now()
         with store.transaction():
             run, sync = store.reverse_etl_sync_runs.get(str(job.run_id)), store.reverse_etl_syncs.get(job.subject_id)
@@ -126,7 +126,7 @@ class RecordSender:
             jobs.end(self._context, job, failed=error is not None)
 
     def _columns(self, sync: ReverseEtlSync, place: Place) -> list[str]:
-        """Give the columns that are read, by the names that they have now."""
+        """Return the present names of the mapped columns."""
         columns = [column.name for column in self._context.warehouse.columns(f"FROM {place.sql}")]
         present = {column.lower(): column for column in columns}
         wanted = [mapping["source_property_id"] for mapping in sync.operation["mappings"]]
@@ -151,12 +151,12 @@ class RecordSender:
         return Progress(run.checkpoint, before, lambda checkpoint: self._note(run.id, checkpoint=checkpoint))
 
     def _ask_again(self, delivery: Delivery, candidates: Callable[[], Iterator[list[Candidate]]]) -> None:
-        """Have answered first what was not: with the same records, by which the destination knows it again."""
+        """Resolve unanswered records first, with the same content, by which the destination recognizes them."""
         left = delivery.destination.unanswered()
         if left is None:
             return
         if left.of_failed_run and not _is_still_so(left, candidates()):
-            # It is not what is to be said any more.
+            # The source has changed: the records must not be sent as they were.
             delivery.ledger.doubt(left.records)
         elif left.is_deletion:
             delivery.delete(left.records)
@@ -190,7 +190,7 @@ class RecordSender:
 
 
 def _is_still_so(left: Unanswered, candidates: Iterator[list[Candidate]]) -> bool:
-    """Tell whether what was said of records is what the source says now."""
+    """Return True if the source still has the same content for the unanswered records."""
     said = {record.record_id: digest_of(record.properties) for record in left.records}
     now = {
         each.record.record_id: each.digest for batch in candidates for each in batch if each.record.record_id in said

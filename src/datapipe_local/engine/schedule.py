@@ -1,4 +1,4 @@
-"""Schedules that fire: what runs by itself, begun at its time."""
+"""Scheduler: starts runs at their scheduled times."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Of the seed: whether anything runs by itself.
+#: Setting of the seed: start scheduled runs.
 SETTING = "schedules"
-#: Cron counts minutes: what is noticed so late is still in time, also if the service was started again meanwhile.
-#: What is noticed later was missed, and is not made up for.
+#: Cron has a resolution of minutes: a run that is at most this late still starts, also after a restart. A later one is
+#: skipped.
 _SECONDS_OF_GRACE = 60.0
-# There are expressions that never come, such as one for the 30th of February.
+# Some expressions never match, such as one for the 30th of February.
 _NEVER = "9999-12-31T23:59:59.999Z"
 
 
 class Schedule:
     """
-    When what runs by itself is due next, kept in the store.
+    Next run time of each schedule, kept in the store.
 
-    So a service that was started again within the minute has missed nothing.
+    Therefore a service that restarts within a minute misses no run.
 
-    :param context: The service. Whenever something gets another schedule, its engine is woken.
+    :param context: The service. Every change of a schedule wakes its engine.
     """
 
     def __init__(self, context: Context) -> None:
@@ -42,14 +42,14 @@ class Schedule:
 
     def fire(self) -> Timestamp | None:
         """
-        Begin what is due.
+        Start due runs.
 
-        Only the engine's dispatcher calls this. It costs next to nothing while nothing is due.
+        Only the engine's dispatcher calls this. It is cheap if nothing is due.
 
-        :return: When the next is due, if anything is.
+        :return: The time of the next run; None if there is none.
         """
         store, now = self._context.store, self._context.clock.now()
-        # What was computed under a later time, such as before the clock was set right, may be far too late.
+        # Times that were computed while the clock was ahead may be far too late.
         if now < self._last_look:
             self._is_outdated = True
         if not store.setting(SETTING, default=True):
@@ -61,7 +61,7 @@ class Schedule:
         try:
             with store.transaction():
                 if self._is_outdated:
-                    # Nobody else can change anything from here on; what they do next is to be seen next time.
+                    # The transaction excludes other writers. Their next change is seen at the next call.
                     self._is_outdated = False
                     self._renew(now, all_of_it=now < self._last_look)
                 self._fire_due(now)
@@ -119,9 +119,9 @@ class Schedule:
 
 class _Following:
     """
-    When expressions come next, each computed but once: many have the same.
+    Next times of cron expressions after a time, each computed once: many schedules share one.
 
-    :param now: After when.
+    :param now: The time.
     """
 
     def __init__(self, now: Timestamp) -> None:
@@ -129,7 +129,7 @@ class _Following:
         self._known: dict[str, Timestamp] = {}
 
     def of(self, expression: str) -> Timestamp:
-        """Give the next time of an expression, in UTC."""
+        """Return the next time of an expression, in UTC."""
         if expression not in self._known:
             self._known[expression] = next_time(expression, self._now)
         return self._known[expression]
@@ -137,12 +137,12 @@ class _Following:
 
 def next_time(expression: str, after: Timestamp) -> Timestamp:
     """
-    Tell when a cron expression comes next.
+    Return the next time of a cron expression.
 
     :param expression: Five fields, in UTC.
-    :param after: Not before this, nor at it.
+    :param after: The result is later than this time.
     """
-    # On first use, as where expressions are checked.
+    # Imported on first use, as in the check of expressions.
     from croniter import CroniterBadDateError, croniter
 
     try:

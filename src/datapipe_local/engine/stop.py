@@ -1,4 +1,4 @@
-"""Stopping: whoever works in the background asks here whether to go on."""
+"""Stop signal for background threads."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import threading
 
 
 class StoppedError(Exception):
-    """The service stops. What was begun stays owed, and is carried on by the next process."""
+    """Stop of the service. Started jobs stay in the store, and the next process continues them."""
 
 
 class Stop:
-    """A request to stop that all threads see."""
+    """Stop request that all threads see."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     @property
     def is_requested(self) -> bool:
-        """Tell whether to stop."""
+        """True if a stop was requested."""
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask all to stop."""
+        """Request a stop of all threads."""
         self._event.set()
 
     def check(self) -> None:
         """
-        Go on, or not.
+        Raise if a stop was requested.
 
-        :raises StoppedError: not.
+        :raises StoppedError: a stop was requested.
         """
         self.pause(0)
 
     def pause(self, seconds: float) -> None:
         """
-        Wait.
+        Wait for a number of seconds.
 
-        :raises StoppedError: the service stops; at once.
+        :raises StoppedError: a stop was requested before or during the wait.
         """
         if self._event.wait(seconds):
             raise StoppedError

@@ -1,4 +1,4 @@
-"""Values of the warehouse as JSON can carry them."""
+"""Conversion of warehouse values to JSON."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 @singledispatch
 def json_value(value: Any) -> Any:
     """
-    Give a value of the warehouse as JSON carries it.
+    Return a value of the warehouse as a JSON value.
 
-    Times become ISO 8601 text, bytes base64, decimals numbers; NaN and the infinities, which JSON has not, null;
-    what has no like in JSON, such as a UUID or an interval, its text.
+    Times become ISO 8601 text, bytes base64, and decimals numbers. NaN and infinities become null. Values without a
+    JSON type, such as UUIDs and intervals, become text.
     """
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 

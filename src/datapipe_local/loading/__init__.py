@@ -1,1 +1,1 @@
-"""Loading: what a source has becomes a table of the warehouse, whole or not at all."""
+"""Loading of source data into warehouse tables, completely or not at all."""

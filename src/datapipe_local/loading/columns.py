@@ -14,7 +14,7 @@ _LONGEST_NAME = 60
 
 
 class ColumnsError(WarehouseError):
-    """The columns of a source do not allow the load. The message names the columns and the remedy."""
+    """Error for columns of a source that do not allow the load. The message names the columns and the remedy."""
 
 
 def missing(wanted: Iterable[str], present: Iterable[str]) -> list[str]:

@@ -1,8 +1,9 @@
 """
-Dialect of a CSV file, decided from its first records.
+Dialect of a CSV file, determined from its first records.
 
-DuckDB's own detection is not used: to find a dialect that fits every sampled row, it skips rows, drops quotes, or takes
-the whole line as one column. Here the first record decides, and DuckDB then refuses each row that does not fit.
+DuckDB's own detection is not used: to find a dialect that fits every sampled row, it skips rows, drops quotes, or reads
+whole lines as one column. Here the first record determines the dialect, and DuckDB then refuses each row that does not
+fit.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The delimiters that are recognized without the option ``delim``.
+#: Delimiters that are recognized without the option ``delim``.
 DELIMITERS = (",", ";", "\t", "|")
 _QUOTE = '"'
-#: A character for private use, in place of a delimiter of several characters.
+#: Private-use character that replaces a delimiter of several characters.
 PRIVATE = "\ue000"
 _MOST_RECORDS = 1_000
 #: The share of the records that must have as many fields as the header, if two delimiters occur in it.
@@ -37,7 +38,7 @@ _LINE = re.compile(r".*?(?:\r\n|\n|\r|$)")
 
 class DialectError(Exception):
     """
-    The structure of a file cannot be determined. The message states the reason and the remedy, not the file.
+    Error for a file whose structure cannot be determined. The message has the reason and the remedy, not the file.
 
     :param line: The line, from 1.
     """
@@ -52,14 +53,14 @@ class CsvDialect:
     """
     Structure of a CSV file.
 
-    :param delimiter: Between the fields.
-    :param quote: Around fields; empty for none.
-    :param escape: Before a quote in a quoted field; empty for none.
+    :param delimiter: The delimiter between fields.
+    :param quote: The quote character around fields; empty for none.
+    :param escape: The character before a quote in a quoted field; empty for none.
     :param has_header: The first record contains the names of the columns.
-    :param skip: The lines before the first record.
-    :param skipped_comments: Those of them that are comments.
+    :param skip: The number of lines before the first record.
+    :param skipped_comments: The number of comments among them.
     :param names: The columns.
-    :param line_end: At the end of the first record.
+    :param line_end: The line end of the first record.
     """
 
     delimiter: str
@@ -77,7 +78,7 @@ class _Preamble(NamedTuple):
     Lines before the first record.
 
     :param lines: Their number.
-    :param comments: The number of those that are comments.
+    :param comments: The number of comments among them.
     :param rest: The text after them.
     """
 
@@ -87,7 +88,7 @@ class _Preamble(NamedTuple):
 
 
 class _Parsed(NamedTuple):
-    """The first records as one delimiter splits them."""
+    """First records as split by one delimiter."""
 
     delimiter: str
     records: Sequence[Sequence[str]]
@@ -140,10 +141,10 @@ def detect(text: str, options: Mapping[str, Any], *, is_whole: bool) -> CsvDiale
 
 def _preamble(text: str, skipped: int, comment: str | None, quote: str) -> _Preamble:
     """
-    Return what precedes the first record.
+    Return the lines before the first record.
 
-    :raises DialectError: A line ends otherwise than the first record: DuckDB would take its end for that of all lines.
-        Or a line has a quote that is not closed: DuckDB would take the next line as a part of it.
+    :raises DialectError: A line has another line end than the first record: DuckDB would use its line end for all
+        lines. Or a line has an unclosed quote: DuckDB would join the next line to it.
     """
     position = comments = 0
     ends: list[str] = []
@@ -175,9 +176,9 @@ def _line_end(text: str) -> str:
 def _parse(
     text: str, delimiter: str, quote: str, escape: str, comment: str | None, *, is_whole: bool
 ) -> _Parsed | None:
-    """Return the first records; None if the first one is malformed or not complete."""
+    """Return the first records; None if the first one is malformed or incomplete."""
     if len(delimiter) > 1:
-        # Python's reader takes one character.
+        # Python's reader accepts only one character.
         text, delimiter = text.replace(delimiter, PRIVATE), PRIVATE
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))
     reader = csv.reader(
@@ -199,7 +200,7 @@ def _parse(
                 is_cut = False
                 break
     except csv.Error:
-        # The last record of a part of a file is not complete. DuckDB reports any other malformed record, with its line.
+        # The last record of a partial file is incomplete. DuckDB reports any other malformed record, with its line.
         is_cut = False
     if is_cut and len(records) > 1:
         records.pop()
@@ -214,7 +215,7 @@ def _uncommented(text: str, comment: str | None) -> Sequence[str] | io.StringIO:
 
 
 def _chosen(found: Sequence[_Parsed], line: int) -> _Parsed:
-    """Return the records as the delimiter in the header splits them."""
+    """Return the records split by the delimiter of the header."""
     wide = [parsed for parsed in found if parsed.width > 1]
     if not wide:
         (name,) = found[0].records[0]
@@ -232,7 +233,7 @@ def _chosen(found: Sequence[_Parsed], line: int) -> _Parsed:
 
 
 def _is_header(parsed: _Parsed) -> bool:
-    """Return False if the first record has values where the following records have values, too."""
+    """Return False if the first record has values in columns in which the following records have values, too."""
     first, following = parsed.records[0], [record for record in parsed.records[1:] if len(record) == parsed.width]
     for position, field in enumerate(first):
         if _VALUE.fullmatch(field.strip()):
@@ -248,7 +249,7 @@ def _names(header: Sequence[str], line: int) -> tuple[str, ...]:
     for position, name in enumerate(names, 1):
         before = positions.setdefault(name.casefold(), position)
         if before != position:
-            # Without the name: it is a value if the file has no header.
+            # Without the name: if the file has no header, it is a value.
             raise DialectError(
                 line, f"columns {before} and {position} have the same name, without regard to case: rename one of them"
             )

@@ -1,4 +1,4 @@
-"""Lines of CSV files whose bytes do not fit the encoding."""
+"""Position of bytes in CSV files that do not fit the encoding."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 _LINE_END = re.compile("\r\n|\n|\r")
 _LINE_END_BYTES = re.compile(rb"\r\n|\n|\r")
-#: Bytes that are characters of Windows-1252, and control characters of Latin-1, which DuckDB refuses.
+#: Bytes that are characters in Windows-1252, and control characters in Latin-1, which DuckDB refuses.
 _WINDOWS = re.compile(rb"[\x80-\x9f]")
 _TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 _CHARACTERS = 1 << 20
-#: The most characters of UTF-16 that are searched for the line of an error.
+#: Largest number of UTF-16 characters to search for the line of an error.
 _MOST_CHARACTERS = 128 << 20
 
 
@@ -25,8 +25,8 @@ class Unreadable(NamedTuple):
     """
     Bytes that DuckDB cannot decode.
 
-    :param line: The line, from 1; None if it is not known.
-    :param reason: The reason and the remedy, to follow the line.
+    :param line: The line, from 1; None if it is unknown.
+    :param reason: The reason and the remedy, as text to follow the line.
     """
 
     line: int | None
@@ -62,7 +62,7 @@ def _starts_with_mark(path: Path) -> bool:
 
 
 def _first_line(path: Path, pattern: re.Pattern[bytes]) -> int | None:
-    """Return the first line with a pattern of one byte, None if there is none."""
+    """Return the first line that matches a one-byte pattern; None if there is none."""
     line = 1
     for chunk in chunks(path):
         if match := pattern.search(chunk):
@@ -81,7 +81,7 @@ def _first_line_not_utf_8(path: Path) -> int | None:
         except UnicodeDecodeError as error:
             return line + _line_ends(chunk[: max(0, error.start - begun)])
         line += _line_ends(chunk)
-    # The file can end in the middle of a character.
+    # The file can end within a character.
     return line if decoder.getstate()[0] else None
 
 

@@ -22,21 +22,21 @@ _ENCODING = re.compile(r"Invalid unicode|not (?:utf-16|latin-1) encoded")
 _VALUE = re.compile(r"""Could not convert string (['"])(.*)\1 to """, re.DOTALL)
 _FILE = re.compile(r"^\s*file = (.*)$", re.MULTILINE)
 _COLUMN = re.compile(r'Error when converting column "(.*?)"\. ')
-#: Up to this size, DuckDB is right about malformed records.
+#: Up to this size, DuckDB reports malformed records correctly.
 _PARALLEL_BYTES = 1 << 20
 
 
 class MisreadError(Exception):
     """
-    Another reader does not find the malformed record that DuckDB reports.
+    Error of a malformed record that another reader does not find.
 
-    DuckDB reads parts of large files in parallel. It can then take a newline in quotes for the end of a record.
+    DuckDB reads parts of large files in parallel. It can then mistake a newline in quotes for the end of a record.
     """
 
 
 def explain(error: duckdb.Error, readable: object) -> str | None:
     """
-    Return the message of an error about the structure of a CSV file, None for any other error.
+    Return the message of an error about the structure of a CSV file; None for any other error.
 
     The message contains no values.
 
@@ -112,7 +112,7 @@ def is_misread(error: duckdb.Error, readable: object) -> bool:
 
 
 def _explain_type(said: str, scan: Scan) -> str | None:
-    """Return the message of an error about a type that the user sets. Types that are detected are tried again."""
+    """Return the message of an error about a type that the user sets. Detected types are retried instead."""
     column = _COLUMN.search(said)
     given = {name.lower(): kind for name, kind in scan.options.get("types", {}).items()}
     if column is None or column[1].lower() not in given:
@@ -135,7 +135,7 @@ def _explain_encoding(said: str, scan: Scan) -> str:
 
 
 def _prefix(scan: Scan, path: Path) -> str:
-    """Return the name of a file, to precede a line. Empty if it is the only one."""
+    """Return the name of a file as a prefix for a line; empty if it is the only file."""
     return f"{scan.name_of(path)}: " if len(scan.paths) > 1 else ""
 
 
@@ -145,7 +145,7 @@ def _place(said: str, scan: Scan) -> str:
     path = Path(file[1]) if file else None
     name = _prefix(scan, path) if path else ""
     if "state machine" in said:
-        # The search is for bytes.
+        # The search is bytewise.
         quote = str(scan.options.get("quote", '"'))
         found = csv_lines.first_other_line_end(path, quote) if path and encoding_of(scan).lower() != "utf-16" else None
         return name + (f"line {found}" if found else "the file")
@@ -156,7 +156,7 @@ def _place(said: str, scan: Scan) -> str:
 
 
 def _line_of(said: str, scan: Scan, path: Path) -> int | None:
-    """Return the line of a malformed record. DuckDB counts records: newlines in quotes are no lines to it."""
+    """Return the line of a malformed record. DuckDB counts records, and ignores newlines in quotes."""
     arguments = path, dialect_of(scan, path), encoding_of(scan), comment_of(scan)
     if width := _WIDTH.search(said):
         found = csv_lines.first_of_width(*arguments, int(width[2]))

@@ -1,8 +1,8 @@
 """
 SQL that reads CSV columns without changing a value.
 
-DuckDB converts some values that do not fit the type of their column without an error: 1.5 becomes 2 in a column of
-integers, 007 becomes 7, and an integer of 17 digits loses its last ones in a column of floating-point numbers.
+DuckDB converts some values that do not fit the type of their column without an error: in a column of integers, 1.5
+becomes 2, and 007 becomes 7; in a column of floating-point numbers, an integer of 17 digits loses its last digits.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _INTEGERS = frozenset({"BIGINT", "HUGEINT", "BIGNUM"})
-#: The largest integer up to which a floating-point number represents every integer.
+#: Largest integer up to which a floating-point number represents every integer.
 _LARGEST = 2**53 - 1
 _NUMBERS = _INTEGERS | {"DOUBLE"}
 _ISO_DAY = "%Y-%m-%d"
-#: The option with the format of a type.
+#: Option with the format of a type.
 _FORMAT_OF = {"DATE": "dateformat", "TIMESTAMP": "timestampformat", "TIMESTAMP WITH TIME ZONE": "timestampformat"}
-#: Fields of a format that are, or can be, letters; or letters themselves.
+#: Format fields that are letters or can be, and literal letters.
 _WITH_LETTERS = re.compile(r"%[aAbBpZ]|(?<!%)[A-Za-z]")
-#: A time without a zone but Z, and without nanoseconds.
+#: Time without a zone other than Z, and without nanoseconds.
 _TIME = "[0-9]{{4}}[-/][0-9]{{1,2}}[-/][0-9]{{1,2}}([ T][0-9]{{1,2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,6}})?)?Z?)?"
-#: Cheap comparisons are first: DuckDB evaluates the following ones only for the rest of the rows.
+#: Cheap comparisons come first: DuckDB evaluates the others only for the remaining rows.
 _CONDITIONS = {
-    # DuckDB takes yes, no, t, f and others, too.
+    # DuckDB also accepts yes, no, t, f and others.
     "BOOLEAN": "lower({text}) NOT IN ('true', 'false')",
     # Nanoseconds, or a time zone.
     "TIME": "NOT regexp_full_match({text}, '[0-9:.]{{1,15}}')",
@@ -45,10 +45,10 @@ _CONDITIONS = {
 
 class Marks(NamedTuple):
     """
-    Characters in numbers.
+    Separators in numbers.
 
-    :param decimal: Before the fraction.
-    :param thousands: Between groups of three digits; empty for none.
+    :param decimal: The decimal separator.
+    :param thousands: The separator of groups of three digits; empty for none.
     """
 
     decimal: str = "."
@@ -60,13 +60,13 @@ _NO_MARKS = Marks()
 
 def changes(text: str, kind: str, formats: Mapping[str, str], marks: Marks = _NO_MARKS) -> str | None:
     """
-    Return the condition under which a type changes the text of a column, None if it never does.
+    Return the condition under which a type changes the text of a column; None if it never does.
 
-    :param text: The column, read as text, as SQL names it. With spaces around a value the condition can be true
-        although nothing changes.
+    :param text: The column, read as text, as an SQL expression. If a value has spaces around it, the condition can be
+        true although nothing changes.
     :param kind: The type.
-    :param formats: The formats of times that DuckDB has detected, or that the user sets.
-    :param marks: The characters in numbers.
+    :param formats: The time formats that DuckDB has detected, or that the user sets.
+    :param marks: The separators in numbers.
     """
     if kind in _INTEGERS:
         # Fractions, leading zeros, signs, exponents, and prefixes such as 0x.
@@ -85,13 +85,13 @@ def changes(text: str, kind: str, formats: Mapping[str, str], marks: Marks = _NO
 
 
 def _format(kind: str, formats: Mapping[str, str]) -> str | None:
-    """Return the format of a type, None for ISO 8601."""
+    """Return the format of a type; None for ISO 8601."""
     form = formats.get(_FORMAT_OF.get(kind, ""))
     return None if form == _ISO_DAY else form
 
 
 def _differs_from(text: str, form: str) -> str:
-    """Return the condition under which DuckDB reads a time otherwise than in a format: a word, or a short year."""
+    """Return the condition under which DuckDB reads a time in another format: a word, or a short year."""
     conditions = []
     if not _WITH_LETTERS.search(form):
         conditions.append(f"regexp_matches({text}, '[A-Za-z]')")
@@ -107,7 +107,7 @@ def _plain(text: str, marks: Marks) -> str:
 
 
 def _ungrouped(text: str, marks: Marks) -> str:
-    """Return the condition under which the digits of a number are not in groups of three, empty if none are."""
+    """Return the condition that the digits of a number are not in groups of three; empty without a separator."""
     if not marks.thousands:
         return ""
     grouped = literal(f"[+-]?[0-9]{{1,3}}({re.escape(marks.thousands)}[0-9]{{3}})+([^0-9].*)?")
@@ -122,15 +122,15 @@ def checked(name: str, kind: str, condition: str, formats: Mapping[str, str], ma
     """
     Return the expression of a column that fails if the type changes a value, or may change it.
 
-    :param name: The column: read as :func:`read_as` returns.
+    :param name: The column, read with the type that :func:`read_as` returns.
     :param kind: The type.
     :param condition: The result of :func:`changes`.
-    :param formats: The formats of times that DuckDB has detected, or that the user sets.
-    :param marks: The characters in numbers.
+    :param formats: The time formats that DuckDB has detected, or that the user sets.
+    :param marks: The separators in numbers.
     """
     column = quoted(name)
     if read_as(kind, marks) == "DOUBLE":
-        # Faster than to look at the text. NaN is greater than all.
+        # Faster than a check of the text. NaN is greater than all numbers.
         return f"CASE WHEN abs({column}) > {_LARGEST} THEN error('not exact') ELSE {column} END AS {column}"
     value = _plain(column, marks) if kind in _NUMBERS else column
     if form := _format(kind, formats):
@@ -139,5 +139,5 @@ def checked(name: str, kind: str, condition: str, formats: Mapping[str, str], ma
 
 
 def read_as(kind: str, marks: Marks = _NO_MARKS) -> str:
-    """Return the type as which a column is read for :func:`checked`."""
+    """Return the type to read a column with for :func:`checked`."""
     return kind if kind == "DOUBLE" and not marks.thousands else "VARCHAR"

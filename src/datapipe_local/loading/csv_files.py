@@ -1,4 +1,4 @@
-"""CSV files as relations: the dialect comes from the first record, the types from DuckDB."""
+"""Relations for CSV files: the dialect comes from the first record, the types from DuckDB."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _READER = "read_csv"
 _SAMPLE_BYTES = 1 << 20
 _GZIP = b"\x1f\x8b"
 _TEXT = "VARCHAR"
-#: The types of CSV, without those of times and truth.
+#: Types of CSV values, without times and booleans.
 _NUMBERS_AND_TEXT = ["BIGINT", "BIGNUM", "DOUBLE", "VARCHAR"]
-#: Options of the detection of types, from the least to the most careful. Days that are written in several ways, and
-#: words of truth among numbers, are errors to DuckDB, and no text.
+#: Options of the type detection, from the least to the most careful. For DuckDB, days in several formats, and booleans
+#: among numbers, are errors instead of text.
 _CARE: tuple[dict[str, Any], ...] = (
     {},
     {"sample_size": -1},
     {"sample_size": -1, "auto_type_candidates": ["BOOLEAN", *_NUMBERS_AND_TEXT]},
     {"sample_size": -1, "auto_type_candidates": _NUMBERS_AND_TEXT},
 )
-#: Options that only the detection of types takes.
+#: Options that only the type detection accepts.
 _FOR_DETECTION = frozenset({"all_varchar", "types", "sample_size", "union_by_name"})
 _BOM = "\ufeff"
-#: The encodings of DuckDB's reader.
+#: Encodings of DuckDB's reader.
 _ENCODINGS = ("utf-8", "utf-16", "latin-1")
-#: Options that are one character.
+#: Options that are single characters.
 _CHARACTERS = ("comment", "escape", "quote")
 _FORMATS = ("dateformat", "timestampformat")
-#: The types of the columns that have a format.
+#: Types of the columns that have a format.
 _TIMES = {"dateformat": ("DATE",), "timestampformat": ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")}
 
 
 @dataclass(frozen=True)
 class _File:
-    """A file, its dialect, and the types of its columns."""
+    """CSV file, its dialect, and the types of its columns."""
 
     path: Path
     dialect: CsvDialect
@@ -63,9 +63,10 @@ class _Attempt(NamedTuple):
     """
     One of several attempts to find types that fit.
 
-    :param care: Options of the detection of types; None to take all columns as text.
-    :param is_exact: One more reading finds the columns whose type changes a value. They are text.
-    :param is_parallel: DuckDB reads parts of a file at a time. It can then take quoted text for the end of a record.
+    :param care: The options of the type detection; None to read all columns as text.
+    :param is_exact: An additional pass finds the columns whose type changes a value. They become text.
+    :param is_parallel: DuckDB reads parts of a file in parallel. It can then mistake quoted text for the end of a
+        record.
     """
 
     care: Mapping[str, Any] | None
@@ -85,7 +86,7 @@ def is_csv(scan: Scan) -> bool:
 
 def relations_of(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str] = ()) -> list[Callable[[], str]]:
     """
-    Return functions for the relations of CSV files, each with types that take more values than those before.
+    Return functions for the relations of CSV files, each with types that accept more values than the previous ones.
 
     All have the same structure. The last one is read by one thread: see
     :class:`~datapipe_local.loading.csv_errors.MisreadError`. Types are not detected twice if the user sets
@@ -93,7 +94,7 @@ def relations_of(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection
 
     :param cursor: The cursor that reads.
     :param scan: The files.
-    :param text: Columns that are text, in lower case, whatever their values are.
+    :param text: The columns, in lower case, that become text whatever their values are.
     :raises WarehouseError: The structure of a file cannot be determined.
     """
     files = [_File(path, dialect_of(scan, path)) for path in scan.paths]
@@ -118,12 +119,12 @@ def relations_of(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection
 @contextmanager
 def verified(cursor: duckdb.DuckDBPyConnection, readable: object) -> Iterator[None]:
     """
-    Verify CSV files while they are read in the ``with`` block: DuckDB accepts rows with fields too many that are null.
+    Verify CSV files while the ``with`` block reads them: DuckDB accepts rows with extra fields that are null.
 
-    Such a row can be one whose text has an unquoted delimiter, so that its values are in the wrong columns.
+    Such a row can have an unquoted delimiter in a value, which moves the following values to wrong columns.
 
     :param cursor: The cursor that reads.
-    :param readable: The source. Other sources than CSV files are not verified.
+    :param readable: The source. Only CSV files are verified.
     :raises StructureError: A row has more fields than the header.
     """
     if not isinstance(readable, Scan) or not is_csv(readable) or _is_lenient(readable):
@@ -157,7 +158,7 @@ def _with_extra_fields(scan: Scan, stop: Event) -> list[tuple[Path, CsvDialect]]
 
 
 def _check_width(cursor: duckdb.DuckDBPyConnection, scan: Scan, path: Path, dialect: CsvDialect) -> None:
-    # With one column more, only rows with more fields are complete.
+    # With an additional column, only rows with extra fields are complete.
     columns = dict.fromkeys((*dialect.names, _unused(dialect.names)), _TEXT)
     wider = _scan(scan, [_File(path, dialect)], columns, ignore_errors=True)
     if not number(cursor.execute(f"SELECT count(*) FROM {wider}")):  # noqa: S608 - quoted
@@ -172,7 +173,7 @@ def _check_width(cursor: duckdb.DuckDBPyConnection, scan: Scan, path: Path, dial
 
 
 def comment_of(scan: Scan) -> str | None:
-    """Return the character before a comment, None if there is none."""
+    """Return the character that starts a comment; None if there is none."""
     return scan.options.get("comment") or None
 
 
@@ -183,7 +184,7 @@ def nulls_of(scan: Scan) -> list[str]:
 
 
 def encoding_of(scan: Scan) -> str:
-    """Return the encoding of files."""
+    """Return the encoding of the files."""
     return str(scan.options.get("encoding") or "utf-8")
 
 
@@ -224,9 +225,10 @@ def dialect_of(scan: Scan, path: Path) -> CsvDialect:
 
 def _beginning(path: Path, encoding: str | None) -> tuple[str, bool]:
     """
-    Return the beginning of a file as text, and whether this is all of it.
+    Return the beginning of a file as text, and whether it is the whole file.
 
-    :raises DialectError: The encoding is another one, or not supported.
+    :raises DialectError: The file has another encoding.
+    :raises StructureError: The encoding is not supported.
     """
     if encoding and encoding.lower() not in _ENCODINGS:
         raise StructureError(
@@ -239,7 +241,7 @@ def _beginning(path: Path, encoding: str | None) -> tuple[str, bool]:
         content = file.read(_SAMPLE_BYTES + 1)
     is_whole = len(content) <= _SAMPLE_BYTES
     if encoding and encoding.lower() == "utf-16" and _is_big_endian(content):
-        # DuckDB's reader finds no rows in it.
+        # DuckDB's reader finds no rows in such a file.
         raise DialectError(1, "the file is UTF-16 in big-endian byte order: save it as UTF-8")
     try:
         decoded = content.decode(encoding or "utf-8", "strict" if is_whole else "ignore")
@@ -254,7 +256,7 @@ def _beginning(path: Path, encoding: str | None) -> tuple[str, bool]:
 
 
 def _is_big_endian(content: bytes) -> bool:
-    """Return True if UTF-16 has the byte order mark of big-endian, or begins with a character of Latin script in it."""
+    """Return True if UTF-16 text has a big-endian byte order mark, or starts with a Latin character in that order."""
     return content.startswith((codecs.BOM_UTF16_BE, b"\0"))
 
 
@@ -281,7 +283,7 @@ def _relation(
 
 
 def _with_common_types(cursor: duckdb.DuckDBPyConnection, files: list[_File]) -> list[_File]:
-    """Return files whose columns of one name have one type: no value is converted after it was read."""
+    """Return the files with one common type per column name: values are not converted after they are read."""
     wanted: dict[str, str] = {}
     for file in files:
         for name, kind in zip(file.dialect.names, file.types, strict=True):
@@ -290,7 +292,7 @@ def _with_common_types(cursor: duckdb.DuckDBPyConnection, files: list[_File]) ->
 
 
 def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, file: _File, attempt: _Attempt) -> _File:
-    """Return a file in which each column is text whose type changes a value."""
+    """Return the file with text as the type of each column whose detected type changes a value."""
     guards = _guards(scan, file, "trim({})")
     if not guards:
         return file
@@ -307,7 +309,7 @@ def _guards(scan: Scan, file: _File, text: str = "{}") -> dict[str, str]:
     """
     Return the conditions under which the detected types of columns change a value.
 
-    :param text: The SQL of the text of a column, with a place for its name.
+    :param text: The SQL of a column's text, with a placeholder for its name.
     """
     given = {name.lower() for name in scan.options.get("types", {})}
     formats, marks = _formats(scan, file), _marks(scan)
@@ -330,7 +332,7 @@ def _marks(scan: Scan) -> csv_exact.Marks:
 def _typed(
     cursor: duckdb.DuckDBPyConnection, scan: Scan, file: _File, text: Collection[str], care: Mapping[str, Any] | None
 ) -> _File:
-    """Return a file with the types of its columns: those that the user sets, else those that DuckDB detects."""
+    """Return the file with the types of its columns: those that the user sets, otherwise those that DuckDB detects."""
     names = file.dialect.names
     given = {name.lower(): kind for name, kind in scan.options.get("types", {}).items()}
     found = dict.fromkeys(names, _TEXT)
@@ -341,7 +343,7 @@ def _typed(
             types, formats = detected
             found = dict(zip(names, types, strict=True))
             for option, times in _TIMES.items():
-                # The century is not known.
+                # The century is unknown.
                 if "%y" in formats.get(option, ""):
                     found |= {name: _TEXT for name, kind in found.items() if kind in times}
                     del formats[option]
@@ -352,15 +354,15 @@ def _typed(
 def _detected(
     cursor: duckdb.DuckDBPyConnection, scan: Scan, file: _File, care: Mapping[str, Any]
 ) -> tuple[list[str], dict[str, str]] | None:
-    """Return the types that DuckDB detects, and its formats of times; None if it finds a malformed row."""
+    """Return the types and time formats that DuckDB detects; None if it finds a malformed row."""
     options = {name: value for name, value in scan.options.items() if name not in _FOR_DETECTION - {"sample_size"}}
-    # Without the option, DuckDB looks for a comment character.
+    # Without the option, DuckDB detects a comment character.
     arguments = _arguments({"comment": "", **options, **_pinned(file.dialect), **care})
     path = literal(str(file.path))
     query = f"SELECT Columns, DateFormat, TimestampFormat FROM sniff_csv({path}, {arguments})"  # noqa: S608 - quoted
     apart = cursor.cursor()
     try:
-        # Apart: an error must not end the transaction.
+        # A separate cursor: an error must not abort the transaction.
         row = apart.execute(query).fetchone()
     except duckdb.InvalidInputException:
         return None

@@ -1,4 +1,4 @@
-"""Lines of CSV files that DuckDB accepts, or refuses without a line number."""
+"""Search for lines of CSV files that DuckDB accepts by mistake, or refuses without a line number."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from datapipe_local.loading.csv_dialect import CsvDialect
 
 _CHUNK = 1 << 20
-#: The most bytes that are searched for the line of an error.
+#: Largest number of bytes to search for the line of an error.
 _MOST_SEARCHED = 256 << 20
-#: The most characters that are parsed for the line of an error.
+#: Largest number of characters to parse for the line of an error.
 _MOST_PARSED = 64 << 20
-#: The most bytes of a field that is null, with the spaces around it.
+#: Largest size of a null field, with the spaces around it, in bytes.
 _OVERLAP = 1 << 10
-#: The most characters of a number that is recognized.
+#: Largest number of characters of a recognized number.
 _LONGEST_NUMBER = 64
 
 
 class Malformed(NamedTuple):
     """
-    A malformed record.
+    Malformed record.
 
     :param line: Its first line, from 1.
     :param fields: The number of its fields; None if its quotes are malformed.
@@ -42,14 +42,14 @@ class Malformed(NamedTuple):
 
 class ExtraFields:
     """
-    Search for lines that can end with a field too many: DuckDB accepts it if it is null.
+    Search for lines that may end with an extra null field, which DuckDB accepts.
 
-    Some of the lines that are found have no field too many.
+    Some of the found lines have no extra field.
 
     :param dialect: The dialect of the file.
     :param encoding: Its encoding.
     :param nulls: The words for null.
-    :param comment: The character before a comment.
+    :param comment: The character that starts a comment.
     """
 
     def __init__(self, dialect: CsvDialect, encoding: str, nulls: Collection[str], comment: str | None) -> None:
@@ -68,7 +68,7 @@ class ExtraFields:
 
     def occur_in(self, path: Path, stop: Event) -> bool:
         """
-        Return True if there is such a line.
+        Return True if the file has such a line.
 
         :param path: The file.
         :param stop: Ends the search; the result is then False.
@@ -77,13 +77,13 @@ class ExtraFields:
         with path.open("rb") as file:
             while not stop.is_set():
                 chunk = file.read(_CHUNK)
-                # The last line can have no end.
+                # The last line may have no line end.
                 part = kept + (chunk or self._end)
                 if self._occur_in(part):
                     return True
                 if not chunk:
                     break
-                # An occurrence can be in two parts.
+                # An occurrence can span two parts.
                 kept = part[-_OVERLAP:]
         return False
 
@@ -103,12 +103,12 @@ class ExtraFields:
 
 def first_other_width(path: Path, dialect: CsvDialect, encoding: str, comment: str | None) -> Malformed | None:
     """
-    Return the first record with another number of fields than the header, None if there is none.
+    Return the first record with another number of fields than the header; None if there is none.
 
     :param path: The file.
     :param dialect: Its dialect.
     :param encoding: Its encoding.
-    :param comment: The character before a comment.
+    :param comment: The character that starts a comment.
     """
     width = len(dialect.names)
     for found in _records(path, dialect, encoding, comment, strict=False):
@@ -119,7 +119,7 @@ def first_other_width(path: Path, dialect: CsvDialect, encoding: str, comment: s
 
 def first_of_width(path: Path, dialect: CsvDialect, encoding: str, comment: str | None, width: int) -> Malformed | None:
     """
-    Return the first record with a number of fields, None if there is none. See :func:`first_other_width`.
+    Return the first record with a given number of fields; None if there is none. See :func:`first_other_width`.
 
     :param width: The number of fields.
     """
@@ -130,7 +130,7 @@ def first_of_width(path: Path, dialect: CsvDialect, encoding: str, comment: str 
 
 
 def first_wrong_quote(path: Path, dialect: CsvDialect, encoding: str, comment: str | None) -> Malformed | None:
-    """Return the first record with malformed quotes, None if there is none. See :func:`first_other_width`."""
+    """Return the first record with malformed quotes; None if there is none. See :func:`first_other_width`."""
     for found in _records(path, dialect, encoding, comment, strict=True):
         if found.fields is None:
             return found
@@ -148,14 +148,14 @@ def first_with_value(
     column: str | None,
 ) -> tuple[int, str] | None:
     """
-    Return the line and the column of the first record with a value, None if there is none.
+    Return the line and the column of the first record with a value; None if there is none.
 
     :param path: The file.
     :param dialect: Its dialect.
     :param encoding: Its encoding.
-    :param comment: The character before a comment.
+    :param comment: The character that starts a comment.
     :param nulls: The words for null.
-    :param value: The value. Spaces around it do not count.
+    :param value: The value, regardless of surrounding spaces.
     :param column: The column; None for any column whose first value is a number.
     """
     first_values: dict[str, str] = {}
@@ -180,7 +180,7 @@ def _looks_numeric(text: str) -> bool:
 def _records(
     path: Path, dialect: CsvDialect, encoding: str, comment: str | None, *, strict: bool
 ) -> Iterator[Malformed]:
-    """Yield the place and the width of each record that is not blank; of a malformed one as the last."""
+    """Yield the line and the width of each record that is not blank. A malformed record is the last one."""
     for line, record in _parsed(path, dialect, encoding, comment, strict=strict):
         yield Malformed(line, None if record is None else len(record))
 
@@ -188,7 +188,7 @@ def _records(
 def _parsed(
     path: Path, dialect: CsvDialect, encoding: str, comment: str | None, *, strict: bool
 ) -> Iterator[tuple[int, list[str] | None]]:
-    """Yield the first line and the fields of each record that is not blank; no fields of a malformed one, the last."""
+    """Yield the first line and the fields of each record that is not blank; at a malformed one, no fields, and end."""
     line, first = 0, None
     delimiter, read = dialect.delimiter, 0
 
@@ -233,7 +233,7 @@ def _uncommented(line: str, quote: str, comment: str | None) -> str:
 
 
 def _split_by_one(line: str, delimiter: str) -> str:
-    # Python's reader takes one character.
+    # Python's reader accepts only one character.
     return line if len(delimiter) == 1 else line.replace(delimiter, PRIVATE)
 
 
@@ -244,7 +244,7 @@ def _bytewise(encoding: str) -> str:
 
 def first_other_line_end(path: Path, quote: str) -> int | None:
     """
-    Return the first line whose end is not that of the first line, None if there is none.
+    Return the first line with another line end than the first line; None if there is none.
 
     :param path: The file, in an encoding that contains ASCII.
     :param quote: The quote character: line ends in quoted fields do not count.

@@ -1,4 +1,4 @@
-"""History tables: every version that a row has had, and from when to when."""
+"""History tables: all versions of each row, with their validity periods."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _FROM, _TO = "valid_from", "valid_to"
 
 
 def history_of(place: Place) -> Place:
-    """Tell where the history of a table stands."""
+    """Return the history table of a table."""
     return Place(place.schema, place.name + _SUFFIX)
 
 
 def keep(cursor: duckdb.DuckDBPyConnection, place: Place, run: Run, *, cautious: bool = False) -> None:
     """
-    Write into the history of a table what has changed in it: versions that are gone end, those that are new begin.
+    Write the changes of a table to its history: end the removed versions, and add the new ones.
 
-    :param cursor: In a transaction, after the load.
+    :param cursor: A cursor in a transaction, after the load.
     :param place: The table.
-    :param run: The run that has loaded it.
+    :param run: The run that has loaded the table.
     :param cautious: See :func:`datapipe_local.loading.types.evolve`.
-    :raises WarehouseError: the table itself has a column that the history needs.
+    :raises WarehouseError: the table has a column with a name that the history needs.
     """
     history = history_of(place)
     taken_names = {name.lower() for name, _ in described(cursor, place.sql)} & {_FROM, _TO}
@@ -46,7 +46,7 @@ def keep(cursor: duckdb.DuckDBPyConnection, place: Place, run: Run, *, cautious:
     )
     _, values = evolve(cursor, history, place.sql, cautious=cautious)
     columns = [quoted(name) for name, _ in described(cursor, history.sql) if name not in (_FROM, _TO)]
-    # What the table has no more is null from now on.
+    # Columns that the table no longer has are null from now on.
     taken = f"SELECT {', '.join(values)} FROM {place.sql}"  # noqa: S608 - as above
     now = f"((SELECT * EXCLUDE ({_FROM}, {_TO}) FROM {history.sql} LIMIT 0) UNION ALL BY NAME ({taken}))"  # noqa: S608
     same = " AND ".join(f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in columns)
@@ -63,12 +63,12 @@ def keep(cursor: duckdb.DuckDBPyConnection, place: Place, run: Run, *, cautious:
 
 def hide(cursor: duckdb.DuckDBPyConnection, place: Place, signature: list[object], before: list[object] | None) -> None:
     """
-    Have a history forget what its table is not to have any more.
+    Remove excluded columns from a history, and hash its newly protected ones.
 
-    :param cursor: In a transaction.
+    :param cursor: A cursor in a transaction.
     :param place: The table.
-    :param signature: That of the manner in which it is loaded now.
-    :param before: That of the load before, if it is known.
+    :param signature: The key of the present load options.
+    :param before: The key of the options of the previous load, if known.
     """
     history = history_of(place)
     excluded, hashed = _names(signature, 0), _names(signature, 1)

@@ -1,4 +1,4 @@
-"""Adding to a table what is new at its source: rows are merged by their key, or appended where there is none."""
+"""Incremental loads: new rows are merged by key, or appended without a key."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from datapipe_local.loading.manner import Manner
     from datapipe_local.warehouse import Place
 
-# Of this cursor alone, as all that is temporary.
+# Temporary tables are private to the cursor.
 _FRESH, _NEW = "temp.main.__fresh__", "temp.main.__new__"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-# What is infinite, or no number, is greater than all: whoever reads from the others on reads it, too.
+# Infinities and NaN are greater than all numbers: a read from the greatest number includes them.
 _FINITE = "max({0}) FILTER (isfinite({0}))"
 _MOMENT = f"epoch_us({_FINITE})"
-#: How a pointer is asked for, so that its value is the same in Python. Others are not handed on.
+#: Queries of a pointer's maximum, for the types whose value is the same in Python. Other types are always read
+#: completely.
 _ASKED = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DECIMAL", "VARCHAR"), "max({0})"),
     "DOUBLE": _FINITE,
@@ -34,11 +35,11 @@ _ASKED = {
 
 class Newest(NamedTuple):
     """
-    The greatest pointer of a table.
+    Greatest pointer value of a table.
 
-    :param pointer: The column.
+    :param pointer: The pointer column.
     :param type: Its type.
-    :param value: A number, text, or time.
+    :param value: A number, text or time.
     """
 
     pointer: str
@@ -47,16 +48,16 @@ class Newest(NamedTuple):
 
 
 class OutdatedError(Exception):
-    """What is new cannot be added to what is there: everything has to be loaded. The message says why."""
+    """Error that makes a full load necessary: new rows cannot be added to the table. The message has the reason."""
 
 
 def newest_of_each(query: str, columns: Sequence[Typed], manner: Manner) -> str:
-    """Give a query with one row for each key, the one whose pointer is greatest."""
+    """Return a query with one row for each key, the one with the greatest pointer value."""
     if not manner.key or manner.pointer is None:
         return query
     keys = ", ".join(quoted(found(columns, name).name) for name in manner.key)
     pointer = found(columns, manner.pointer)
-    # Of rows with the same pointer, too, always the same.
+    # The other columns make the choice among equal pointer values deterministic.
     others = "".join(f", {quoted(column.name)}" for column in columns if column != pointer)
     order = f"{quoted(pointer.name)} DESC NULLS LAST{others}"
     return f"FROM ({query}) QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {order}) = 1"
@@ -64,7 +65,7 @@ def newest_of_each(query: str, columns: Sequence[Typed], manner: Manner) -> str:
 
 def newest(cursor: duckdb.DuckDBPyConnection, place: Place, manner: Manner) -> Newest | None:
     """
-    Give the greatest pointer of a table, if rows can be added to it, and it can be handed on exactly.
+    Return the greatest pointer value of a table, if rows can be added to the table and the value is exact in Python.
 
     :param place: The table; it need not exist.
     """
@@ -94,11 +95,11 @@ def _moment(type_name: str, microseconds: int) -> dt.date | None:
 
 def check(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Manner) -> None:
     """
-    See to it that what is new can be told.
+    Raise if the new rows of a source cannot be determined.
 
     :param query: All rows of the source.
-    :raises OutdatedError: it cannot, until everything is loaded.
-    :raises WarehouseError: it cannot at all.
+    :raises OutdatedError: a full load is needed first.
+    :raises WarehouseError: the source lacks the pointer or a key column.
     """
     note = Note.read(cursor, place)
     columns = described(cursor, f"({query})")
@@ -109,30 +110,31 @@ def check(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: M
     assert manner.pointer is not None  # noqa: S101 - else everything is loaded
     before, now = (found(each, manner.pointer).type for each in (described(cursor, place.sql), columns))
     is_there = f"{quoted(manner.pointer)} IS NOT NULL"
-    # What has no values is of any kind.
+    # A column without values has no definite type.
     if kind_of(before) != kind_of(now) and all(has(cursor, each, is_there) for each in (place.sql, f"({query})")):
         raise OutdatedError(f"the pointer {manner.pointer!r} was {before}, and is {now}")
 
 
 def add(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Manner, *, cautious: bool = False) -> int:
     """
-    Add what is new.
+    Add new rows to a table.
 
-    New is what has a greater pointer than all rows of the table; what has the same, or none, and is not there yet.
+    A row is new if its pointer value is greater than those of all rows of the table, or if it is equal to the greatest
+    one, or null, and the table does not have the row.
 
-    :param cursor: In a transaction.
-    :param place: The table, to which :func:`check` has no objection.
+    :param cursor: A cursor in a transaction.
+    :param place: The table, for which :func:`check` has passed.
     :param query: All rows of the source.
-    :param manner: How.
+    :param manner: The load options.
     :param cautious: See :func:`datapipe_local.loading.types.evolve`.
-    :return: How many rows are added or changed.
+    :return: The number of added or changed rows.
     """
     assert manner.pointer is not None  # noqa: S101 - as above
     pointer = quoted(manner.pointer)
     last = f"(SELECT max({pointer}) FROM {place.sql})"  # noqa: S608 - quoted, as below
     is_known = f"{pointer} = {last} OR {pointer} IS NULL"
     kinds = {kind_of(found(described(cursor, each), manner.pointer).type) for each in (place.sql, f"({query})")}
-    # Of different kinds: then one of them has no values.
+    # If the types differ, one of the columns has no values.
     is_later = f"{pointer} >= {last}" if len(kinds) == 1 else "false"
     cursor.execute(
         f"CREATE OR REPLACE TEMP TABLE __fresh__ AS FROM ({query})"
@@ -154,10 +156,10 @@ def add(cursor: duckdb.DuckDBPyConnection, place: Place, query: str, manner: Man
 
 
 def _without_known(place: Place, taken: str, columns: Sequence[str], common: Sequence[Typed], is_known: str) -> str:
-    """Give the rows without those that the table has, each as often as it has it."""
+    """Return the rows without those that the table has, each as often as the table has it."""
     names = ", ".join(quoted(column.name) for column in common)
     taken_names = {name.lower() for name in columns}
-    # As short as it can be: no other column is called so.
+    # The shortest name that no other column has.
     number_name = quoted(next(name for length in count(1) if (name := "_" * length) not in taken_names))
     numbered = f"row_number() OVER (PARTITION BY {names}) AS {number_name}"
     same = " AND ".join(
@@ -172,7 +174,7 @@ def _without_known(place: Place, taken: str, columns: Sequence[str], common: Seq
 
 def found(columns: Sequence[Typed], name: str) -> Typed:
     """
-    Give the column with a name, in whatever case.
+    Return the column with a name, regardless of case.
 
     :raises WarehouseError: there is none.
     """

@@ -1,4 +1,4 @@
-"""JSON Lines: every line that is not blank holds one JSON object, and each of its fields becomes a column."""
+"""JSON Lines: every line that is not blank is a JSON object, and each of its fields becomes a column."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from datapipe_local.warehouse import Scan
 
-#: Makes each field of a row a column, regardless of the number of fields and of their frequency.
+#: Options that make each field of a row a column, regardless of the number of fields and of their frequency.
 _BY_COLUMN = {"map_inference_threshold": -1, "field_appearance_threshold": 0}
 _NESTED = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
-#: Types into which DuckDB converts other values (true, 2.5, "7") without an error.
+#: Types to which DuckDB converts other values (true, 2.5, "7") without an error.
 _CONVERTING = frozenset({"BIGINT", "BOOLEAN", "DOUBLE", "HUGEINT"})
-#: DuckDB's default for the longest line.
+#: DuckDB's default limit of the line length.
 _LONGEST_LINE = 1 << 24
 _CHUNK = 1 << 17
-#: Both closing brackets become one character, so that one search finds a trailing comma.
+#: Maps both closing brackets to one character, so that one search finds a trailing comma.
 _BRACKETS = bytes.maketrans(b"]", b"}")
-#: The names that DuckDB gives to a column if the case of its key alone differs from that of another key.
+#: Name that DuckDB gives to a column whose key differs from another key only by case.
 _NUMBERED = re.compile(r"(.+)_\d+")
-#: An integer that a floating-point number may not represent, and a number that JSON does not have, in compact JSON.
+#: Integer that a floating-point number may not represent, and number that JSON does not have, in compact JSON.
 _LONG = r"(^|[:\[,])-?[0-9]{16,}($|[,}\]])"
 _NOT_JSON = r"(^|[:\[,])-?((?i)nan|inf|infinity)($|[,}\]])"
 _FAILURES = (
@@ -48,7 +48,7 @@ _LINE = re.compile(r"in line (\d+)")
 
 def readings(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> list[str]:
     """Return the relations of a file: with types from its beginning, then with types from all of it."""
-    # The service has checked pushed data: rows without fields and tables without rows are no errors there.
+    # Files of pushed data are already checked: rows without fields and files without rows are no errors there.
     fixed: dict[str, Any] = {} if _is_own_file(scan) else {"records": "true"}
     if "columns" in scan.options:
         return [scan.sql(**fixed)]
@@ -67,9 +67,9 @@ def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[
     Return relations that load every value of a file unchanged.
 
     DuckDB infers types from the first rows, and converts later values without an error: it rounds 2.5 in a column of
-    integers, and drops values of a column whose first rows are null. One more reading finds such values.
+    integers, and drops values of a column whose first rows are null. An additional pass finds such values.
 
-    :param cursor: Reads the files.
+    :param cursor: The cursor that reads the files.
     :param scan: The files.
     :param relations: The result of :func:`readings`.
     :raises StructureError: a line is not one JSON object.
@@ -94,9 +94,9 @@ def verified(cursor: duckdb.DuckDBPyConnection, scan: Scan, relations: Sequence[
 
 class Readings(Sequence[str]):
     """
-    Relations of a file, of which the last one is verified when it is needed.
+    Relations of a file. The last one is verified when it is first used.
 
-    :param cursor: Reads the file.
+    :param cursor: The cursor that reads the file.
     :param scan: The file.
     :param relations: Relations with types from the beginning of the file, if any, and from all of it.
     :param skips_first: Only the last relation loads every value unchanged.
@@ -132,14 +132,14 @@ class Readings(Sequence[str]):
 
 
 def _is_own_file(scan: Scan) -> bool:
-    """Return True for pushed data, of which the service has written the lines itself."""
+    """Return True for pushed data, whose lines the service has written itself."""
     return "map_inference_threshold" in scan.options
 
 
 @contextmanager
 def explained(scan: Scan) -> Iterator[None]:
     """
-    Replace an error of DuckDB, which quotes data, by one that names the line and the reason.
+    Replace errors of DuckDB, which quote data, with errors that name the line and the reason.
 
     :raises StructureError: DuckDB refuses a file.
     """
@@ -160,7 +160,7 @@ def explained(scan: Scan) -> Iterator[None]:
 
 
 def _check_commas(scan: Scan) -> None:
-    """Raise if there is a trailing comma, which DuckDB accepts and JSON does not have."""
+    """Raise if there is a trailing comma, which DuckDB accepts and JSON does not allow."""
     for path in scan.paths:
         before = 0
         with path.open("rb") as file:
@@ -175,10 +175,10 @@ def _check_commas(scan: Scan) -> None:
 
 class _Suspicions(NamedTuple):
     """
-    Result of a second reading.
+    Result of an additional pass over a file.
 
     :param changed_value: The type of a column changes a value.
-    :param empty_row: A row has no value, as a line ``null`` has none.
+    :param empty_row: A row has no value, for example a line ``null``.
     """
 
     changed_value: bool
@@ -196,9 +196,9 @@ def _suspicions(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typ
 
 
 def _change(name: str, kind: str) -> str | None:
-    """Return the condition under which a column of a type changes the JSON value that it is read from."""
+    """Return the condition under which a column type changes the JSON value; None if it never does."""
     text = f"CAST({quoted(name)} AS VARCHAR)"
-    # Digits and the minus sign stand between these two characters: quotes before them, words and brackets after.
+    # Digits and the minus sign sort between these two characters, quotes before them, words and brackets after.
     number = f"{text} < '-' OR {text} > ':'"
     if kind in ("BIGINT", "HUGEINT"):
         return f"{number} OR contains({text}, '.') OR ({text} > '-:' AND {text} < '.')"
@@ -218,7 +218,7 @@ def _change(name: str, kind: str) -> str | None:
 
 
 def _exact(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> str | None:
-    """Return a relation that keeps all digits, if one is needed; the types are those of the whole file."""
+    """Return a relation that keeps all digits; None if the types of the whole file keep them."""
     source = _as_json(scan, columns)
     types: dict[str, str] = {}
     for name, kind in columns:
@@ -260,12 +260,12 @@ def _as_json(scan: Scan, columns: list[Typed]) -> str:
 
 
 def _typed(columns: dict[str, str]) -> dict[str, Any]:
-    """Return the options that read columns of given types, and infer nothing."""
+    """Return the options that read columns of given types without type inference."""
     return {"auto_detect": False, "columns": columns, "records": "true"}
 
 
 def _check_case(cursor: duckdb.DuckDBPyConnection, scan: Scan, columns: list[Typed]) -> None:
-    """Raise if keys differ only by case: a protected column would be stored under another name as well."""
+    """Raise if keys differ only by case: a protected column would also be stored under another name."""
     names = {name.lower() for name, _ in columns}
     if not any((match := _NUMBERED.fullmatch(name)) and match[1] in names for name in names):
         return

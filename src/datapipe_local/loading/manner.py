@@ -1,4 +1,4 @@
-"""How a stream is loaded, and what stands with its table about its last load."""
+"""Load options of a stream, and the note about the last load of its table."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Manner:
     """
-    How a stream is loaded.
+    Load options of a stream.
 
-    :param selection: Which columns its table gets.
-    :param pointer: The column that tells what is new: none is less than those before.
-    :param key: The columns that tell rows apart; of several rows with one key, the one whose pointer is greatest stays.
-    :param keeps_history: It has a history table.
+    :param selection: The columns of the table, and their protection.
+    :param pointer: The column that identifies new rows: their values are not less than the earlier ones.
+    :param key: The columns that identify rows; of several rows with the same key, the one with the greatest pointer
+        value stays.
+    :param keeps_history: The stream has a history table.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -33,7 +34,7 @@ class Manner:
 
     @property
     def signature(self) -> list[object]:
-        """What rows that were loaded in another manner do not fit to."""
+        """Key of the load options. A change forces a full load."""
         return [
             sorted(self.selection.omitted),
             sorted({name.casefold() for name in self.selection.hashed}),
@@ -45,11 +46,11 @@ class Manner:
 @dataclass(frozen=True)
 class Run:
     """
-    A run of a stream.
+    Run of a stream.
 
-    :param id: Its id: a run that has loaded a table does not load it again.
-    :param moment: Its time, in the words of SQL: from when on its rows hold.
-    :param resets_history: It begins the history table anew.
+    :param id: The ID of the run: a run that has loaded a table does not load it again.
+    :param moment: The time of the run, in SQL form: its rows are valid from then on.
+    :param resets_history: The run clears the history table.
     """
 
     id: str
@@ -60,14 +61,14 @@ class Run:
 @dataclass(frozen=True)
 class Note:
     """
-    What is known of the last load of a table. It is written in the transaction of the load.
+    Note about the last load of a table, written in the transaction of the load.
 
-    :param run: The run that has loaded it; none for a slice.
-    :param rows: How many rows it has moved.
-    :param size: How many bytes it has read at the source.
-    :param mode: How it has loaded, as the interface says it.
-    :param trigger: Why it has loaded everything, if it has, as the interface says it.
-    :param signature: That of the manner.
+    :param run: The run that loaded the table; None for a slice.
+    :param rows: The number of rows that it loaded.
+    :param size: The number of bytes that it read at the source.
+    :param mode: The load mode, in the terms of the interface.
+    :param trigger: The reason for a full load, if it was one, in the terms of the interface.
+    :param signature: The key of the load options.
     """
 
     run: str | None
@@ -84,13 +85,13 @@ class Note:
         return {str(name) for name in names} if isinstance(names, list) else set()
 
     def write(self, cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
-        """Put it where the table is."""
-        # A comment, so that it comes and goes with the table in every way.
+        """Store the note with its table."""
+        # As a comment on the table, so that it always exists exactly as long as the table.
         cursor.execute(f"COMMENT ON TABLE {place.sql} IS {literal(json.dumps(asdict(self)))}")
 
     @classmethod
     def read(cls, cursor: duckdb.DuckDBPyConnection, place: Place) -> Note | None:
-        """Read it, if there is a table that has one."""
+        """Return the note of a table; None if there is no table or no note."""
         found = cursor.execute(
             "SELECT comment FROM duckdb_tables() WHERE database_name = current_database()"
             " AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?)",
@@ -101,5 +102,5 @@ class Note:
         try:
             return cls(**json.loads(found[0]))
         except (ValueError, TypeError):
-            # Not ours.
+            # A comment by others.
             return None

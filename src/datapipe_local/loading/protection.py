@@ -1,4 +1,4 @@
-"""Protection of columns while a source is read: in each of its files, and in error messages."""
+"""Protection of columns at the source: in each of its files, and in error messages."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from datapipe_local.loading.readable import Readable
 
 _JSON = "read_json"
-#: Options of the reader of JSON that the reader of its objects has, too.
+#: Options that the JSON reader and the reader of JSON objects have in common.
 _OF_OBJECTS = ("format", "maximum_object_size")
 _LINE = re.compile(r"\b[Ll]ine:? (\d+)")
-#: Errors about rows: their messages contain values, and even whole lines.
+#: Errors about rows: their messages contain values, even whole lines.
 _ABOUT_ROWS = (duckdb.DataError, duckdb.InvalidInputException)
 
 
@@ -32,7 +32,7 @@ def query_of(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readabl
     Return the query of the selected columns.
 
     :param cursor: The cursor that reads.
-    :param relation: The source, as SQL names it.
+    :param relation: The source, as an SQL relation.
     :param readable: The source. If it consists of several files, each needs the protected columns.
     :param selection: The columns.
     :raises ColumnsError: A protected column is missing.
@@ -52,17 +52,17 @@ def query_of(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readabl
 
 
 def left_out(readable: Readable) -> tuple[str, ...]:
-    """Return the columns of the source that were not read from it."""
+    """Return the excluded columns that were not read from the source."""
     return readable.left_out if isinstance(readable, Query) else ()
 
 
 def can_gain_columns(readable: Readable) -> bool:
-    """Return True if a longer sample of the source can have more columns: a JSON object need not have every key."""
+    """Return True if a longer sample of the source can show more columns: JSON objects need not have every key."""
     return isinstance(readable, Scan) and readable.reader == _JSON
 
 
 def without_values(error: WarehouseError) -> str:
-    """Return the message of an error without anything that can be a value of a row."""
+    """Return the message of an error without any values of rows."""
     cause = error.__cause__
     if isinstance(error, StructureError) or not isinstance(cause, _ABOUT_ROWS):
         return str(error)
@@ -72,12 +72,12 @@ def without_values(error: WarehouseError) -> str:
 
 
 def _is_without_rows(cursor: duckdb.DuckDBPyConnection, relation: str, readable: Readable) -> bool:
-    # Only the rows of JSON contain its names: a webhook without requests has no columns yet.
+    # JSON has column names only in its rows: a webhook without requests has no columns yet.
     return can_gain_columns(readable) and not has(cursor, relation, "true")
 
 
 def _has_name(cursor: duckdb.DuckDBPyConnection, scan: Scan, name: str) -> bool:
-    """Return True if the files contain a name as it is."""
+    """Return True if the files contain exactly this column name."""
     if csv_files.is_csv(scan):
         return any(name in columns for columns in csv_files.columns_of(scan))
     if scan.reader == "read_parquet":
@@ -94,7 +94,7 @@ def _check_files(cursor: duckdb.DuckDBPyConnection, readable: Readable, selectio
         return
     for number, path in enumerate(readable.paths, 1):
         file = replace(readable, path=path, names=())
-        # The number, too: files of several archives can have the same name.
+        # Show the number, too: files of several archives can have the same name.
         where = f"file {number} of {len(readable.paths)} ({Path(readable.name_of(path)).name})"
         if csv_files.is_csv(readable):
             (columns,) = csv_files.columns_of(file)

@@ -1,4 +1,4 @@
-"""What can be loaded: files for one of DuckDB's readers, a stored result, a query."""
+"""Source data to load: files for a reader of DuckDB, a stored result, or a query."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     import duckdb
 
-#: The table of a :class:`Stored` result.
+#: Name of the table of a :class:`Stored` result.
 RESULT = "__result__"
 
 
 @dataclass(frozen=True)
 class Selection:
     """
-    Columns of a source that a table gets.
+    Selection of the columns of a source for a table.
 
-    :param excluded: Left out.
-    :param hashed: Replaced by the SHA-256 of their text, in hexadecimal digits; null stays null.
-    :param substreams: Lists of records that are left out if the source has them.
+    :param excluded: The columns to omit.
+    :param hashed: The columns to replace by the SHA-256 of their text, in hexadecimal digits; null stays null.
+    :param substreams: Lists of records to omit if the source has them.
     """
 
     excluded: Collection[str] = ()
@@ -39,26 +39,26 @@ class Selection:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether it is all of the columns as they are."""
+        """True if all columns are loaded unchanged."""
         return not self.excluded and not self.hashed and not self.substreams
 
     @property
     def protected(self) -> tuple[str, ...]:
-        """The columns that the source must have: else their values can be in columns with other names."""
+        """The columns that the source must have: otherwise their values may be in columns with other names."""
         return (*self.excluded, *self.hashed)
 
     @property
     def omitted(self) -> set[str]:
-        """The names of all columns that are left out, in lower case."""
+        """The names of all omitted columns, in lower case."""
         return {name.casefold() for name in (*self.excluded, *self.substreams)}
 
     def sql(self, relation: str, columns: Collection[str]) -> str:
         """
-        Give the query of the selected columns.
+        Return the query of the selected columns.
 
-        :param relation: What is read, as SQL names it.
-        :param columns: The columns that it has.
-        :raises WarehouseError: none is left of them.
+        :param relation: The source, as an SQL relation.
+        :param columns: The columns of the source.
+        :raises WarehouseError: no column is left.
         """
         excluded, hashed = self.omitted, {name.casefold() for name in self.hashed}
         shown = [
@@ -72,14 +72,14 @@ class Selection:
 
 
 def hash_of(column: str) -> str:
-    """Give the expression of what a hashed column holds."""
+    """Return the expression of a hashed column."""
     return f"sha256(CAST({quoted(column)} AS VARCHAR))"
 
 
 @dataclass(frozen=True)
 class Stored:
     """
-    A result that stands in a DuckDB file of its own, as the table :data:`RESULT`.
+    Result in a separate DuckDB file, as the table :data:`RESULT`.
 
     :param path: The file.
     """
@@ -90,11 +90,11 @@ class Stored:
 @dataclass(frozen=True)
 class Query:
     """
-    A query of our own, in DuckDB's words.
+    Query of the service, in DuckDB's dialect.
 
     :param sql: The query.
-    :param instead: What is tried if a value does not fit the types of it.
-    :param left_out: Columns that the source has and the query has not, because they are excluded.
+    :param instead: A fallback if a value does not fit the types of the query.
+    :param left_out: Excluded columns of the source that the query does not read.
     """
 
     sql: str
@@ -107,9 +107,9 @@ Readable: TypeAlias = Scan | Stored | Query
 
 class Relations(Sequence[str]):
     """
-    Relations of the same rows: if a value does not fit the types of one, the next takes more time and more care.
+    Relations of the same rows. Each accepts more values than the previous one, and takes more time.
 
-    :param makers: Functions that return a relation. They are called when it is needed, and not twice.
+    :param makers: Functions that return a relation. Each is called when the relation is needed, and only once.
     """
 
     def __init__(self, *makers: Callable[[], str]) -> None:
@@ -117,7 +117,7 @@ class Relations(Sequence[str]):
 
     @classmethod
     def of(cls, *relations: str) -> Relations:
-        """Return relations that are known."""
+        """Return a sequence of existing relations."""
         return cls(*((lambda relation=relation: relation) for relation in relations))
 
     @overload
@@ -140,12 +140,12 @@ def relations(
     cursor: duckdb.DuckDBPyConnection, readable: Readable, text: Collection[str] = ()
 ) -> Iterator[Sequence[str]]:
     """
-    Give what SQL can read, for the time of a ``with`` block.
+    Yield the SQL relations of source data, which exist during the ``with`` block.
 
-    :param cursor: By which it is read.
-    :param readable: What is to be read.
-    :param text: Columns that are text wherever they are written as text, whatever they look like.
-    :return: One relation or more: if a value does not fit the types of one, the next takes more time and more care.
+    :param cursor: The cursor that reads.
+    :param readable: The source data.
+    :param text: The columns that stay text if the source has text, whatever their values look like.
+    :return: One relation or more. Each accepts more values than the previous one, and takes more time.
     """
     if isinstance(readable, Query):
         yield Relations.of(*(f"({query})" for query in (readable.sql, readable.instead) if query is not None))
@@ -164,11 +164,11 @@ def relations(
 
 def ways(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str] = ()) -> Sequence[str]:
     """
-    Return the relations of files: types are inferred from their beginning, then from all of them, then fewer of them.
+    Return the relations of files: types are inferred from their beginning, then from all rows, then more cautiously.
 
     :param cursor: The cursor that reads.
     :param scan: The files.
-    :param text: Columns of CSV files that are text, in lower case, whatever their values are.
+    :param text: The columns of CSV files, in lower case, that become text whatever their values are.
     """
     if csv_files.is_csv(scan):
         return Relations(*csv_files.relations_of(cursor, scan, text))
@@ -180,7 +180,7 @@ def ways(cursor: duckdb.DuckDBPyConnection, scan: Scan, text: Collection[str] = 
 
 
 def _file_by_file(cursor: duckdb.DuckDBPyConnection, scan: Scan) -> str:
-    """Read files that say of which type their columns are, each as what it says, into types that take all of them."""
+    """Return a relation that reads each file with its own types, and converts them to common types."""
     files = [replace(scan, path=path).sql() for path in scan.paths]
     columns = [described(cursor, file) for file in files]
     wanted: dict[str, str] = {}

@@ -6,4 +6,4 @@ from datapipe_local.warehouse import WarehouseError
 
 
 class StructureError(WarehouseError):
-    """A file is malformed, or its structure is unclear. The message states the line and the remedy, and no values."""
+    """Malformed file, or file with an unclear structure. The message has the line and the remedy, and no values."""

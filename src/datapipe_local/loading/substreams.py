@@ -1,4 +1,4 @@
-"""Lists of records within rows: each is a view of its own beside the table."""
+"""Substreams: lists of records within rows, each shown as a view beside the table."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
     import duckdb
 
-# Two, so that no stream can be called so.
+# Two underscores, which no stream name contains.
 _BETWEEN = "__"
 _PARENT = "_parent_"
 _RECORDS = re.compile(r"STRUCT\(.*\)\[\]$")
 
 
 def names(columns: Iterable[Typed]) -> list[str]:
-    """Tell which columns are lists of records."""
+    """Return the columns that are lists of records."""
     return [name for name, kind in columns if _RECORDS.match(kind)]
 
 
 def show(cursor: duckdb.DuckDBPyConnection, place: Place, key: Sequence[str]) -> None:
     """
-    Have a view for each list of records that a table has, and no others.
+    Create a view for each list of records of a table, and remove all other such views.
 
-    :param cursor: In a transaction, after the load.
+    :param cursor: A cursor in a transaction, after the load.
     :param place: The table.
-    :param key: The columns that tell its rows apart: the views have them, too.
+    :param key: The key columns of the table, which the views repeat.
     """
     columns = described(cursor, place.sql)
     hide(cursor, place)
@@ -46,13 +46,13 @@ def show(cursor: duckdb.DuckDBPyConnection, place: Place, key: Sequence[str]) ->
 
 
 def hide(cursor: duckdb.DuckDBPyConnection, place: Place) -> None:
-    """Remove the views of a table."""
+    """Remove the substream views of a table."""
     for view in views(cursor, place):
         drop(cursor, view)
 
 
 def views(cursor: duckdb.DuckDBPyConnection, place: Place) -> list[Place]:
-    """Give the views of a table."""
+    """Return the substream views of a table."""
     found = cursor.execute(
         "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = current_database()"
         " AND lower(schema_name) = lower(?) AND starts_with(lower(view_name), lower(?)) ORDER BY view_name",

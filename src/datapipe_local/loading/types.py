@@ -1,4 +1,4 @@
-"""Types of columns that change: a table takes what comes, and no row is lost for it."""
+"""Schema changes of tables: column types adapt to new rows without loss."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _FLOATING = frozenset({"FLOAT", "DOUBLE"})
 
 
 class Typed(NamedTuple):
-    """A column and its type."""
+    """Column and its type."""
 
     name: str
     type: str
 
 
 def described(cursor: duckdb.DuckDBPyConnection, relation: str) -> list[Typed]:
-    """Tell the columns of a relation."""
+    """Return the columns of a relation."""
     return [Typed(name, kind) for name, kind, *_ in cursor.execute(f"DESCRIBE FROM {relation}").fetchall()]
 
 
 def kind_of(type_name: str) -> str:
-    """Tell which kind a type is: values of one kind can be told to be less or more."""
+    """Return the kind of a type. Values of one kind are comparable."""
     for kind, pattern in (("number", _NUMBER), ("moment", _MOMENT), ("nested", _NESTED)):
         if pattern.match(type_name):
             return kind
@@ -42,12 +42,12 @@ def kind_of(type_name: str) -> str:
 
 
 def converted(column: str, old: str, new: str) -> str:
-    """Give a column as another type."""
+    """Return the expression that converts a column to another type."""
     named = quoted(column)
     if old == new:
         return named
     if old == _JSON and new == _TEXT:
-        # Text without its quotes.
+        # The text without quotes.
         return f"({named} ->> '$')"
     if _NESTED.match(old) and new in (_TEXT, _JSON):
         return f"to_json({named})" if new == _JSON else f"CAST(to_json({named}) AS VARCHAR)"
@@ -58,16 +58,16 @@ def evolve(
     cursor: duckdb.DuckDBPyConnection, place: Place, fresh: str, *, cautious: bool = False
 ) -> tuple[list[Typed], list[str]]:
     """
-    Have a table take the rows of a relation.
+    Change a table so that it can hold the rows of a relation.
 
-    Columns that it does not have are added; one whose type is another gets a type that takes both.
+    Missing columns are added. If the types of a column differ, it gets a type for both.
 
-    :param cursor: In a transaction.
+    :param cursor: A cursor in a transaction.
     :param place: The table.
     :param fresh: The relation.
-    :param cautious: Numbers of different types become text, and what is nested JSON.
-    :return: The columns that both have had before, as the table has them now; and for each column of the relation
-        its value as the table takes it, under its name there.
+    :param cautious: Numbers of different types become text, and nested values become JSON.
+    :return: The columns that both had before, with their new types; and for each column of the relation the expression
+        that the table stores, with its name there.
     """
     present = {column.name.lower(): column for column in described(cursor, place.sql)}
     common: list[Typed] = []
@@ -92,18 +92,18 @@ def evolve(
 def _wanted(
     cursor: duckdb.DuckDBPyConnection, place: Place, fresh: str, known: Typed, new: Typed, *, cautious: bool
 ) -> str:
-    """Tell which type a column of a table is to have, so that it takes that of a relation."""
+    """Return the type for a column of a table with which it can also hold the values of a relation."""
     if known.type == new.type or not has(cursor, fresh, f"{quoted(new.name)} IS NOT NULL"):
         return known.type
     if not has(cursor, place.sql, f"{quoted(known.name)} IS NOT NULL"):
-        # Whatever it was taken for: it has no values.
+        # The column has no values, so that its type does not matter.
         return new.type
     wanted = common_type(cursor, known.type, new.type, cautious=cautious)
     if wanted in _FLOATING:
         for relation, column in ((place.sql, known), (fresh, new)):
             named = quoted(column.name)
             changes = f"TRY_CAST(CAST({named} AS {wanted}) AS {column.type}) IS DISTINCT FROM {named}"
-            # Large numbers, such as ids, would become others.
+            # Large integers, such as IDs, would change.
             if _EXACT.match(column.type) and has(cursor, relation, changes):
                 return _TEXT
     return wanted
@@ -111,18 +111,18 @@ def _wanted(
 
 def common_type(cursor: duckdb.DuckDBPyConnection, first: str, second: str, *, cautious: bool = False) -> str:
     """
-    Give a type that takes the values of both.
+    Return a type that can hold the values of two types.
 
-    :param cursor: DuckDB, which knows its numbers, times and structures.
+    :param cursor: DuckDB, which combines numbers, times and structures.
     :param first: A type.
-    :param second: Another.
+    :param second: Another type.
     :param cautious: See :func:`evolve`.
     """
     if first == second:
         return first
     kinds = {kind_of(first), kind_of(second)}
     if kinds <= {"nested", _JSON}:
-        # DuckDB takes a list for what takes a structure, too, which it does not.
+        # DuckDB combines a list with a structure, which loses values.
         if kinds != {"nested"} or cautious or first.endswith("]") != second.endswith("]"):
             return _JSON
         return _by_duckdb(cursor, first, second) or _JSON
@@ -135,7 +135,7 @@ def _by_duckdb(cursor: duckdb.DuckDBPyConnection, first: str, second: str) -> st
     query = f"DESCRIBE (SELECT CAST(NULL AS {first}) AS x UNION ALL SELECT CAST(NULL AS {second}))"
     apart = cursor.cursor()
     try:
-        # Apart: an error must not end the transaction.
+        # A separate cursor: an error must not abort the transaction.
         row = apart.execute(query).fetchone()
     except duckdb.Error:
         return None
@@ -145,5 +145,5 @@ def _by_duckdb(cursor: duckdb.DuckDBPyConnection, first: str, second: str) -> st
 
 
 def has(cursor: duckdb.DuckDBPyConnection, relation: str, condition: str) -> bool:
-    """Tell whether a relation has a row that meets a condition."""
+    """Return True if a relation has a row that meets a condition."""
     return cursor.execute(f"SELECT 1 FROM {relation} WHERE {condition} LIMIT 1").fetchone() is not None  # noqa: S608 - quoted

@@ -1,4 +1,4 @@
-"""Databases of a query process: opened within its memory limit."""
+"""Databases of query processes, opened within their memory limit."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import duckdb
 
 _THREADS = 2
 _SECONDS_BETWEEN_TRIES = 0.01
-#: Reserved by the interpreter and DuckDB. DuckDB may use half of the rest: its allocator reserves more than it uses.
+#: Memory of the interpreter and DuckDB. DuckDB may use half of the rest: its allocator reserves more than it uses.
 _RESERVED_MEMORY = 256 << 20
-#: On disk, a query may use this multiple of the memory limit.
+#: Multiple of the memory limit that a query may use on disk.
 _TEMPORARY_PER_MEMORY = 8
 
 
@@ -26,7 +26,8 @@ def open_database(file: str, memory: int, temporary: str) -> duckdb.DuckDBPyConn
         try:
             return _connected(file, memory, temporary)
         except duckdb.IOException as error:
-            # The service closes a snapshot only after the statements that list all databases. The time limit ends this.
+            # The service closes a snapshot only after statements that list all databases. The time limit ends this
+            # loop.
             if "Could not set lock" not in str(error):
                 raise
         time.sleep(_SECONDS_BETWEEN_TRIES)
@@ -38,7 +39,7 @@ def _connected(file: str, memory: int, temporary: str) -> duckdb.DuckDBPyConnect
         config={
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
-            # Variables of this program are not tables.
+            # Python variables of this program are not tables.
             "python_enable_replacements": False,
             "preserve_insertion_order": False,
             "threads": _THREADS,

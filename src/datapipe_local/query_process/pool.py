@@ -1,4 +1,4 @@
-"""The processes that run users' queries: started on demand, reused, limited in number."""
+"""Pool of the processes that run users' queries: started on demand, reused, limited in number."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SECONDS_BETWEEN_CHECKS = 0.1
 
 class QueryProcesses:
     """
-    Processes that share a memory limit.
+    Pool of processes that share a memory limit.
 
-    Each may use an equal part of the limit, at least 512 MiB. Together they stay within the limit, unless it is below
-    512 MiB: if necessary there are fewer of them. A further query waits until a process is free. One idle process is
-    kept.
+    Each process may use an equal part of the limit, but at least 512 MiB. The pool reduces the number of processes to
+    stay within the limit, unless the limit is below 512 MiB. A further query waits until a process is free. One idle
+    process is kept.
 
-    :param memory: Returns the memory limit in bytes.
-    :param most: Start at most this number of processes.
+    :param memory: A function that returns the memory limit in bytes.
+    :param most: The largest number of processes.
     """
 
     def __init__(self, memory: Callable[[], int], most: int) -> None:
@@ -41,7 +41,8 @@ class QueryProcesses:
         """
         Lend a process for a ``with`` block.
 
-        :param check: Called while all processes are busy. It raises if the process is not needed any more.
+        :param check: A function that is called while all processes are busy. It raises if the process is no longer
+            needed.
         """
         process = self._take(check)
         try:
@@ -50,7 +51,7 @@ class QueryProcesses:
             self._give_back(process)
 
     def close(self) -> None:
-        """End the idle processes, and the busy ones when they are given back."""
+        """Stop the idle processes, and the busy ones when they are returned."""
         with self._free:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -80,7 +81,7 @@ class QueryProcesses:
             is_kept = process.is_usable and not self._idle and not self._closed
             if is_kept:
                 self._idle.append(process)
-        # The process ends before its place is free: so the memory of all stays within the limit.
+        # Stop the process before its slot becomes free, so that the total memory stays within the limit.
         if not is_kept:
             process.close()
         with self._free:

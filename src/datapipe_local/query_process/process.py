@@ -1,4 +1,4 @@
-"""A child process that runs queries, as the service sees it."""
+"""Child process that runs queries, from the point of view of the service."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any
 
 from datapipe_local.statements import WarehouseError
 
-#: Before each message: its length in bytes.
+#: Prefix of each message: its length in bytes.
 LENGTH = struct.Struct("!Q")
-#: A reply is rows of at most a few million characters, or one line.
+#: A reply is at most a few million characters of rows, or one line.
 MAX_REPLY_BYTES = 64 << 20
 _START_SECONDS = 60.0
 _READ_BYTES = 1 << 20
@@ -26,20 +26,20 @@ _PROGRAM = "from datapipe_local.query_process.worker import main; main()"
 
 
 class QueryMemoryError(WarehouseError):
-    """The query needed more memory than its process may use."""
+    """Failure of a query that needs more memory than its process may use."""
 
 
 class QueryTimeError(WarehouseError):
-    """The query took longer than its time limit."""
+    """Failure of a query that exceeds its time limit."""
 
 
 class QueryProcess:
     """
-    One child process. It runs one query at a time, and ends when the service ends, however that happens.
+    Child process that runs one query at a time, and ends with the service, however that ends.
 
     It inherits no environment variables and no open files.
 
-    :param memory: Limit of its address space, in bytes.
+    :param memory: The limit of its address space, in bytes.
     """
 
     def __init__(self, memory: int) -> None:
@@ -55,14 +55,14 @@ class QueryProcess:
             cwd="/",
             # One arena: each further one reserves 64 MiB of address space per thread.
             env={"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry), "MALLOC_ARENA_MAX": "1"},
-            # Ctrl-C in the terminal is for the service, which then ends this process.
+            # Ctrl-C in the terminal is for the service, which then stops this process.
             start_new_session=True,
         )
         self._started = False
 
     @property
     def pid(self) -> int:
-        """The id of the process."""
+        """The process ID."""
         return self._process.pid
 
     def ask(self, request: dict[str, Any], seconds: float | None) -> Any:
@@ -70,17 +70,17 @@ class QueryProcess:
         Run a query.
 
         :param request: The operation and its arguments, see :mod:`datapipe_local.query_process.worker`.
-        :param seconds: The process is killed after this time; None for no limit.
+        :param seconds: The time limit in seconds, after which the process is killed; None for no limit.
         :return: The result.
-        :raises QueryTimeError: it took longer.
-        :raises QueryMemoryError: it needed more memory than the process may use.
+        :raises QueryTimeError: the query exceeded the time limit.
+        :raises QueryMemoryError: the query needed more memory than the process may use.
         :raises WarehouseError: the query failed.
         """
         usable, self.is_usable = self.is_usable, False
         if not usable:
             raise WarehouseError("The process of the query has ended.")
         if not self._started:
-            # The start of the interpreter is not part of the query's time.
+            # The start of the interpreter does not count for the time limit.
             self._receive(time.monotonic() + _START_SECONDS)
             self._started = True
         self._send(pickle.dumps({**request, "seconds": seconds}))
@@ -97,7 +97,7 @@ class QueryProcess:
         self._process.kill()
 
     def close(self) -> None:
-        """Kill the process and wait for its end."""
+        """Kill the process, and wait until it has ended."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -142,7 +142,7 @@ class QueryProcess:
         if status == -signal.SIGALRM:
             return QueryTimeError("The query took longer than its time limit.")
         if self._started:
-            # The kernel's out-of-memory killer, or an allocation that DuckDB does not check.
+            # Ended by the kernel's out-of-memory killer, or by an allocation that DuckDB does not check.
             return self._out_of_memory(f" (the process ended with {_reason(status)})")
         return WarehouseError(
             f"The process for queries could not start ({_reason(status)}): see that {self.memory // _MEBIBYTE} MiB of"

@@ -1,4 +1,4 @@
-"""Queries of custom reports, over files. Runs in a query process."""
+"""Queries of custom reports over files. Runs in a query process."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def columns(
 
 def store(*, memory: int, query: str, tables: Mapping[str, tuple[Scan, Selection]], temporary: str, file: str) -> None:
     """
-    Write the result of a query into a file.
+    Write the result of a query to a file.
 
     :param memory: The memory limit of this process, in bytes.
     :param query: A query that was checked.
     :param tables: The files that the query can name, and the columns of them that it may see.
     :param temporary: The folder for data that exceeds the memory.
-    :param file: The DuckDB file, which does not exist yet.
+    :param file: The DuckDB file, which must not exist.
     """
     with _opened(memory, tables, temporary, file) as connection:
         connection.execute(f"CREATE TABLE {_OUT}.main.{RESULT} AS {_one(query)}")
@@ -61,8 +61,8 @@ def _opened(
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         for name, (scan, selection) in tables.items():
-            # A query is not tried twice: types are taken from all of a file before its first run. So are protected
-            # columns, which can be rare.
+            # A query is not retried: infer types from all rows before it runs. Protected columns, which may be rare,
+            # also need all rows.
             is_careful = file is not None or bool(selection.protected)
             found = ways(connection, scan)
             if file is not None and scan.reader == "read_json":

@@ -1,4 +1,4 @@
-"""The first rows of a query over a snapshot. Runs in a query process."""
+"""First rows of a query over a snapshot. Runs in a query process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sample(
         if with_total:
             total = len(rows) if is_complete else snapshot["total"]
         if with_total and total is None:
-            # A comment at the end of the query must not extend to the bracket.
+            # The line break ends a comment at the end of the query.
             total = number(connection.execute(f"SELECT count(*) FROM ({query}\n)"))  # noqa: S608 - a checked query
         return {"rows": rows[:most_rows], "total": total, "is_complete": is_complete}
 
@@ -73,7 +73,7 @@ def _values(connection: duckdb.DuckDBPyConnection, query: str, most: int) -> Ite
     described = connection.execute(f"DESCRIBE {query}").fetchall()
     columns = _distinct([name for name, *_ in described])
     kinds = [kind for _, kind, *_ in described]
-    # By position: a query can use one name twice.
+    # Names by position: a query can use a name twice.
     names = [f"c{position}" for position in range(len(kinds))]
     shown = [as_json_can(name, kind) for name, kind in zip(names, kinds, strict=True)]
     nested = [position for position, kind in enumerate(kinds) if NESTED.match(kind)]
@@ -87,7 +87,7 @@ def _values(connection: duckdb.DuckDBPyConnection, query: str, most: int) -> Ite
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of which no two are equal, so that each can be the field of an object."""
+    """Return the names with numbers appended to repeated ones, so that each can be a field of an object."""
     taken = set(names)
     distinct: list[str] = []
     seen: set[str] = set()

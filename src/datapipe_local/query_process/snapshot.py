@@ -1,4 +1,4 @@
-"""Snapshots: a copy of the tables that a query names, for the process that runs the query."""
+"""Snapshots: copies of the tables that a query names, for the process that runs the query."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     import duckdb
 
-#: The statement that DuckDB keeps of a view, up to its query.
+#: Statement that DuckDB stores for a view, up to its query.
 _VIEW = re.compile(r'CREATE VIEW (?:"(?:[^"]|"")*"|[^\s".])+(?:\.(?:"(?:[^"]|"")*"|[^\s".])+)* AS ', re.IGNORECASE)
-#: Types that DuckDB can store as they are. Compression would take most of the time of a snapshot.
+#: Types that DuckDB can store without compression, which would take most of the time of a snapshot.
 _PLAIN = re.compile(
     r"(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(.*\)|VARCHAR|DATE|TIME|TIMESTAMP(_S|_MS|_NS)?"
     r"|TIMESTAMP WITH TIME ZONE)"
@@ -29,10 +29,10 @@ _PLAIN = re.compile(
 
 class Snapshot(NamedTuple):
     """
-    A copy of tables.
+    Copy of tables.
 
     :param file: The DuckDB file with the tables.
-    :param temporary: A folder for the query's temporary data.
+    :param temporary: A folder for temporary data of the query.
     :param views: The statements that create the views that the query names, in order.
     :param time_zone: The time zone of the service's session.
     :param total: The number of rows of the query, if the snapshot has only the first rows of a table.
@@ -47,7 +47,7 @@ class Snapshot(NamedTuple):
 
 @dataclass
 class _Named:
-    """The tables and views that a query names, directly or by its views."""
+    """Tables and views that a query names, directly or through views."""
 
     tables: list[Place] = field(default_factory=list)
     views: dict[Place, str] = field(default_factory=dict)
@@ -56,15 +56,15 @@ class _Named:
 
 def take(cursor: duckdb.DuckDBPyConnection, query: str, folder: Path, most_rows: int) -> Snapshot:
     """
-    Copy the tables that a query names, as of one moment.
+    Copy the tables that a query names, in one transaction.
 
-    Only the columns are copied that the query can refer to. Of a query that shows rows of one table as they are, only
-    the rows are copied that are shown.
+    Only columns that the query can refer to are copied. If the query shows unchanged rows of one table, only the shown
+    rows are copied.
 
-    :param cursor: The warehouse.
+    :param cursor: A cursor of the warehouse.
     :param query: A query that was checked.
     :param folder: An empty folder.
-    :param most_rows: At most this number of rows of the result is of interest.
+    :param most_rows: The largest number of rows of the result that the caller needs.
     """
     file = folder / "snapshot.duckdb"
     with _attached(cursor, file) as copy:
@@ -104,7 +104,7 @@ def _filled(cursor: duckdb.DuckDBPyConnection, query: str, copy: str, most_rows:
         every = number(cursor.execute(f"SELECT count(*) FROM {named.tables[0].sql}"))  # noqa: S608 - quoted
         total = max(0, every - window.offset)
         total = total if window.limit is None else min(total, window.limit)
-        # One more row shows that there are more.
+        # One more row shows whether there are more.
         limit = f"LIMIT {window.offset + min(total, most_rows + 1)}"
     for place in named.tables:
         _copy(cursor, place, copy, wanted, limit)
@@ -120,7 +120,7 @@ def _collect(cursor: duckdb.DuckDBPyConnection, place: Place, named: _Named, see
         " AND database_name = current_database() AND lower(schema_name) = lower($1) AND lower(view_name) = lower($2)",
         [*place],
     ).fetchone()
-    # Other names are those of WITH, or DuckDB refuses them.
+    # Other names are defined in WITH, or DuckDB refuses them.
     if found is None or Place(*found[:2]) in seen:
         return
     seen.add(Place(*found[:2]))
@@ -143,7 +143,7 @@ def _copy(
 ) -> None:
     every = cursor.execute(f"DESCRIBE {place.sql}").fetchall()
     columns = [(name, kind) for name, kind, *_ in every if wanted is None or name.lower() in wanted]
-    # A table has a column at least.
+    # A table has at least one column.
     columns = columns or [(name, kind) for name, kind, *_ in every[:1]]
     declared = ", ".join(
         f"{quoted(name)} {kind}{' USING COMPRESSION uncompressed' if _PLAIN.fullmatch(kind) else ''}"

@@ -1,4 +1,4 @@
-"""The program of a child process that runs queries."""
+"""Program of a child process that runs queries."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from datapipe_local.query_process.process import LENGTH
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: The service kills this process at the time limit. If it can't, this process ends so many seconds later.
+#: The service kills this process at the time limit. If it cannot, this process ends after these additional seconds.
 _EXTRA_SECONDS = 5
 _OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "failed to allocate", "out of memory")
 
 
 def main() -> None:
-    """Run the requests of standard input until its end, and write their results to standard output."""
+    """Run the requests of the standard input until it ends, and write their results to the standard output."""
     memory = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":
         # Other systems have no working limit of the address space.
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
-    # Nothing else may write into the replies.
+    # Other output must not get into the replies.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     operations = _operations()
     requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
@@ -73,7 +73,7 @@ def _run(operation: Callable[..., Any], arguments: dict[str, Any]) -> dict[str, 
 
 
 def _receive(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
-    """Read requests. At the end of the standard input the service has ended, and this process ends at once."""
+    """Read requests. The end of the standard input means that the service has ended: end this process at once."""
     standard_input = os.fdopen(0, "rb")
     while header := standard_input.read(LENGTH.size):
         (length,) = LENGTH.unpack(header)

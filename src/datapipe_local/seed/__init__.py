@@ -1,1 +1,1 @@
-"""The seed file: what a home starts with."""
+"""Seed file: the initial content of a home."""

@@ -1,4 +1,4 @@
-"""Putting into a home what a seed declares."""
+"""Application of a seed to a home."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
-#: A setting that names a folder: relative to the seed file, so that a project can be moved.
+#: Setting with a folder: relative to the seed file, so that a project can be moved.
 _FOLDER = "path"
 
 
@@ -51,23 +51,22 @@ _SEEDS = "seeds"
 
 
 def stored_seeds(store: Store) -> list[GivenDocument]:
-    """Give all seeds that were applied, in the order of their first time."""
+    """Return all stored seeds, in the order in which they were first applied."""
     seeds: dict[str, Any] = store.setting(_SEEDS, {})
     return [GivenDocument(seed["content"], Path(seed["folder"]), name) for name, seed in seeds.items()]
 
 
 class Seeding:
     """
-    Applies one seed.
+    Application of one seed.
 
-    An entry that is not there is created; one that has changed since it was last applied is changed to what it
-    says now; one that has not is left alone, with all that was done to it since. So applying a seed again
-    changes nothing. An entry without an id gets one that follows from its names, so that it is found again.
-    What is not in the seed stays.
+    A missing entry is created. An entry that has changed since it was last applied is updated. Other entries stay
+    unchanged, with all later changes of the resource, so that applying a seed again changes nothing. An entry without
+    an ID gets one derived from its names, so that it is found again. Resources that are not in the seed stay.
 
     :param context: The service.
     :param document: The seed.
-    :raises SetupError: something in it is wrong.
+    :raises SetupError: the seed is invalid.
     """
 
     def __init__(self, context: Context, document: Source) -> None:
@@ -75,14 +74,14 @@ class Seeding:
         self._document = document
         self._seed = self._validated(Seed, dict(document.content), ())
         self._entries: set[tuple[str, str]] = set()
-        #: How many entries of each kind were created or changed.
+        #: Number of created or updated entries by kind.
         self.applied: Counter[str] = Counter()
 
     def apply(self) -> None:
         """
-        Put everything into the store, or nothing of it.
+        Apply the whole seed or nothing.
 
-        :raises SetupError: something in the seed is wrong.
+        :raises SetupError: the seed is invalid.
         """
         store, seed = self._context.store, self._seed
         with self._context.publishing, store.transaction():
@@ -111,10 +110,10 @@ class Seeding:
             self._keep()
 
     def _keep(self) -> None:
-        """Keep the seed itself, so that it can be applied again to a state that was emptied."""
+        """Store the seed, so that it can be applied again after a reset."""
         store, document = self._context.store, self._document
         seeds: dict[str, Any] = store.setting(_SEEDS, {})
-        # One that was applied before keeps its turn.
+        # A seed that was applied before keeps its position.
         seeds[document.name] = {"folder": str(document.folder), "content": document.content}
         store.set(_SEEDS, seeds)
 
@@ -161,7 +160,7 @@ class Seeding:
         )
         connection = self._context.store.connections.get(entry.connection_id)
         if connection is None:
-            # Somebody has deleted the sync, and then it, since they were applied; that is left alone, too.
+            # The sync and its connection were deleted after the seed was applied: they stay deleted.
             return
         source = SOURCES[connection.integration_id]
         for index, stream in enumerate(entry.source_streams):
@@ -231,7 +230,7 @@ class Seeding:
         *,
         digest_of: dict[str, Any] | None = None,
     ) -> bool:
-        """Apply an entry unless it is as it was last applied; tell whether it was applied."""
+        """Apply an entry if it has changed since it was last applied. Return True if it was applied."""
         seen = self._context.store.database
         digest = hashlib.sha256(json.dumps(digest_of or fields, sort_keys=True).encode()).hexdigest()
         if (kind, entry_id) in self._entries:
@@ -248,7 +247,7 @@ class Seeding:
         try:
             rule(self._context, *arguments, **fields)
         except ServiceError as error:
-            # The service's messages begin with the field, if a field is wrong.
+            # Messages of the service start with the name of an invalid field.
             field, colon, message = error.message.partition(": ")
             if isinstance(error, NotFoundError):
                 named = [name for name, value in fields.items() if value == error.resource_id]
@@ -262,6 +261,6 @@ class Seeding:
             return model.model_validate(content)
         except ValidationError as error:
             wrong = error.errors(include_url=False)
-            # A misspelt field is the reason for which another is missing.
+            # A misspelled field explains why another one is missing: report it first.
             first = next((one for one in wrong if one["type"] == "extra_forbidden"), wrong[0])
             raise self._document.error((*location, *first["loc"]), first["msg"]) from error

@@ -1,4 +1,4 @@
-"""Reading the seed file: YAML whose every value knows its line."""
+"""Reader of seed files: YAML with the line of each value."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MERGE = "tag:yaml.org,2002:merge"
-#: What aliases stand for counts each time: a small file can mean a very large seed.
+#: Limit of the number of values. Aliases count each time: a small file can expand to a very large seed.
 _MOST_VALUES = 1_000_000
 _DEEPEST = 50
 _VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-#: Where a value stands: the keys and positions that lead to it.
+#: Location of a value: the keys and indexes that lead to it.
 Location = tuple["str | int", ...]
 
 
 class Source(Protocol):
-    """Where a seed comes from."""
+    """Source of a seed."""
 
     @property
     def name(self) -> str:
-        """What tells it apart from other sources."""
+        """The unique name of the source."""
 
     @property
     def folder(self) -> Path:
-        """What paths in it are relative to."""
+        """The base folder of relative paths."""
 
     @property
     def content(self) -> Mapping[str, Any]:
         """The seed."""
 
     def error(self, location: Sequence[str | int], message: str) -> SetupError:
-        """Give the error of a value."""
+        """Return the error of a value."""
 
     def has(self, location: Location) -> bool:
-        """Tell whether there is a value."""
+        """Return True if the value exists."""
 
 
 class Document:
     """
-    A parsed seed file.
+    Parsed seed file.
 
-    ``${NAME}`` in a string becomes the environment's value; ``$${NAME}`` becomes the text ``${NAME}``. It is
-    done after parsing, so that no value can change the file's structure.
+    ``${NAME}`` in a string becomes the value of the environment variable; ``$${NAME}`` becomes the text ``${NAME}``.
+    The replacement happens after parsing, so that no value can change the structure of the file.
 
     :param path: The file.
-    :param text: What would stand in it; left out, it is read.
-    :raises SetupError: it cannot be read or is no YAML mapping, a key stands twice, or a variable is not set.
+    :param text: The content of the file; without it, the file is read.
+    :raises SetupError: the file cannot be read or is not a YAML mapping, a key occurs twice, or a variable is not set.
     """
 
     def __init__(self, path: Path, text: str | None = None) -> None:
         self.path = path
         self._lines: dict[Location, int] = {}
         self._read_count = 0
-        #: The mappings that contain the current one by way of `<<`, outermost first.
+        #: The mappings that contain the current one through `<<`, outermost first.
         self._merging: list[yaml.MappingNode] = []
         text = _read(path) if text is None else text
         try:
@@ -86,20 +86,21 @@ class Document:
 
     @property
     def name(self) -> str:
-        """What tells it apart from other seeds: where it is."""
+        """The unique name of the seed: its absolute path."""
         return str(self.path.absolute())
 
     @property
     def folder(self) -> Path:
-        """What paths in it are relative to: where it is, so that a project can be moved."""
+        """The base folder of relative paths: the folder of the file, so that a project can be moved."""
         return self.path.absolute().parent
 
     def error(self, location: Sequence[str | int], message: str) -> SetupError:
         """
-        Give the error of a value.
+        Return the error of a value.
 
-        :param location: Where the value stands, or would stand; the line is that of the nearest value around it.
-        :param message: What is wrong.
+        :param location: The location of the value, which may be missing; the line is that of the nearest value around
+            it.
+        :param message: The problem.
         """
         place = self._found(tuple(location))
         known = place
@@ -109,11 +110,11 @@ class Document:
         return SetupError(f"{self.path}, line {line}: {_where(place)}{message}")
 
     def has(self, location: Location) -> bool:
-        """Tell whether there is a value."""
+        """Return True if the value exists."""
         return location in self._lines
 
     def _found(self, location: Location) -> Location:
-        """Give the place of a value of which all but the field around it is known, such as the options of a file."""
+        """Return the location of a value if one level of the given location is missing, such as a file's options."""
         if location in self._lines or not location:
             return location
         around, name = location[:-1], location[-1]
@@ -123,7 +124,7 @@ class Document:
     def _read(self, node: yaml.Node, location: Location) -> Any:
         self._lines[location] = node.start_mark.line + 1
         if len(location) > _DEEPEST:
-            # Or without an end: an alias can stand within what it stands for.
+            # Also stops endless recursion: an alias can refer to a value that contains it.
             raise self.error(location[:2], "it is nested too deep")
         self._count(location)
         if isinstance(node, yaml.MappingNode):
@@ -132,7 +133,7 @@ class Document:
             return [self._read(entry, (*location, index)) for index, entry in enumerate(node.value)]
         value = self._construct(node, location)
         if isinstance(value, dt.date):
-            # What looks like a day is one to YAML; a seed is kept as JSON, which has none.
+            # YAML reads some strings as dates; a seed is stored as JSON, which has no dates.
             value = value.isoformat()
         if isinstance(value, str):
             return self._text(self._expanded(value, location), location)
@@ -141,13 +142,13 @@ class Document:
         return value
 
     def _text(self, text: str, location: Location) -> str:
-        """Give a text, if it can be kept and sent."""
+        """Return a text if it can be stored and sent."""
         if "\0" in text or (not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)):
             raise self.error(location, "the text holds what is no character")
         return text
 
     def _count(self, location: Location) -> None:
-        """Count a value, also one that `<<` repeats at the same place."""
+        """Count a value, including those that `<<` repeats at the same location."""
         self._read_count += 1
         if self._read_count > _MOST_VALUES:
             raise self.error(
@@ -157,10 +158,10 @@ class Document:
     def _read_mapping(self, node: yaml.MappingNode, location: Location) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
-        # First what others say, so that lines are those of what counts.
+        # Read merged mappings first, so that the lines of overriding keys win.
         merged: dict[str, Any] = {}
         for key_node, value_node in (pair for pair in node.value if pair[0].tag == _MERGE):
-            # An alias has the line of its anchor, so the line of the key is the one to name.
+            # An alias has the line of its anchor: use the line of the key.
             self._lines[*location, "<<"] = key_node.start_mark.line + 1
             merged |= self._merged(value_node, location)
         for key_node, value_node in own:
@@ -175,7 +176,7 @@ class Document:
         return {**merged, **mapping}
 
     def _merged(self, node: yaml.Node, location: Location) -> dict[str, Any]:
-        """Give what ``<<`` adds to a mapping: that of an alias, or of several, of which the first counts."""
+        """Return the entries that ``<<`` adds to a mapping. If it lists several mappings, the first one wins."""
         nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
         merged: dict[str, Any] = {}
         for one in reversed(nodes):
@@ -212,10 +213,10 @@ class Document:
 
 class GivenError(SetupError):
     """
-    A value of a seed that has no lines is wrong.
+    Error of a value in a seed without lines.
 
-    :param location: Where the value stands.
-    :param reason: What is wrong.
+    :param location: The location of the value.
+    :param reason: The problem.
     """
 
     def __init__(self, location: Sequence[str | int], reason: str) -> None:
@@ -226,11 +227,11 @@ class GivenError(SetupError):
 
 class GivenDocument:
     """
-    A seed that comes as JSON, or from the store. Variables in it were expanded before, or are none.
+    Seed from JSON or from the store. Variables are already replaced, or not supported.
 
     :param content: The seed.
-    :param folder: What paths in it are relative to.
-    :param name: What tells it apart from other seeds; by itself what it says does.
+    :param folder: The base folder of relative paths.
+    :param name: The unique name of the seed; by default a hash of its content.
     """
 
     def __init__(self, content: Mapping[str, Any], folder: Path, name: str | None = None) -> None:
@@ -239,11 +240,11 @@ class GivenDocument:
         self.name = name or hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def error(self, location: Sequence[str | int], message: str) -> SetupError:
-        """Give the error of a value."""
+        """Return the error of a value."""
         return GivenError(location, message)
 
     def has(self, location: Location) -> bool:
-        """Tell whether there is a value."""
+        """Return True if the value exists."""
         node: Any = self.content
         for part in location:
             try:
@@ -266,7 +267,7 @@ def _read(path: Path) -> str:
 
 
 def _too_deep_at(text: str) -> int:
-    """Return the line at which YAML is nested too deep to be read."""
+    """Return the line at which YAML is nested too deeply."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent)

@@ -1,4 +1,4 @@
-"""Writing as a seed what a store holds."""
+"""Export of a store as a seed."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _REFERENCE = "{{"
 
 class Exported(NamedTuple):
     """
-    A seed as text.
+    Seed as text.
 
-    :param text: YAML.
-    :param variables: The variables that it takes the place of secrets with.
-    :param drafts: How many published transforms are drafts in it: what they reference would have to be loaded first.
+    :param text: The YAML.
+    :param variables: The environment variables that replace secrets.
+    :param drafts: The number of published transforms that the seed has as drafts, because their references would have
+        to be loaded first.
     """
 
     text: str
@@ -38,7 +39,7 @@ class Exported(NamedTuple):
 
 def export(store: Store) -> Exported:
     """
-    Write as a seed what there is: definitions, neither runs nor rows. Secrets become variables.
+    Return the resources of a store as a seed, without runs and rows. Variables replace secrets.
 
     :param store: The state.
     """
@@ -61,7 +62,7 @@ def export(store: Store) -> Exported:
             "reverse_etl_syncs": list(_reverse_etl_syncs(store)),
         }
     seed = Seed.model_validate({name: value for name, value in content.items() if value})
-    # What holds if it is left out is left out.
+    # Omit default values.
     shown = secrets.shown(_escaped(seed.model_dump(mode="json", exclude_defaults=True)))
     text = _as_yaml(shown)
     drafts = sum(record.published_version_id is not None and not entry["publish"] for record, entry in transforms)
@@ -74,18 +75,18 @@ def _as_yaml(value: Any) -> str:
         return text
 
     text = dumped(as_it_stands=True)
-    # One character it writes as it stands, and then reads as the end of a line.
+    # safe_dump writes U+0085 unescaped, but the YAML reader takes it for a line end.
     return dumped(as_it_stands=False) if "\x85" in text else text
 
 
 class _Secrets:
-    """Takes secrets out of settings and puts variables in their place, once nothing else is changed any more."""
+    """Replacement of secrets in settings by marks, and of the marks by variables after escaping."""
 
     def __init__(self) -> None:
         self.variables: dict[str, str] = {}
 
     def hide(self, value: Any, schema: Json, name: str) -> Any:
-        """Give a value without its secrets; what is in their place no setting can contain."""
+        """Return a value with marks in place of secrets. Settings cannot contain such marks."""
         if isinstance(value, str):
             return self._variable(name) if _is_secret(value, schema) else value
         choices = [one for kind in ("anyOf", "oneOf", "allOf") for one in schema.get(kind, ())]
@@ -99,7 +100,7 @@ class _Secrets:
         return value
 
     def shown(self, value: Any) -> Any:
-        """Give a value with the variables as a seed names them."""
+        """Return a value with variables in place of the marks."""
         if isinstance(value, dict):
             return {name: self.shown(entry) for name, entry in value.items()}
         if isinstance(value, list):
@@ -107,7 +108,7 @@ class _Secrets:
         return self.variables_by_mark().get(value, value) if isinstance(value, str) else value
 
     def variables_by_mark(self) -> dict[str, str]:
-        """Give what is written for each mark."""
+        """Return the variable reference for each mark."""
         return {mark: f"${{{name}}}" for name, mark in self.variables.items()}
 
     def _variable(self, name: str) -> str:
@@ -116,7 +117,7 @@ class _Secrets:
         while wanted in self.variables:
             number += 1
             wanted = f"{base}_{number}"
-        # NUL stands in no text that was stored.
+        # Stored text never contains NUL.
         mark = f"\0{wanted}"
         self.variables[wanted] = mark
         return mark
@@ -128,13 +129,13 @@ def _is_secret(value: str, schema: Json) -> bool:
     choices = [one for kind in ("anyOf", "oneOf", "allOf") for one in schema.get(kind, ())]
     if any(one.get("format") == "password" for one in (schema, *choices)):
         return True
-    # An address can have a password, or a key behind its question mark.
+    # A URL can contain a password, or a key in its query.
     parts = urlsplit(value) if "://" in value else None
     return parts is not None and bool("@" in parts.netloc or parts.query)
 
 
 def _escaped(value: Any) -> Any:
-    """Give a value so that reading a seed gives it again: what looks like a variable is none."""
+    """Escape text that looks like a variable, so that reading the seed returns the same value."""
     if isinstance(value, dict):
         return {name: _escaped(entry) for name, entry in value.items()}
     if isinstance(value, list):
@@ -203,7 +204,7 @@ def _transforms(store: Store) -> Iterator[tuple[Transform, Json]]:
                 "publish": publish,
                 "sql_template": sql,
                 "documentation": record.documentation,
-                # What is to be a view has none.
+                # Views have no schedule.
                 "cron_expression": record.cron_expression if materialization == Materialization.TABLE else None,
                 "orchestration_workflow_id": record.orchestration_workflow_id,
             },

@@ -1,4 +1,4 @@
-"""What may stand in a seed file."""
+"""Models of the seed file."""
 
 import datetime as dt
 from typing import Annotated, Any, Literal
@@ -23,7 +23,7 @@ Day = Annotated[dt.date, BeforeValidator(_as_day)]
 
 
 class RunSettings(Strict):
-    """How runs behave; times in seconds."""
+    """Behavior of runs; times are in seconds."""
 
     schedules: bool = True
     scheduling_delay: Seconds = Field(default=0, ge=0, le=3600)
@@ -32,20 +32,20 @@ class RunSettings(Strict):
 
 
 class Limits(Strict):
-    """How much there can be of something."""
+    """Limits of the service."""
 
     syncs_per_connection: int = Field(default=10, ge=0, le=1_000_000)
     webhook_request_bytes: int = Field(default=1 << 20, ge=1, le=1 << 30)
 
 
 class Responses(Strict):
-    """Fields of responses."""
+    """Options for the fields of responses."""
 
     older_description: bool = False
 
 
 class Connection(Strict):
-    """A connection to a source or a destination."""
+    """Connection to a source or a destination."""
 
     id: str | None = None
     integration_id: str
@@ -54,7 +54,7 @@ class Connection(Strict):
 
 
 class SourceStream(Strict):
-    """A stream; its other fields are those of its source's kind, and checked with it."""
+    """Stream. Its other fields depend on the kind of its source, which checks them."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -73,7 +73,7 @@ class SourceStream(Strict):
 
 
 class CustomReport(Strict):
-    """A custom report."""
+    """Custom report."""
 
     id: str | None = None
     elt_sync_id: str
@@ -83,7 +83,7 @@ class CustomReport(Strict):
 
 
 class EltSync(Strict):
-    """An ELT sync with its streams."""
+    """ELT sync with its streams."""
 
     id: str | None = None
     connection_id: str
@@ -97,7 +97,7 @@ class EltSync(Strict):
 
 
 class Orchestration(Strict):
-    """An orchestration."""
+    """Orchestration."""
 
     id: str | None = None
     name: str = Field(min_length=1)
@@ -105,7 +105,7 @@ class Orchestration(Strict):
 
 
 class Transform(Strict):
-    """A transform, published if that is asked for."""
+    """Transform, which is published if ``publish`` is true."""
 
     id: str | None = None
     name: str
@@ -119,7 +119,7 @@ class Transform(Strict):
 
 
 class Mapping(Strict):
-    """A column of the source and the property that it becomes."""
+    """Column of the source, and the property of the destination that gets its values."""
 
     source_property_id: str = Field(min_length=1)
     destination_property_id: str = Field(min_length=1)
@@ -127,14 +127,14 @@ class Mapping(Strict):
 
 
 class Operation(Strict):
-    """What is done with which columns."""
+    """Mode of a reverse ETL sync, and its column mappings."""
 
     mode: Literal["insert", "update", "upsert", "mirror"]
     mappings: list[Mapping] = Field(min_length=1)
 
 
 class ReverseEtlSync(Strict):
-    """A reverse ETL sync."""
+    """Reverse ETL sync."""
 
     id: str | None = None
     source_id: str
@@ -148,7 +148,7 @@ class ReverseEtlSync(Strict):
 
 
 class Seed(Strict):
-    """A seed file."""
+    """Seed file."""
 
     runs: RunSettings | None = None
     transforms_managed_by_version_control: bool | None = None

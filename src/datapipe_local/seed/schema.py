@@ -1,4 +1,4 @@
-"""The seed as JSON Schema, for editors and other programs. What refers to something is checked by ``init`` alone."""
+"""JSON Schema of the seed, for editors and other programs. Only ``init`` checks references between entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def schema() -> dict[str, Any]:
-    """Describe a seed file: made from what reads it."""
+    """Return the JSON Schema of a seed file, derived from the models."""
     made = Seed.model_json_schema(ref_template="#/definitions/{model}")
     definitions: dict[str, Any] = made.pop("$defs")
     settings = {name: settings_schema(kind.settings) for name, kind in SOURCES.items()}
@@ -28,7 +28,7 @@ def schema() -> dict[str, Any]:
         for name, one in sorted(settings.items())
     ]
     stream = definitions["SourceStream"]
-    # Which of them a stream can have is up to the connection of its sync.
+    # The connection of the sync determines which of them a stream can have.
     for kind in SOURCES.values():
         for name, told in settings_schema(kind.origin)["properties"].items():
             known = stream["properties"].get(name)

@@ -1,4 +1,4 @@
-"""Where ELT reads: one module per kind of source."""
+"""Sources of ELT: one module per kind of source."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 class SourceKind(NamedTuple):
     """
-    A kind of source.
+    Kind of source.
 
-    :param settings: What its connections are told.
-    :param origin: What its streams are told.
-    :param connect: Makes a source of a connection; of the store it reads what was pushed there, if it is that kind;
-        of the clock, what has changed by now, if that is made up.
-    :param reports: Queries over its streams can be streams, too.
+    :param settings: The settings model of its connections.
+    :param origin: The model of its stream definitions.
+    :param connect: A function that returns the source of a connection. A webhook source reads the store; a generated
+        source reads the clock.
+    :param reports: Custom reports can query its streams.
     """
 
     settings: type[Strict]
@@ -36,7 +36,7 @@ class SourceKind(NamedTuple):
     reports: bool = False
 
 
-#: By integration id.
+#: Kinds of sources by integration ID.
 SOURCES = {
     "files": SourceKind(
         FilesSettings, FileOrigin, lambda connection, *_: FilesSource(connection.settings), reports=True
@@ -52,5 +52,5 @@ SOURCES = {
 
 
 def connect(connection: Connection, store: Store, clock: Clock) -> Source:
-    """Give the source that a connection leads to."""
+    """Return the source of a connection."""
     return SOURCES[connection.integration_id].connect(connection, store, clock)

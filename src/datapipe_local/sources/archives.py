@@ -1,4 +1,4 @@
-"""Archives (zip): DuckDB's readers read none, so that what is in them is unpacked first."""
+"""Zip archives: DuckDB cannot read them, so that their files are unpacked first."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CHUNK = 1 << 20
-# An archive that becomes so much larger is meant to fill the disk.
+# Limits against archives that are made to fill the disk.
 _LARGE = 1 << 30
 _MOST_TIMES = 200
 _MOST_FILES = 10_000
 
 
 def is_archive(name: str) -> bool:
-    """Tell whether a file is an archive, by its name."""
+    """Return True if the name of a file is that of an archive."""
     return name.lower().endswith(".zip")
 
 
 def begins_as_archive(path: Path) -> bool:
-    """Return True if a file begins as archives do, whatever its name is."""
+    """Return True if a file has the first bytes of a zip archive, whatever its name is."""
     with path.open("rb") as file:
         return file.read(4) == b"PK\x03\x04"
 
 
 def names(path: Path) -> list[str]:
-    """Give the names of the files in an archive; none of what is no archive."""
+    """Return the names of the files in an archive; an empty list if it is not a valid archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             return [member.filename for member in _files(archive)]
@@ -49,14 +49,14 @@ def unpack(
     path: Path, folder: Path, check: Callable[[], None], *, within: str | None = None, known: bool = True
 ) -> list[tuple[str, Path]]:
     """
-    Unpack the files of an archive, under names of our own.
+    Unpack the files of an archive, under new names.
 
     :param path: The archive.
-    :param folder: Where to.
-    :param check: Raises an error once they are not needed any more.
-    :param within: A pattern of their names; else all of them.
-    :param known: The format of all is known: else those are passed over whose names do not tell it.
-    :raises RunError: it cannot be unpacked, or had better not be.
+    :param folder: The target folder.
+    :param check: A function that raises if the files are no longer needed.
+    :param within: A pattern of the names to unpack; None for all.
+    :param known: The format of the files is known. Otherwise, files whose names do not show the format are skipped.
+    :raises RunError: the archive cannot be unpacked, or is not safe to unpack.
     :return: The names in the archive, and the files.
     """
     try:
@@ -84,7 +84,7 @@ def unpack(
 
 
 def _files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    # macOS adds a folder of its own.
+    # macOS adds a folder of metadata.
     return [
         member
         for member in archive.infolist()
@@ -95,7 +95,7 @@ def _files(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
 
 
 def _refuse_unclear_names(path: Path, members: list[zipfile.ZipInfo]) -> None:
-    """Raise if names lead out of the archive, or if one stands for several files."""
+    """Raise if a name leads out of the archive, or occurs more than once."""
     known: set[str] = set()
     for member in members:
         name = member.filename
@@ -108,7 +108,7 @@ def _refuse_unclear_names(path: Path, members: list[zipfile.ZipInfo]) -> None:
 
 
 def _refuse_what_fills_the_disk(path: Path, members: list[zipfile.ZipInfo], folder: Path) -> None:
-    # What an archive says of itself holds: a file that is larger in truth is refused as it is unpacked.
+    # The declared sizes are reliable: unpacking a file fails if it is larger.
     size, packed = sum(member.file_size for member in members), path.stat().st_size
     if len(members) > _MOST_FILES:
         raise RunError(f"{path} holds {len(members)} files, more than {_MOST_FILES}: unpack it, and name its files.")

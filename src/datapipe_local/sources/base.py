@@ -1,4 +1,4 @@
-"""What every kind of source offers."""
+"""Interface of all sources."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 class SourceError(RunError):
     """
-    A source as a whole cannot be had.
+    Failure to access a source as a whole.
 
-    :param message: What is wrong and what to do, in a line.
-    :param lost_access: It is there, and does not let this service in any more.
+    :param message: The problem and the remedy, in one line.
+    :param lost_access: The source exists, but denies access.
     """
 
     def __init__(self, message: str, *, lost_access: bool = False) -> None:
@@ -34,12 +34,12 @@ class SourceError(RunError):
 @dataclass(frozen=True)
 class Offer:
     """
-    A stream that a source has.
+    Available stream of a source.
 
-    :param name: Its name, which is another for each of them.
-    :param origin: Where it is in the source, as the definition of a stream says it.
+    :param name: Its unique name.
+    :param origin: Its place in the source, as in the definition of a stream.
     :param is_selectable: It can become a stream of a sync.
-    :param key: The columns that tell its rows apart, as far as the source knows.
+    :param key: The key columns, as far as the source knows them.
     """
 
     name: str
@@ -51,13 +51,13 @@ class Offer:
 @dataclass(frozen=True)
 class Need:
     """
-    What is needed of a stream. A source leaves out of the rest what it can, and may give more.
+    Required part of a stream. A source omits the rest where it can, and may return more.
 
-    :param excluded: Columns that are not needed.
-    :param newest: Rows with a smaller pointer are not needed.
-    :param rows: Rows are needed, and not just columns.
-    :param check: Raises an error once nothing is needed any more; whoever takes long calls it now and then.
-    :param breaking_off: Has what is done in a ``with`` block interrupted then.
+    :param excluded: The columns that are not needed.
+    :param newest: The greatest known pointer value. Rows with smaller ones are not needed.
+    :param rows: Rows are needed, not only columns.
+    :param check: A function that raises if the data is no longer needed; long operations call it repeatedly.
+    :param breaking_off: A context manager that makes the operation of its ``with`` block interruptible.
     """
 
     excluded: Collection[str] = ()
@@ -70,12 +70,12 @@ class Need:
 @dataclass(frozen=True)
 class Fetched:
     """
-    What a stream's run can load.
+    Source data of a stream for one run.
 
-    :param name: What it is called at the source, for people.
-    :param scan: Where and how it is read.
-    :param size: Its bytes, as they have come from the source.
-    :param is_whole: No row was left out.
+    :param name: The name of the data at the source, for messages.
+    :param scan: The data, in a form that DuckDB reads.
+    :param size: The number of bytes read at the source.
+    :param is_whole: No row was omitted.
     """
 
     name: str
@@ -85,35 +85,35 @@ class Fetched:
 
 
 class Source(Protocol):
-    """A connection to a source."""
+    """Connection to a source."""
 
     def offers(self) -> Sequence[Offer]:
         """
-        Tell what streams it has now.
+        Return the available streams.
 
-        :raises SourceError: it cannot be asked.
+        :raises SourceError: the source cannot be accessed.
         """
 
     def has(self, origin: dict[str, Any]) -> bool:
         """
-        Tell whether what a stream reads is there now.
+        Return True if the data of a stream exists.
 
-        :param origin: Where it is in the source, as the stream's definition says.
+        :param origin: The place in the source, from the stream's definition.
         """
 
     def may_nest(self, origin: dict[str, Any]) -> bool:
         """
-        Tell whether rows of a stream can hold lists of records, so that it is worth to look.
+        Return True if rows of a stream may contain lists of records, so that a check is worthwhile.
 
-        :param origin: Where it is in the source.
+        :param origin: The place in the source.
         """
 
     def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> AbstractContextManager[Fetched]:
         """
-        Get the data of one stream, for the time of a ``with`` block.
+        Yield the data of one stream, which exists during the ``with`` block.
 
-        :param origin: Where it is in the source, as the stream's definition says.
-        :param scratch: A folder for files that are needed on the way.
-        :param need: What of it is needed.
-        :raises RunError: it cannot be had.
+        :param origin: The place in the source, from the stream's definition.
+        :param scratch: A folder for temporary files.
+        :param need: The required part of the data.
+        :raises RunError: the data cannot be read.
         """

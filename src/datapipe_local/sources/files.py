@@ -1,4 +1,4 @@
-"""Files in a folder: CSV, JSON Lines and Parquet, also zipped."""
+"""Files in a folder: CSV, JSON Lines and Parquet, also compressed."""
 
 import os
 import tempfile
@@ -18,7 +18,7 @@ from datapipe_local.sources.formats import FORMATS, format_of, stem_of
 from datapipe_local.strict import Strict
 from datapipe_local.warehouse import Scan
 
-# What DuckDB takes for a pattern in a file's name.
+# Pattern characters of DuckDB in file names.
 _PATTERN_CHARACTERS = frozenset("*?[]{}")
 
 
@@ -29,7 +29,7 @@ class FilesSettings(Strict, title="Files in a folder"):
 
 
 class FileOrigin(Strict):
-    """Which file of the folder a stream reads, or which files as one, and how."""
+    """File of the folder that a stream reads, or pattern of files that it reads as one, with reader options."""
 
     file: str | None = Field(default=None, min_length=1)
     files: str | None = Field(default=None, min_length=1)
@@ -60,24 +60,24 @@ class FileOrigin(Strict):
 
     @property
     def declared(self) -> str:
-        """The file, or the pattern."""
+        """The file or the pattern."""
         return str(self.file or self.files)
 
     @property
     def known_format(self) -> str | None:
-        """The format: as given, else by the name. None for an archive: then the names in it tell."""
+        """The format: as declared, otherwise by the name. None for an archive without a declared format."""
         return self.format or format_of(self.declared)
 
     def reader_options(self, kind: str) -> dict[str, Any]:
-        """Give the options for DuckDB's reader of a format."""
+        """Return the options for DuckDB's reader of a format."""
         return FORMATS[kind].check(self.options)
 
 
 class FilesSource:
     """
-    A folder of files.
+    Folder of files.
 
-    :param settings: As :class:`FilesSettings` describes.
+    :param settings: The settings of the connection: :class:`FilesSettings`.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -85,12 +85,12 @@ class FilesSource:
 
     def offers(self) -> list[Offer]:
         """
-        Give the files that stand in the folder itself, those whose format is known by their name.
+        Return the files in the folder whose format is known by their name.
 
-        A stream is called after its file. Where another file has that name, the format, or else a number, stands behind
-        it. A file whose name leaves nothing for a name can't be selected.
+        A stream has the name of its file. If another file has that name, the format or a number is appended. A file
+        whose name has no usable characters cannot be selected.
 
-        A folder within it whose files are all of one format is a stream, too, and so is an archive of such files.
+        A subfolder whose files all have one format is also a stream, and so is an archive of such files.
 
         :raises SourceError: the folder cannot be read.
         """
@@ -132,7 +132,7 @@ class FilesSource:
         return list(offers.values())
 
     def _offered(self, file: str) -> tuple[str | None, dict[str, Any] | None]:
-        """Tell of which format a file is, and how it can be read, if it can."""
+        """Return the format of a file, and the origin that reads it; None where there is none."""
         kind = format_of(file)
         if kind is not None or not is_archive(file):
             return kind, None if kind is None else {"file": file}
@@ -141,17 +141,17 @@ class FilesSource:
             return None, None
         if len(packed) == 1:
             return None, {"file": file}
-        # Whatever a pattern means there is not what the archive is called.
+        # Pattern characters in the name of the archive would be misread.
         return None, None if _PATTERN_CHARACTERS & set(file) else {"files": file}
 
     def may_nest(self, origin: dict[str, Any]) -> bool:
-        """Tell whether a file is one of JSON Lines that need not be unpacked to be looked at."""
+        """Return True for uncompressed JSON Lines: only these files are checked for lists of records."""
         wanted = FileOrigin.model_validate(origin)
         is_packed = is_archive(wanted.declared) or gzipped.is_named_gzip(wanted.declared)
         return wanted.known_format == "jsonl" and not is_packed
 
     def has(self, origin: dict[str, Any]) -> bool:
-        """Tell whether a stream's file is there, or one of its files."""
+        """Return True if a file of the stream exists."""
         wanted = FileOrigin.model_validate(origin)
         if wanted.file is not None:
             return (self._folder / wanted.file).is_file()
@@ -160,12 +160,12 @@ class FilesSource:
     @contextmanager
     def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> Iterator[Fetched]:
         """
-        Get one file, or several as one, unpacked if need be.
+        Yield one file, or several as one, unpacked if necessary.
 
-        :param origin: As :class:`FileOrigin` describes.
-        :param scratch: Where archives are unpacked.
-        :param need: DuckDB leaves out what is not needed. It is looked at for whether archives still are.
-        :raises RunError: it is not there, or cannot be unpacked.
+        :param origin: The origin of the stream: :class:`FileOrigin`.
+        :param scratch: The folder for unpacked files.
+        :param need: Used only to interrupt unpacking: DuckDB omits the columns and rows that are not needed.
+        :raises RunError: a file does not exist, or cannot be unpacked.
         """
         wanted = FileOrigin.model_validate(origin)
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
@@ -222,7 +222,7 @@ class FilesSource:
 
 
 def _readable(wanted: FileOrigin, path: Path, folder: Path, need: Need) -> list[tuple[str, Path]]:
-    """Give what DuckDB can read of a file, and what it is called: all files of an archive, or the file itself."""
+    """Return the names and the readable files of a file: all files of an archive, otherwise the file itself."""
     if is_archive(path.name):
         found = archives.unpack(path, folder, need.check, within=wanted.within, known=wanted.known_format is not None)
         return [_plain(wanted, name, member, path, need) for name, member in found]
@@ -231,7 +231,7 @@ def _readable(wanted: FileOrigin, path: Path, folder: Path, need: Need) -> list[
     if gzipped.is_named_gzip(path.name) or (_is_text(wanted, path.name) and gzipped.is_gzip(path)):
         return [(path.name, gzipped.unpack(path, folder / "data", str(path), need.check))]
     if _PATTERN_CHARACTERS & set(str(path)):
-        # Under a plain name it is one file and no pattern.
+        # An alias without pattern characters: DuckDB reads exactly this file.
         alias = folder / "data"
         alias.symlink_to(path.absolute())
         return [(path.name, alias)]
@@ -239,7 +239,7 @@ def _readable(wanted: FileOrigin, path: Path, folder: Path, need: Need) -> list[
 
 
 def _plain(wanted: FileOrigin, name: str, member: Path, archive: Path, need: Need) -> tuple[str, Path]:
-    """Return a file of an archive, unpacked once more if it is a gzip file."""
+    """Return a file of an archive, decompressed if it is a gzip file."""
     place = f"{name} in {archive}"
     if gzipped.is_named_gzip(name) or (_is_text(wanted, name) and gzipped.is_gzip(member)):
         return name, gzipped.unpack(member, member.with_name(f"{member.name}_plain"), place, need.check)
@@ -253,19 +253,19 @@ def _is_text(wanted: FileOrigin, name: str) -> bool:
 
 
 def _refuse_zip(path: Path, name: str) -> None:
-    """Raise if a file is an archive whose name does not show it, or one within another."""
+    """Raise if a file is an archive without the extension of one, or an archive within another."""
     if archives.begins_as_archive(path):
         raise RunError(f"{name} is a zip archive: unpack it, or give the archive itself a name that ends with .zip.")
 
 
 def _is_offered(entry: os.DirEntry[str]) -> bool:
-    # What is not printable cannot stand in an answer either.
+    # Unprintable names cannot be used in responses either.
     return not entry.name.startswith(".") and entry.name.isprintable()
 
 
 def _pattern(folder: os.DirEntry[str]) -> str | None:
-    """Give the pattern of the files of a folder, if all of them are of one format and one ending."""
-    # Whatever a pattern means there is not what the folder is called.
+    """Return the pattern for the files of a folder, if they all have one format and extension."""
+    # Pattern characters in the name of the folder would be misread.
     if _PATTERN_CHARACTERS & set(folder.name):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The formats of files: how they are recognised, and which options their readers take."""
+"""File formats: recognition by name, and options of their readers."""
 
 from pathlib import PurePath
 from typing import Any
@@ -9,7 +9,7 @@ from datapipe_local.strict import Strict
 
 
 class CsvOptions(Strict):
-    """Options of DuckDB's ``read_csv`` that change how a file is read, never which rows of it."""
+    """Options of DuckDB's ``read_csv`` that change the interpretation of a file, never the selection of rows."""
 
     all_varchar: bool | None = None
     comment: str | None = None
@@ -58,11 +58,11 @@ class ParquetOptions(Strict):
 
 class Format:
     """
-    A format of files.
+    File format.
 
     :param reader: DuckDB's reader.
-    :param options: The options that may be given.
-    :param fixed: Options that are always given.
+    :param options: The model of the options that users can set.
+    :param fixed: Options that are always set.
     """
 
     def __init__(self, reader: str, options: type[Strict], fixed: dict[str, Any] | None = None) -> None:
@@ -72,10 +72,10 @@ class Format:
 
     def check(self, options: dict[str, Any]) -> dict[str, Any]:
         """
-        Check options.
+        Check options, and return all options for the reader.
 
-        :raises pydantic.ValidationError: one is unknown or of the wrong type.
-        :return: What the reader is to be given.
+        :raises pydantic.ValidationError: an option is unknown or has the wrong type.
+        :return: The options for the reader.
         """
         return {**self._fixed, **self._options.model_validate(options).model_dump(exclude_none=True)}
 
@@ -101,7 +101,7 @@ def format_of(name: str) -> str | None:
 
 
 def stem_of(name: str) -> str:
-    """Give the name of a file without what tells its format."""
+    """Return the name of a file without the extensions that show its format."""
     return _unpacked(name).stem
 
 

@@ -1,4 +1,4 @@
-"""Data that is made up: the same for the same settings, and changing as fast as they say."""
+"""Generated data: deterministic for given settings, and changing at the configured rate."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from datapipe_local.strict import Strict
 from datapipe_local.warehouse import literal, quoted
 
 _NAME = r"^[A-Za-z](?:_?[A-Za-z0-9])*$"
-#: When a row has changed last: a pointer.
+#: Pointer column: the time of the last change of a row.
 CHANGED = "updated_at"
 _BEGIN = "TIMESTAMP '2026-01-01'"
 _SECONDS_OF_A_YEAR = 31_536_000
@@ -23,7 +23,7 @@ _MOST_ROWS = 100_000_000
 
 
 class GeneratedColumn(Strict, title="Column"):
-    """A column."""
+    """Column of a generated table."""
 
     name: str = Field(pattern=_NAME, max_length=63)
     kind: Literal["id", "int", "float", "text", "timestamp", "enum"]
@@ -37,7 +37,7 @@ class GeneratedColumn(Strict, title="Column"):
 
 
 class GeneratedTable(Strict, title="Table"):
-    """A table."""
+    """Generated table."""
 
     name: str = Field(pattern=_NAME, max_length=63)
     rows: int = Field(ge=0, le=_MOST_ROWS)
@@ -57,7 +57,7 @@ class GeneratedTable(Strict, title="Table"):
 
 
 class GeneratedSettings(Strict, title="Generated data"):
-    """Settings of a connection to data that is made up."""
+    """Settings of a connection to generated data."""
 
     seed: int = Field(default=0, description="Another seed makes other data.")
     tables: list[GeneratedTable] = Field(min_length=1, max_length=100)
@@ -71,17 +71,17 @@ class GeneratedSettings(Strict, title="Generated data"):
 
 
 class GeneratedOrigin(Strict):
-    """Which table of the connection a stream reads."""
+    """Table of the connection that a stream reads."""
 
     table: str = Field(min_length=1)
 
 
 class GeneratedSource:
     """
-    Data that is made up.
+    Source of generated data.
 
-    :param settings: As :class:`GeneratedSettings` describes.
-    :param clock: By it the data changes.
+    :param settings: The settings of the connection: :class:`GeneratedSettings`.
+    :param clock: The clock that determines the changes.
     """
 
     def __init__(self, settings: dict[str, Any], clock: Clock) -> None:
@@ -89,7 +89,7 @@ class GeneratedSource:
         self._clock = clock
 
     def offers(self) -> list[Offer]:
-        """Give the tables."""
+        """Return the tables."""
         return [
             Offer(
                 table.name, {"table": table.name}, key=tuple(each.name for each in table.columns if each.kind == "id")
@@ -98,21 +98,21 @@ class GeneratedSource:
         ]
 
     def has(self, origin: dict[str, Any]) -> bool:
-        """Tell whether a stream's table is one of the connection."""
+        """Return True if the connection has the stream's table."""
         return self._table(origin) is not None
 
     def may_nest(self, origin: dict[str, Any]) -> bool:
-        """Say no."""
+        """Return False: all columns have single values."""
         return False
 
     @contextmanager
     def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> Iterator[Fetched]:
         """
-        Give the query that makes the rows.
+        Yield the query that generates the rows.
 
-        :param origin: As :class:`GeneratedOrigin` describes.
-        :param scratch: Is not used.
-        :param need: Is not looked at: rows are made as they are read.
+        :param origin: The origin of the stream: :class:`GeneratedOrigin`.
+        :param scratch: Not used.
+        :param need: Not used: rows are generated when they are read.
         :raises RunError: the connection has no such table.
         """
         table = self._table(origin)
@@ -130,7 +130,7 @@ class GeneratedSource:
         rows = f"SELECT range AS i, 0 AS version FROM range({table.rows})"  # noqa: S608 - numbers and quoted names
         shown = [f"{_value(column, seed)} AS {quoted(column.name)}" for column in table.columns]
         if table.changes_per_hour:
-            # Each row has its own moments, so that always some have just changed.
+            # Each row changes at its own times, so that at any time some rows have just changed.
             period = round(3_600_000_000 / table.changes_per_hour)
             now = round(as_datetime(self._clock.now()).timestamp() * 1_000_000)
             phase = f"CAST(md5_number_lower(concat_ws('|', {seed}, range)) % {period} AS BIGINT)"
@@ -143,10 +143,10 @@ class GeneratedSource:
 
 
 def _value(column: GeneratedColumn, seed: str) -> str:
-    """Give the expression of a value: it follows from the row, the column, and how often the row has changed."""
+    """Return the expression of a value, which depends on the row, the column, and the number of changes of the row."""
     if column.kind == "id":
         return "i + 1"
-    # Of MD5, as DuckDB's own hash may be another in another version.
+    # MD5, because DuckDB's own hash function may change between versions.
     drawn = f"md5_number_lower(concat_ws('|', {seed}, {literal(column.name)}, i, version))"
     if column.kind == "int":
         return f"CAST({drawn} % 1000000 AS BIGINT)"

@@ -1,4 +1,4 @@
-"""Gzip files: unpacked and verified before they are read, because DuckDB's readers do not verify all of a file."""
+"""Gzip files: decompressed and verified before they are read, because DuckDB does not verify complete files."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def is_named_gzip(name: str) -> bool:
 
 
 def is_gzip(path: Path) -> bool:
-    """Return True if a file begins as gzip files do."""
+    """Return True if a file has the first bytes of a gzip file."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
 def unpack(path: Path, out: Path, name: str, check: Callable[[], None]) -> Path:
     """
-    Unpack a file, and verify its checksums and its end.
+    Decompress a file, and verify its checksums and its end.
 
     :param path: The gzip file.
     :param out: The file to write.
     :param name: The name of the gzip file for messages.
-    :param check: Raises an error once the file is not needed any more.
-    :raises RunError: the file is no gzip file, is damaged, or becomes too large.
-    :return: The unpacked file.
+    :param check: A function that raises if the file is no longer needed.
+    :raises RunError: the file is not a gzip file, is damaged, or becomes too large.
+    :return: The decompressed file.
     """
     try:
         if not is_gzip(path):

@@ -24,9 +24,9 @@ _BEFORE_CHRIST = re.compile(r"^([0-9]+-[0-9]+-[0-9]+)( .*)? BC$")
 
 
 class SqlSourceSettings(Strict, title="SQL database"):
-    """Settings of a connection to an SQL database that is read."""
+    """Settings of a connection to an SQL database as a source."""
 
-    # It may hold a password.
+    # The URL may contain a password.
     url: Secret = Field(
         description="The database: sqlite:////folder/file.db, or postgresql://user:password@host:port/database."
     )
@@ -45,16 +45,16 @@ class SqlSourceSettings(Strict, title="SQL database"):
 
 
 class SqlOrigin(Strict):
-    """Which table or view of the database a stream reads."""
+    """Table or view of the database that a stream reads."""
 
     table: str = Field(min_length=1)
 
 
 class SqlSource:
     """
-    An SQL database.
+    SQL database.
 
-    :param settings: As :class:`SqlSourceSettings` describes.
+    :param settings: The settings of the connection: :class:`SqlSourceSettings`.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -62,9 +62,9 @@ class SqlSource:
 
     def offers(self) -> list[Offer]:
         """
-        Give the tables and views; the names of their keys with them.
+        Return the tables and views, with their key columns.
 
-        :raises SourceError: the database cannot be asked.
+        :raises SourceError: the database cannot be reached or read.
         """
         import sqlalchemy as sa
 
@@ -83,7 +83,7 @@ class SqlSource:
         return list(offers.values())
 
     def has(self, origin: dict[str, Any]) -> bool:
-        """Tell whether a stream's table or view is there."""
+        """Return True if the stream's table or view exists."""
         import sqlalchemy as sa
 
         table = SqlOrigin.model_validate(origin).table
@@ -91,18 +91,18 @@ class SqlSource:
             return sa.inspect(connection).has_table(table, self._settings.database_schema)
 
     def may_nest(self, origin: dict[str, Any]) -> bool:
-        """Say no: the columns of a table hold single values."""
+        """Return False: all columns have single values."""
         return False
 
     @contextmanager
     def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> Iterator[Fetched]:
         """
-        Get the rows of one table that are needed, as one statement sees them.
+        Yield the required rows of one table, read by one statement.
 
-        :param origin: As :class:`SqlOrigin` describes.
-        :param scratch: Where the rows are written for DuckDB.
-        :param need: What of it is needed: other columns, and older rows, are not asked for.
-        :raises RunError: they cannot be had.
+        :param origin: The origin of the stream: :class:`SqlOrigin`.
+        :param scratch: The folder for the rows.
+        :param need: The required part: the statement omits other columns and older rows.
+        :raises RunError: the rows cannot be read.
         """
         import sqlalchemy as sa
 
@@ -136,7 +136,7 @@ class SqlSource:
 
         url = sa.make_url(self._settings.url)
         if url.get_backend_name() == "sqlite":
-            # Else SQLite would make an empty database.
+            # SQLite would create an empty database.
             if not Path(str(url.database)).is_file():
                 raise SourceError(f"There is no database {url.database}: correct `url`.")
             arguments: dict[str, Any] = {"timeout": _SECONDS_TO_CONNECT}
@@ -169,33 +169,33 @@ class SqlSource:
 
 
 class _Reading:
-    """What a connection to a database does."""
+    """Running statement of a connection."""
 
     def __init__(self, connection: "sa.Connection") -> None:
         self._driver: Any = connection.connection.driver_connection
         self._is_near = connection.dialect.name == "sqlite"
 
     def interrupt(self) -> None:
-        """Have the database break off its statement."""
+        """Interrupt the statement."""
         if self._is_near:
             self._driver.interrupt()
         else:
-            # By a connection of its own, to a server that may not answer.
+            # Canceling uses a separate connection to a server that may not respond.
             threading.Thread(target=self._cancel, name="cancel", daemon=True).start()
 
     def _cancel(self) -> None:
-        # What has ended meanwhile is what was wanted.
+        # A statement that has already ended needs no cancellation.
         with suppress(Exception):
             self._driver.cancel_safe(timeout=_SECONDS_TO_CONNECT)
 
 
 def _have_text(connection: "sa.Connection") -> None:
-    """Have PostgreSQL give times in its own words: Python's do not hold all of them, such as ``infinity``."""
+    """Make PostgreSQL return times as text: Python's types cannot hold all values, such as ``infinity``."""
     from psycopg.types.string import TextLoader
 
     class Words(TextLoader):
         def load(self, data: "Buffer") -> str | bytes:
-            # DuckDB takes its own words for years before the first alone.
+            # DuckDB accepts years BC only in its own notation.
             return _BEFORE_CHRIST.sub(r"\1 (BC)\2", str(super().load(data)))
 
     for setting in ("TimeZone TO 'UTC'", "DateStyle TO 'ISO'", "IntervalStyle TO 'postgres'"):
@@ -207,6 +207,6 @@ def _have_text(connection: "sa.Connection") -> None:
 
 
 def _reason(error: Exception) -> str:
-    """Give what the database said, in one line."""
+    """Return the message of the database, in one line."""
     said = str(getattr(error, "orig", None) or error).strip()
     return " ".join(said.split())[:300].rstrip(".") or type(error).__name__

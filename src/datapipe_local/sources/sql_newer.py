@@ -1,8 +1,8 @@
 """
-Which rows of a database can be new, in its own words.
+Conditions for the new rows of a database table, for incremental loads.
 
-What it leaves out is left out for good. So a column is compared there only where the database compares as DuckDB does,
-value for value; else all rows are read.
+A row that the condition excludes is never loaded. Therefore a column is compared in the database only if the database
+compares exactly as DuckDB does; otherwise all rows are read.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 def newer(connection: sa.Connection, table: sa.Table, newest: Newest) -> Condition | None:
     """
-    Give the condition that rows meet whose pointer is not less than the greatest that is known, or is none.
+    Return the condition for rows whose pointer value is null, or not less than the greatest known one.
 
-    :return: None if the database cannot tell as DuckDB does.
+    :return: None if the database compares differently from DuckDB.
     """
     found = [column for column in table.columns if column.name.lower() == newest.pointer.lower()]
-    # A table that holds another type was made of other values than these.
+    # If the type differs, the warehouse table was loaded from other values.
     if len(found) != 1 or sql_types.declared(found[0].type) != newest.type:
         return None
     rule = _RULES[connection.dialect.name].get(newest.type.partition("(")[0])
@@ -40,7 +40,7 @@ def newer(connection: sa.Connection, table: sa.Table, newest: Newest) -> Conditi
 
 
 def _of_class(name: str, value_type: Callable[[], TypeEngine[Any]]) -> Rule:
-    """In SQLite any value can stand in any column: those of another class are read, whatever they are."""
+    """In SQLite, any value can be in any column: values of another storage class are always read."""
 
     def rule(_: sa.Connection, column: sa.Column[Any], value: Any) -> Condition:
         bare = sa.type_coerce(column, value_type())
@@ -57,7 +57,7 @@ def _sqlite_text(connection: sa.Connection, column: sa.Column[Any], value: str) 
 
 
 def _sqlite_moment(_: sa.Connection, column: sa.Column[Any], value: dt.date) -> Condition:
-    # To the second, and without a zone: as text, the same moment can be written in several ways.
+    # Compare seconds without a zone: the same time can be written in several ways.
     moment = sa.func.datetime(sa.func.substr(sa.type_coerce(column, sa.Text()), 1, 19))
     least = sa.func.datetime(sa.literal(value.isoformat()[:19], sa.Text()))
     return sa.or_(sa.func.typeof(column) != "text", moment.is_(None), moment >= least)
@@ -65,19 +65,19 @@ def _sqlite_moment(_: sa.Connection, column: sa.Column[Any], value: dt.date) -> 
 
 def _exactly(value_type: Callable[[], TypeEngine[Any]]) -> Rule:
     def rule(_: sa.Connection, column: sa.Column[Any], value: Any) -> Condition:
-        # The type of the value, and not of the column, which may be too short for it.
+        # Use the type of the value: the type of the column may be too short for it.
         return sa.or_(column.is_(None), column >= sa.literal(value, value_type()))
 
     return rule
 
 
 def _double(connection: sa.Connection, column: sa.Column[Any], value: float) -> Condition | None:
-    # A short floating point number is another one in DuckDB than in the database.
+    # DuckDB and the database represent single-precision numbers differently.
     return _exactly(sa.Double)(connection, column, value) if isinstance(column.type, sa.Double) else None
 
 
 def _text(connection: sa.Connection, column: sa.Column[Any], value: str) -> Condition | None:
-    # Others than these are compared in ways of their own, such as without blanks at the end.
+    # Other text types have comparison rules of their own, such as ignoring trailing blanks.
     if type(column.type) not in (sa.TEXT, sa.VARCHAR):
         return None
     if connection.exec_driver_sql("SHOW server_encoding").scalar() != "UTF8":

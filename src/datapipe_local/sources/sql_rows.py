@@ -1,4 +1,4 @@
-"""The rows of a table of a database, as lines of JSON that DuckDB reads."""
+"""Rows of a database table, written as JSON Lines for DuckDB."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
     from datapipe_local.sources.base import Need
 
-# So many rows are held in memory at a time.
+# Number of rows in memory at a time.
 _AT_A_TIME = 5_000
-# What DuckDB takes by itself. It reserves as much for each thread.
+# DuckDB's default line length. It reserves this size for each thread.
 _LONGEST_LINE = 1 << 24
-#: How columns arrive that JSON has no values for, and what makes of them what they are.
+#: Types without JSON values: the type in which they are read, and the expression that converts them.
 _ARRIVE = {"BLOB": ("VARCHAR", "from_hex({})"), "JSON": ("VARCHAR", "CAST({} AS JSON)")}
 
 
 class Rows(NamedTuple):
     """
-    Rows that have been written.
+    Written rows.
 
-    :param query: Reads them.
-    :param size: Their bytes.
+    :param query: The query that reads them.
+    :param size: Their size in bytes.
     :param is_whole: They are all rows of the table.
     """
 
@@ -48,12 +48,12 @@ class _Column(NamedTuple):
 
 def write(connection: sa.Connection, table: sa.Table, need: Need, path: Path) -> Rows:
     """
-    Write the rows of a table that are needed, as one statement sees them.
+    Write the required rows of a table, read by one statement.
 
     :param connection: The database.
     :param table: The table.
-    :param need: What of it.
-    :param path: The file, which is not there yet.
+    :param need: The required part.
+    :param path: The file, which must not exist.
     """
     columns = _columns(connection, table, need)
     condition = sql_newer.newer(connection, table, need.newest) if need.newest else None
@@ -83,19 +83,19 @@ def write(connection: sa.Connection, table: sa.Table, need: Need, path: Path) ->
 
 def _columns(connection: sa.Connection, table: sa.Table, need: Need) -> list[_Column]:
     excluded = {name.casefold() for name in need.excluded}
-    # To leave out all of them is a mistake, which is not this module's to tell.
+    # If all columns are excluded, the caller reports the error.
     wanted = [column for column in table.columns if column.name.casefold() not in excluded] or list(table.columns)
     taken: set[str] = set()
     columns: list[_Column] = []
     for column in wanted:
-        # Names that differ in case alone are one to DuckDB.
+        # For DuckDB, names that differ only by case are equal.
         name, number = column.name, 0
         while name.lower() in taken:
             number += 1
             name = f"{column.name}_{number}"
         taken.add(name.lower())
         kind = sql_types.declared(column.type)
-        # Elsewhere a column holds what its type says, but for numbers that are none.
+        # Except in SQLite, values have the type of their column; DECIMAL may also hold NaN.
         is_sure = connection.dialect.name != "sqlite" and not kind.startswith("DECIMAL")
         kinds = [kind] if is_sure else sql_types.possible(kind)
         columns.append(_Column(name, _selected(connection, column).label(f"c{len(columns)}"), kinds))
@@ -104,9 +104,9 @@ def _columns(connection: sa.Connection, table: sa.Table, need: Need) -> list[_Co
 
 def _selected(connection: sa.Connection, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
     if connection.dialect.name == "sqlite":
-        # What is there, and not what it would be if it were of the type of its column.
+        # Select the actual value, without conversion to the type of its column.
         return sa.type_coerce(column, sa.types.NullType())
-    # Python's numbers do not hold all of JSON's.
+    # Python's numbers cannot represent all JSON numbers.
     return sa.cast(column, sa.Text()) if isinstance(column.type, sa.JSON) else column
 
 
@@ -118,7 +118,7 @@ def _still_possible(kinds: list[list[str]], rows: Sequence[Sequence[Any]]) -> li
 
 
 def _query(path: Path, types: dict[str, str], longest: int, size: int) -> Query:
-    """Give the query of the rows: with these types, else, where values do not fit them, with DuckDB's."""
+    """Return the query of the rows with the given types, and a fallback with DuckDB's types."""
     options = {"format": "newline_delimited", "maximum_object_size": longest}
     arriving = {name: _ARRIVE.get(kind, (kind, ""))[0] for name, kind in types.items()}
     replaced = ", ".join(
@@ -127,7 +127,7 @@ def _query(path: Path, types: dict[str, str], longest: int, size: int) -> Query:
     star = f"* REPLACE ({replaced})" if replaced else "*"
     typed = Scan("read_json", path, {**options, "columns": arriving})
     inferred = Scan("read_json", path, {**options, "sample_size": -1})
-    # An empty file tells nothing about its columns.
+    # An empty file has no column types to infer.
     instead = f"SELECT * FROM {inferred.sql()}" if size else None  # noqa: S608 - a reader of ours
     return Query(f"SELECT {star} FROM {typed.sql()}", instead)  # noqa: S608 - as above
 

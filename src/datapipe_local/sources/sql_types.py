@@ -1,4 +1,4 @@
-"""What the columns of an SQL database are in DuckDB's words."""
+"""Mapping of SQL column types to DuckDB types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
 _MOST_DIGITS = 38
-# Up to here each integer is a floating point number, too.
+# Up to here, a floating-point number represents every integer.
 _EXACT = 1 << 53
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
@@ -25,12 +25,12 @@ _DECIMAL = re.compile(r"DECIMAL\(([0-9]+),([0-9]+)\)")
 def _decimal(kind: sa.Numeric[Any]) -> str:
     scale = kind.scale or 0
     if kind.precision is None or kind.precision > _MOST_DIGITS or not 0 <= scale <= kind.precision:
-        # It can hold any number: text does, too.
+        # The column can hold any number, and text can represent them.
         return "VARCHAR"
     return f"DECIMAL({kind.precision},{scale})"
 
 
-#: The special before the general.
+#: Subclasses come before their base classes.
 _TYPES: list[tuple[type[TypeEngine[Any]], Callable[[Any], str]]] = [
     (sa.Boolean, lambda _: "BOOLEAN"),
     (sa.Integer, lambda _: "BIGINT"),
@@ -47,7 +47,7 @@ _TYPES: list[tuple[type[TypeEngine[Any]], Callable[[Any], str]]] = [
 
 
 def declared(kind: TypeEngine[Any]) -> str:
-    """Give DuckDB's type of a column."""
+    """Return DuckDB's type of a column."""
     for known, give in _TYPES:
         if isinstance(kind, known):
             return give(kind)
@@ -56,16 +56,16 @@ def declared(kind: TypeEngine[Any]) -> str:
 
 def possible(kind: str) -> list[str]:
     """
-    Give what a column may turn out to be if it holds what its type does not say, as any of SQLite's can.
+    Return the possible types of a column whose values may differ from its declared type, as in SQLite.
 
-    :return: The type itself first, and last what holds everything.
+    :return: The declared type first; the last type can hold all values.
     """
     family = kind.partition("(")[0]
     return [kind, *_INSTEAD.get(family, []), *([] if kind == "VARCHAR" else ["VARCHAR"])]
 
 
 def still_possible(kinds: list[str], values: Iterable[Any]) -> list[str]:
-    """Give those types of a column that hold values exactly."""
+    """Return the types that can hold all given values exactly."""
     known = list(values)
     return [kind for kind in kinds if kind == kinds[-1] or all(map(_holds(kind), known))]
 

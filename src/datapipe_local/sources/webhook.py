@@ -1,4 +1,4 @@
-"""What was pushed to a webhook connection: each of its tables is a stream."""
+"""Data pushed to a webhook connection: each of its tables is a stream."""
 
 import json
 import re
@@ -18,15 +18,15 @@ from datapipe_local.store.store import Store
 from datapipe_local.strict import Secret, Strict
 from datapipe_local.warehouse import Scan
 
-#: The column that a payload stands in where it is not taken apart.
+#: Column with the whole payload, if it is not unpacked.
 PAYLOAD = "payload"
-# So many requests are held in memory at a time.
+# Number of requests in memory at a time.
 _AT_A_TIME = 200
-# What DuckDB takes by itself. It reserves as much for each thread.
+# DuckDB's default line length. It reserves this size for each thread.
 _LONGEST_LINE = 1 << 24
 _TABLE = r"^[A-Za-z](?:_?[A-Za-z0-9])*$"
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
-#: Headers that say something else already.
+#: Headers with another meaning.
 _TAKEN = frozenset({"connection", "content-encoding", "content-length", "content-type", "host", "transfer-encoding"})
 
 
@@ -37,13 +37,13 @@ def _header(name: str) -> str:
 
 
 class NoAuthentication(Strict, title="None"):
-    """Whoever knows the address is let in."""
+    """No authentication: every client that knows the URL can push."""
 
     method: Literal["none"]
 
 
 class BasicAuthentication(Strict, title="Basic"):
-    """A user's name and password."""
+    """User name and password."""
 
     method: Literal["basic"]
     username: str = Field(min_length=1)
@@ -58,7 +58,7 @@ class BasicAuthentication(Strict, title="Basic"):
 
 
 class TokenAuthentication(Strict, title="Token"):
-    """A text that stands in a header."""
+    """Token in a header."""
 
     method: Literal["token"]
     header: str = Field(min_length=1, description="The name of the header, such as X-Token.")
@@ -78,7 +78,7 @@ class TokenAuthentication(Strict, title="Token"):
 
 
 class HmacAuthentication(Strict, title="HMAC SHA-256"):
-    """A signature of the body that stands in a header."""
+    """Signature of the body in a header."""
 
     method: Literal["hmac"]
     header: str = Field(min_length=1, description="The name of the header, such as X-Signature.")
@@ -96,7 +96,7 @@ Authentication = Annotated[
 
 
 class WebhookTable(Strict, title="Table"):
-    """A table, and the address of its own that it has."""
+    """Table, with a URL of its own."""
 
     name: str = Field(
         pattern=_TABLE,
@@ -125,22 +125,22 @@ class WebhookSettings(Strict, title="Webhook"):
         return self
 
     def table(self, name: str) -> WebhookTable | None:
-        """Give the table with a name, if there is one."""
+        """Return the table with a name; None if there is none."""
         return next((table for table in self.tables if table.name == name), None)
 
 
 class WebhookOrigin(Strict):
-    """Which table of the connection a stream reads."""
+    """Table of the connection that a stream reads."""
 
     table: str = Field(min_length=1)
 
 
 class WebhookSource:
     """
-    What a connection was sent.
+    Source of the data that was pushed to a connection.
 
-    :param connection: The connection; its settings are as :class:`WebhookSettings` describes.
-    :param store: Where the requests are kept.
+    :param connection: The connection; its settings are :class:`WebhookSettings`.
+    :param store: The store that has the requests.
     """
 
     def __init__(self, connection: Connection, store: Store) -> None:
@@ -149,25 +149,25 @@ class WebhookSource:
         self._store = store
 
     def offers(self) -> list[Offer]:
-        """Give the tables."""
+        """Return the tables."""
         return [Offer(table.name, {"table": table.name}) for table in self._settings.tables]
 
     def may_nest(self, origin: dict[str, Any]) -> bool:
-        """Say no: all that was pushed would have to be looked at."""
+        """Return False: a check would have to read all pushed data."""
         return False
 
     def has(self, origin: dict[str, Any]) -> bool:
-        """Tell whether a stream's table is one of the connection."""
+        """Return True if the connection has the stream's table."""
         return self._settings.table(WebhookOrigin.model_validate(origin).table) is not None
 
     @contextmanager
     def fetch(self, origin: dict[str, Any], scratch: Path, need: Need) -> Iterator[Fetched]:
         """
-        Get all that was pushed to one table.
+        Yield all data that was pushed to one table.
 
-        :param origin: As :class:`WebhookOrigin` describes.
-        :param scratch: Where the rows are written for DuckDB.
-        :param need: Only looked at for whether it is still needed.
+        :param origin: The origin of the stream: :class:`WebhookOrigin`.
+        :param scratch: The folder for the rows.
+        :param need: Used only to interrupt the work.
         :raises RunError: the connection has no such table.
         """
         name = WebhookOrigin.model_validate(origin).table
@@ -186,7 +186,7 @@ class WebhookSource:
             if packed:
                 options["columns"] = {PAYLOAD: "VARCHAR"}
             else:
-                # Every row counts for the types, so that none is met later that does not fit them.
+                # Infer the types from every row, so that no later row fails to fit.
                 options |= {"sample_size": -1, "map_inference_threshold": -1, "field_appearance_threshold": 0}
             yield Fetched(f"the webhook table {name}", Scan("read_json", path, options), size)
 
@@ -210,14 +210,14 @@ class WebhookSource:
 
 def rows(record: str, *, packed: bool) -> list[str]:
     """
-    Give the rows of a request, each as a line of JSON.
+    Return the rows of a request, each as a line of JSON.
 
     :param record: The body, as it arrived.
-    :param packed: It is one row, whatever it is.
+    :param packed: Return the body as one row, whatever it contains.
     """
     if packed:
         return [json.dumps({PAYLOAD: record})]
     whole = canonical.one_line(record)
     found = canonical.elements(whole) if whole.startswith("[") else [whole]
-    # What is no object has arrived while the table was packed.
+    # Values that are not objects arrived while the table was packed.
     return [row if row.startswith("{") else f'{{"json": {row}}}' for row in found]

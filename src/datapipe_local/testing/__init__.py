@@ -1,8 +1,8 @@
 """
-For tests of DAGs: a real service for each of them, seeded and clean.
+Test support for DAGs: each test gets a real service, seeded and clean.
 
-pytest loads :mod:`datapipe_local.testing.plugin` by itself, in every project of an environment that has this package
-installed. So nothing is imported here, nor there, until a test asks for it.
+pytest loads :mod:`datapipe_local.testing.plugin` automatically in every project whose environment has this package.
+Therefore nothing is imported here or there until a test needs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The control plane of a service that is running, by HTTP."""
+"""HTTP client of the control plane of a running service."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SECONDS_FOR_AN_ANSWER = 90
 
 class RefusedError(Exception):
     """
-    The control plane refused something.
+    Refusal by the control plane.
 
-    :param answer: What it answered.
+    :param answer: The HTTP response.
     """
 
     def __init__(self, answer: httpx.Response) -> None:
@@ -32,37 +32,37 @@ class RefusedError(Exception):
 
 class ControlPlane:
     """
-    Asks it; see the page about it for what can be asked.
+    Client of the control plane, whose documentation describes the operations.
 
-    :param base_url: Where the service is.
-    :param api_key: Its key.
+    :param base_url: The URL of the service.
+    :param api_key: The API key of the service.
     """
 
     def __init__(self, base_url: str, api_key: str) -> None:
-        # No proxy of the environment stands between a test and this machine.
+        # No proxy of the environment: the service is on this machine.
         self._client = httpx.Client(
             base_url=f"{base_url}/_local",
             headers={"x-api-key": api_key},
             timeout=_SECONDS_FOR_AN_ANSWER,
-            # A connection that is kept may be one to a process that was killed since.
+            # A kept connection may belong to a process that has been killed in the meantime.
             limits=httpx.Limits(max_keepalive_connections=0),
             trust_env=False,
         )
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the client."""
         self._client.close()
 
     def ask(self, method: str, path: str, body: Any = None, /, **query: Any) -> Any:
         """
-        Ask something.
+        Send a request.
 
         :param method: The HTTP method.
         :param path: The path, below ``/_local/``.
-        :param body: What is sent, as JSON.
-        :param query: The query; what is ``None`` is left out.
-        :return: The answer's JSON, if it has any.
-        :raises RefusedError: it is refused.
+        :param body: The JSON body.
+        :param query: The query parameters; ``None`` values are omitted.
+        :return: The JSON of the response, if it has any.
+        :raises RefusedError: the control plane refuses the request.
         """
         wanted = {name: value for name, value in query.items() if value is not None}
         answer = self._client.request(method, f"/{path}", json=body, params=wanted)
@@ -72,11 +72,11 @@ class ControlPlane:
 
     def journal(self, kind: str, *, after: int = 0, **query: str | None) -> list[Json]:
         """
-        Give the journal, oldest first.
+        Return the journal, oldest first.
 
         :param kind: ``runs`` or ``requests``.
-        :param after: Only entries whose ``seq`` is higher.
-        :param query: ``resource_id`` or ``path``: only what is about it.
+        :param after: Return only entries with a higher ``seq``.
+        :param query: ``resource_id`` or ``path``: return only the entries of this resource or path.
         """
         entries: list[Json] = []
         while True:
@@ -87,18 +87,18 @@ class ControlPlane:
             after = page[-1]["seq"]
 
     def knows(self, resource_id: str) -> bool:
-        """Tell whether anything has this id, or had."""
+        """Return True if a resource has this ID, or had it."""
         known: bool = self.ask("GET", "journal", kind="runs", resource_id=resource_id, limit=1)["known"]
         return known
 
     def faults(self, rules: Sequence[Mapping[str, Any]]) -> None:
-        """Have these go wrong, and nothing else."""
+        """Replace all fault rules."""
         self.ask("PUT", "faults", rules)
 
     def runs(self, behaviour: Mapping[str, Any]) -> None:
-        """Have runs behave so, and as the seed says otherwise."""
+        """Replace all run overrides; the seed applies to everything else."""
         self.ask("PUT", "runs", behaviour)
 
     def reset(self, *, seed: str = "keep") -> None:
-        """Forget all; unless ``drop`` is given, but the seed."""
+        """Reset the service. Keep its seed unless ``drop`` is given."""
         self.ask("POST", "reset", {"seed": seed})

@@ -1,4 +1,4 @@
-"""The service's time, in the hand of a test."""
+"""Control of the service's clock by a test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class ServiceClock:
     """
-    The clock of a service. From the moment it is set it stands still, and what has a schedule runs by it.
+    Clock of a service. Once it is set, it stands still, and scheduled runs follow it.
 
     :param control: The control plane.
     """
@@ -22,14 +22,15 @@ class ServiceClock:
         self._control = control
 
     def now(self) -> datetime:
-        """Tell the service's time."""
+        """Return the service's time."""
         return as_datetime(self._control.ask("GET", "clock")["now"])
 
     def set(self, moment: datetime | str) -> datetime:
         """
-        Set it. What was due in between is missed, as if the service had been off.
+        Set the clock. Runs that were due in between are skipped, as if the service had been off.
 
-        :param moment: With its time zone; as text in ISO 8601.
+        :param moment: The time with its time zone, as a ``datetime`` or as ISO 8601 text.
+        :return: The new time.
         """
         if isinstance(moment, datetime):
             if moment.tzinfo is None:
@@ -39,13 +40,14 @@ class ServiceClock:
 
     def advance(self, **time: float) -> datetime:
         """
-        Let time pass: all that comes due meanwhile runs at its time, to its end.
+        Advance the clock. Every run that comes due meanwhile runs at its time, to its end.
 
-        :param time: How much, as in ``advance(hours=1, minutes=30)``.
+        :param time: The duration, as in ``advance(hours=1, minutes=30)``.
+        :return: The new time.
         """
         seconds = timedelta(**time).total_seconds()
         return as_datetime(self._control.ask("POST", "clock/advance", {"seconds": seconds})["now"])
 
     def reset(self) -> None:
-        """Have it tell the machine's time again. Nothing runs by a schedule then."""
+        """Return the clock to the machine's time. Scheduled runs then stop."""
         self._control.ask("DELETE", "clock")

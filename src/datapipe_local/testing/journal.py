@@ -1,4 +1,4 @@
-"""What was asked of the service and what ran, and assertions about it that show it when they fail."""
+"""Journal of the requests and runs of a service, with assertions that show it when they fail."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_SHOWN = 30
 
 class Journal:
     """
-    The journal of one test.
+    Journal of one test.
 
     :param control: The control plane.
     """
@@ -26,11 +26,11 @@ class Journal:
 
     def runs(self, resource_id: str | None = None, **fields: Any) -> list[Json]:
         """
-        Give runs, oldest first; their fields stand in the page about the control plane.
+        Return the runs, oldest first. The control plane documentation describes their fields.
 
-        :param resource_id: Only those of this stream, transform, orchestration or reverse ETL sync.
-        :param fields: Only those that have these values, as in ``trigger="request"``.
-        :raises LookupError: nothing has this id, nor had: that there were no runs of it says nothing.
+        :param resource_id: Return only runs of this stream, transform, orchestration or reverse ETL sync.
+        :param fields: Return only runs with these field values, as in ``trigger="request"``.
+        :raises LookupError: no resource has or had this ID, so that an empty result would mean nothing.
         """
         found = self._control.journal("runs", resource_id=resource_id)
         if not found and resource_id is not None and not self._control.knows(resource_id):
@@ -41,20 +41,20 @@ class Journal:
 
     def requests(self, path: str | None = None, **fields: Any) -> list[Json]:
         """
-        Give the requests that were made, oldest first.
+        Return the requests, oldest first.
 
-        :param path: Only those that this means; in it ``*`` is a part and ``**`` any rest.
-        :param fields: Only those that have these values, as in ``method="POST"``.
-        :raises RefusedError: the interface has no such path.
+        :param path: Return only requests whose path matches this pattern; ``*`` matches one segment, ``**`` any rest.
+        :param fields: Return only requests with these field values, as in ``method="POST"``.
+        :raises RefusedError: the pattern matches no path of the interface.
         """
         return _with(fields, self._control.journal("requests", path=path))
 
     def assert_runs(self, resource_id: str | None = None, count: int = 1, **fields: Any) -> list[Json]:
         """
-        See to it that there were so many runs, whatever became of them; give them.
+        Assert that there were exactly ``count`` runs, whatever their outcome, and return them.
 
         :param resource_id: As for :meth:`runs`.
-        :param count: How many.
+        :param count: The expected number of runs.
         :param fields: As for :meth:`runs`.
         """
         __tracebackhide__ = True
@@ -64,16 +64,16 @@ class Journal:
         return found
 
     def assert_one_run(self, resource_id: str | None = None, **fields: Any) -> Json:
-        """See to it that there was exactly one run; give it. Parameters as for :meth:`runs`."""
+        """Assert that there was exactly one run, and return it. Parameters as for :meth:`runs`."""
         __tracebackhide__ = True
         return self.assert_runs(resource_id, 1, **fields)[0]
 
     def assert_requests(self, path: str | None = None, count: int = 1, **fields: Any) -> list[Json]:
         """
-        See to it that there were so many requests; give them.
+        Assert that there were exactly ``count`` requests, and return them.
 
         :param path: As for :meth:`requests`.
-        :param count: How many.
+        :param count: The expected number of requests.
         :param fields: As for :meth:`requests`.
         """
         __tracebackhide__ = True
@@ -86,11 +86,11 @@ class Journal:
         self, resource_id: str | None = None, count: int = 1, *, timeout: float = 30, **fields: Any
     ) -> list[Json]:
         """
-        Wait until at least so many runs have ended; give those that have.
+        Wait until at least ``count`` runs have ended, and return the ended runs.
 
         :param resource_id: As for :meth:`runs`.
-        :param count: How many.
-        :param timeout: For how many seconds at the most.
+        :param count: The expected number of runs.
+        :param timeout: The largest waiting time, in seconds.
         :param fields: As for :meth:`runs`.
         """
         __tracebackhide__ = True
@@ -105,7 +105,7 @@ class Journal:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def clear(self) -> None:
-        """Forget what was before."""
+        """Delete all entries."""
         self._control.ask("DELETE", "journal")
 
     def __str__(self) -> str:
@@ -139,7 +139,7 @@ def _of(what: str | None, fields: dict[str, Any]) -> str:
 def _listed(title: str, entries: list[Json], line: Callable[[Json], str]) -> list[str]:
     if not entries:
         return [f"{title}: none."]
-    # The last say what went wrong.
+    # Show the last entries: they explain a failure.
     left_out = max(0, len(entries) - _MOST_SHOWN)
     more = [f"  ({left_out} before these)"] if left_out else []
     return [f"{title}:", *more, *(f"  {line(entry)}" for entry in entries[left_out:])]

@@ -1,4 +1,4 @@
-"""The pytest plugin. It is loaded by projects that never use it: it imports nothing that pytest has not."""
+"""pytest plugin. Projects that never use it load it, too: it imports only modules that pytest imports anyway."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MARKER = "datapipe_local"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         f"{_MARKER}(seed, ...): what the fixture of this name is seeded with: mappings, YAML texts or pathlib.Paths of"
@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def _datapipe_local_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """One service for all tests of this process; with pytest-xdist each worker has its own."""
+    """Provide one service process for all tests of this process; with pytest-xdist, each worker has its own."""
     from datapipe_local.testing.process import ServiceProcess
 
     with ServiceProcess(tmp_path_factory.mktemp("datapipe-local")) as process:
@@ -38,14 +38,14 @@ def datapipe_local(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, _datapipe_local_process: ServiceProcess
 ) -> Iterator[DatapipeLocal]:
     """
-    Give a real service that has what the test's markers say and nothing else; ``datapipe_default`` leads to it.
+    Provide a real service that has only the content of the test's markers; ``datapipe_default`` leads to it.
 
-    It runs on this machine, with a DuckDB warehouse; nothing runs by its schedule unless the test sets the clock.
+    It runs on this machine, with a DuckDB warehouse. No scheduled run starts unless the test sets the clock.
     """
     from datapipe_local.testing.service import DatapipeLocal
 
     with DatapipeLocal(_datapipe_local_process, folder=request.path.parent, setenv=monkeypatch.setenv) as service:
-        # The nearest comes first, and may refer to what those further out declare.
+        # Apply the markers from the module to the test: inner ones may refer to outer ones.
         for marker in reversed(list(request.node.iter_markers(_MARKER))):
             for seed in marker.args:
                 service.seed(seed)

@@ -1,4 +1,4 @@
-"""The service's process: started once, and gone with whoever started it."""
+"""Process of the service: started once, and stopped with the process that started it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _LINES_OF_LOG = 25
 
 
 class ServiceError(Exception):
-    """The service did not start, or did not do what it was asked to."""
+    """Failure of the service to start."""
 
 
 class ServiceProcess:
     """
-    A service in a home of its own, with a control plane, for a ``with`` block. It takes a free port.
+    Service in a home of its own, with a control plane and a free port, for a ``with`` block.
 
-    It ends when its standard input does: so it does not outlive this process, however that ends.
+    It stops when its standard input ends, so that it does not outlive this process, however that ends.
 
-    :param folder: Where its home and its log are made.
+    :param folder: The folder for its home and its log.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,43 +51,43 @@ class ServiceProcess:
 
     @property
     def base_url(self) -> str:
-        """Where it answers."""
+        """The URL of the service. Waits until the service is ready."""
         if not self._base_url:
             self._base_url = self._address()
         return self._base_url
 
     @property
     def pid(self) -> int:
-        """The process."""
+        """The process ID."""
         return self._started.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is running."""
+        """True if the process is running."""
         return self._started.poll() is None
 
     def start(self) -> None:
-        """Start it, without waiting until it is ready: :attr:`base_url` does that."""
-        # Its own variables may mean another service; the key goes this way, since everybody can read a command line.
+        """Start the process, without waiting until it is ready: :attr:`base_url` does that."""
+        # Existing variables may belong to another service. The key is a variable because command lines are public.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("DATAPIPE_LOCAL_")}
         environment["DATAPIPE_LOCAL_API_KEY"] = self.api_key
         options = ["--init", "--port", "0", "--control", "--no-schedules", "--stop-with-stdin"]
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                # Not what happens to lie in the working directory.
+                # -P: do not import modules from the working directory.
                 [sys.executable, "-P", "-m", "datapipe_local", "serve", "--home", str(self.home), *options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=environment,
                 text=True,
-                # A Ctrl-C means the tests; the service is told by them.
+                # Ctrl-C is for the tests, which then stop the service.
                 start_new_session=True,
             )
         self._base_url = ""
 
     def stop(self) -> None:
-        """End it, and wait until it is gone."""
+        """Stop the process, and wait until it has ended."""
         process = self._started
         for stream in (process.stdin, process.stdout):
             if stream is not None:
@@ -101,9 +101,9 @@ class ServiceProcess:
 
     def log(self, lines: int | None = None) -> str:
         """
-        Give what it has logged.
+        Return the log.
 
-        :param lines: So many of the last lines; else all.
+        :param lines: The number of last lines to return; ``None`` for all.
         """
         text = self.log_file.read_text(encoding="utf-8", errors="replace")
         return text if lines is None else "\n".join(text.splitlines()[-lines:])

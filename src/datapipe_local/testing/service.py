@@ -1,4 +1,4 @@
-"""What a test is given: a service, and all that it can have happen to it."""
+"""Service of a test, and the operations of the test on it."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     from datapipe_local.testing.process import ServiceProcess
 
-#: What the provider's operators take if they are given none.
+#: Default connection ID of the provider's operators.
 _CONNECTION = "datapipe_default"
-# Between two looks at a run: what runs here takes milliseconds.
+# Polling interval in seconds: local runs take milliseconds.
 _POLL_INTERVAL = 0.1
 
 
 class DatapipeLocal:
     """
-    A service for one test, for a ``with`` block: empty until it is seeded.
+    Service for one test, for a ``with`` block: empty until it is seeded.
 
-    :param process: What runs it.
-    :param folder: What paths in seeds are relative to.
-    :param setenv: Sets a variable for the time of the test.
+    :param process: The process of the service.
+    :param folder: The base folder for relative paths in seeds.
+    :param setenv: A function that sets an environment variable for the duration of the test.
     """
 
     def __init__(self, process: ServiceProcess, *, folder: Path, setenv: Callable[[str, str], None]) -> None:
@@ -42,7 +42,7 @@ class DatapipeLocal:
 
     def __enter__(self) -> Self:
         if not self._process.is_alive:
-            # A test before this one has killed it.
+            # A previous test has killed the process.
             self._process.start()
         self.control = ControlPlane(self.base_url, self.api_key)
         self.journal = Journal(self.control)
@@ -60,29 +60,29 @@ class DatapipeLocal:
 
     @property
     def base_url(self) -> str:
-        """Where it answers."""
+        """The URL of the service."""
         return self._process.base_url
 
     @property
     def api_key(self) -> str:
-        """What clients have to send."""
+        """The API key that clients must send."""
         return self._process.api_key
 
     @property
     def log(self) -> str:
-        """What it has logged, also in tests before this one."""
+        """The log, including that of previous tests."""
         return self._process.log()
 
     @cached_property
     def api(self) -> httpx.Client:
-        """A client of the interface itself."""
+        """An HTTP client of the service's interface."""
         import httpx
 
         headers = {"x-api-key": self.api_key}
         return httpx.Client(base_url=self.base_url, headers=headers, timeout=60, trust_env=False)
 
     def connect(self, connection_id: str = _CONNECTION) -> None:
-        """Have an Airflow connection lead here, for this test; ``datapipe_default`` does anyway."""
+        """Set an Airflow connection to this service for this test; ``datapipe_default`` is always set."""
         connection = {
             "conn_type": "datapipe",
             "host": self.base_url,
@@ -93,13 +93,13 @@ class DatapipeLocal:
 
     def seed(self, seed: Mapping[str, Any] | Path | str) -> dict[str, int]:
         """
-        Declare what the service is to know, besides what it knows.
+        Add resources and settings to the service.
 
-        :param seed: A mapping; or a file; or a text of YAML. ``${NAME}`` in the latter is this process's variable.
-            Paths are relative to the file, else to the test's.
-        :return: How many entries of each kind were created or changed.
-        :raises SetupError: something in the file or text is wrong; the message has its line.
-        :raises RefusedError: something in the mapping is.
+        :param seed: A mapping, a file, or YAML text. ``${NAME}`` in a file or text is a variable of this process. Paths
+            are relative to the file, otherwise to the test.
+        :return: The number of created or changed entries by kind.
+        :raises SetupError: the file or text is invalid; the message has the line.
+        :raises RefusedError: the mapping is invalid.
         """
         if isinstance(seed, (Path, str)):
             path = self._folder / (seed if isinstance(seed, Path) else "seed of the test")
@@ -113,17 +113,17 @@ class DatapipeLocal:
         return self._apply(seed, self._folder)
 
     def faults(self, *rules: Mapping[str, Any]) -> None:
-        """Have these go wrong, and nothing else."""
+        """Replace all fault rules."""
         self.control.faults(rules)
 
     def runs(self, resource_id: str | None = None, **behaviour: Any) -> None:
         """
-        Say how runs behave, as in ``runs("orders", outcomes=[{"fail": "The source is away."}])``.
+        Override the behavior of runs, as in ``runs("orders", outcomes=[{"fail": "The source is away."}])``.
 
-        What was said before of the same resource, or of all, does not hold any more.
+        Earlier overrides of the same resource, or for all resources, no longer apply.
 
-        :param resource_id: Whose runs; left out, all.
-        :param behaviour: As in the page about the control plane.
+        :param resource_id: The resource; without it, all resources.
+        :param behaviour: The fields that the control plane documentation describes.
         """
         now = {name: value for name, value in self.control.ask("GET", "runs").items() if name != "outcomes_left"}
         resources: dict[str, Any] = now.pop("resources", {})
@@ -134,14 +134,14 @@ class DatapipeLocal:
         self.control.runs({**now, "resources": resources})
 
     def reset(self) -> None:
-        """Have it be empty."""
+        """Empty the service."""
         self.control.reset(seed="drop")
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """
-        Ask the warehouse.
+        Return the rows of a query over the warehouse.
 
-        :param sql: A ``SELECT`` in DuckDB's words, with tables as ``schema.table``.
+        :param sql: A ``SELECT`` in DuckDB's dialect, with tables as ``schema.table``.
         """
         found: list[dict[str, Any]] = self.control.ask("POST", "query", {"sql": sql})["data"]
         return found

@@ -1,1 +1,1 @@
-"""The page at ``/``: what a browser is given, as it is. Everything on it comes from the service's own interface."""
+"""Page at ``/``: static files for browsers. All data on it comes from the service's own interface."""

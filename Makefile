@@ -67,7 +67,7 @@ test: $(READY)
 	$(PYTEST) tests/system -m "fast or medium"
 
 test-fast: $(READY)
-	$(PYTEST) tests/unit tests/contract -m fast $(SPREAD)
+	$(PYTEST) tests/unit -m fast $(SPREAD)
 
 test-slow: $(READY)
 	$(PYTEST) tests/unit tests/contract -m "slow or property" --hypothesis-profile=large $(SPREAD)

@@ -22,6 +22,9 @@ from tests.support.processes import wait_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+pytestmark = pytest.mark.slow
+
+
 HERE = Path(__file__).parent
 SHOP = """
 connections:

@@ -118,7 +118,7 @@ class Workspace:
             guard = ForkedGuard(command, env=env, cwd=self.path, log=log, grace=grace, hold=self._held)
         else:
             guard = _guard(command, env=env, cwd=self.path, log=log, grace=grace, hold=self._held)
-        program = Program(name, guard, log=log, grace=grace)
+        program = Program(name, guard, command=command[0], log=log, grace=grace)
         self._programs.append(program)
         return program
 
@@ -183,11 +183,12 @@ class Program:
 
     :param name: What errors call it.
     :param guard: Its guard.
+    :param command: What it runs, for the error that it could not be started.
     :param log: The file that takes its output.
     :param grace: The seconds it has between SIGTERM and SIGKILL.
     """
 
-    def __init__(self, name: str, guard: Guard, *, log: Path, grace: float) -> None:
+    def __init__(self, name: str, guard: Guard, *, command: str, log: Path, grace: float) -> None:
         self.name = name
         self.log = log
         self._grace = grace
@@ -195,7 +196,7 @@ class Program:
         assert self._guard.stdout is not None
         line = self._guard.stdout.readline()
         if not line:
-            raise ProgramError(f"{name} could not be started")
+            raise ProgramError(f"{name} could not be started: {command}")
         self.pid = int(line)
 
     @property

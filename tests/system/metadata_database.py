@@ -51,7 +51,7 @@ def is_unlocked(url: str) -> bool:
             database.execute("ROLLBACK")
         return True
     time.sleep(_LONG)
-    is_open = "state LIKE 'idle in transaction%' AND now() - state_change > make_interval(secs => %s)"
+    is_open = "starts_with(state, 'idle in transaction') AND now() - state_change > make_interval(secs => %s)"
     return not _select(url, f"SELECT 1 FROM pg_stat_activity WHERE {is_open}", _LONG)  # noqa: S608 - our own words
 
 

@@ -16,6 +16,9 @@ from tests.support.processes import wait_for
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 
+pytestmark = pytest.mark.medium
+
+
 DAG = "bad_input"
 
 #: What ends each task: the class of the error, and what its line says.

@@ -14,6 +14,9 @@ from tests.support.processes import wait_for
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 
+pytestmark = pytest.mark.medium
+
+
 DAG = "waiting"
 KINDS = ("stream", "orchestration", "reverse_etl")
 #: Which state shows that a sensor of each mode has looked, and found that it has to wait.

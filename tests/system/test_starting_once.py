@@ -22,7 +22,7 @@ from tests.system.conftest import connected
 from tests.system.resources import FOR_EVER, Held, Journal, seed_of
 
 #: What a task that is killed knows of its run afterwards.
-pytestmark = since("3.3", "task state")
+pytestmark = [pytest.mark.medium, since("3.3", "task state")]
 DAG = "starting_once"
 OTHER_DAG = "starting_once_too"
 HOWS = ("deferred", "blocking")

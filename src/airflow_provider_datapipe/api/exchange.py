@@ -108,7 +108,7 @@ def _reader(answer: Any) -> TypeAdapter[Any]:
 
 
 class Exchange(Generic[T]):
-    """State of one request across its attempts. The client reports each result and gets the response or a retry delay."""
+    """State of one request across its attempts. The client reports results and gets the response or a retry delay."""
 
     def __init__(self, settings: Settings, request: Request[T], mask: Mask | None = None) -> None:
         self._settings = settings
@@ -197,7 +197,7 @@ class Exchange(Generic[T]):
         return BodyReader(encoding, self._settings.max_answer_bytes)
 
     def ended(self, lost: Lost) -> Again:
-        """Return a retry instruction for an attempt without a complete response, or raise. Call it outside ``except``."""
+        """Return a retry instruction for a failed attempt, or raise an error. Call it outside of ``except`` blocks."""
         if untrusted := _untrusted_certificate(lost.cause):
             raise ConfigurationError(
                 f"{self.where} shows a certificate that is not trusted ({untrusted}).\nIf it is the right server, set "

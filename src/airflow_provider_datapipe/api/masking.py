@@ -42,7 +42,7 @@ class Mask:
 
     def in_json(self, body: bytes) -> bytes:
         """
-        Return the JSON document with secrets masked. Secrets shorter than 8 characters stay, because IDs may contain them.
+        Return the JSON document with secrets masked, except those shorter than 8 characters, which IDs may contain.
 
         A body without a secret is returned unchanged. A body that is not JSON is masked as text.
         """

@@ -103,7 +103,7 @@ class Settings:
 
     @property
     def connect_limit(self) -> float:
-        """Connect timeout in seconds, shorter than the total timeout: a failed connect is not reported as a late response."""
+        """Connect timeout in seconds, shorter than the total timeout, to distinguish it from a response timeout."""
         return min(self.connect_timeout, 0.9 * self.timeout)
 
 

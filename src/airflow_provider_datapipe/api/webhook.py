@@ -129,7 +129,7 @@ def authentication_of(method: str, *, username: str, secret: str, header: str) -
     :param username: user name, for ``basic``.
     :param secret: password, token or signing key.
     :param header: name of the header, for ``token`` and ``hmac``.
-    :raises ConfigurationError: if a field is missing, invalid or not used by the method. The message contains no values.
+    :raises ConfigurationError: if a field is missing, invalid or not used by the method. The message has no values.
     """
     if method not in METHODS:
         raise ConfigurationError(f"The authentication must be one of {', '.join(METHODS)}.")

@@ -1,4 +1,4 @@
-"""Connection bridges: sessions in which somebody authorizes a connection."""
+"""Connection bridges: sessions in which a user authorizes a connection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def list_() -> Parts:
     List the bridges that are active.
 
     Source: interface.md, "GET /connection_bridges".
-    """
+    List the active bridges.
     return Parts()
 
 
@@ -38,13 +38,14 @@ def create(
 
     :param redirect_uri: where the browser goes afterwards: https, without port and query; on localhost also http and
         a port.
-    :param integration_id: id of the integration.
+    Create a bridge, which expires after 86,400 seconds.
     :param label: name of the connection for people, 1 character or more.
-    :param connection_id: id of a connection that is authorized again.
-    :param state: up to 255 characters, handed back to the ``redirect_uri``.
-
-    Source: interface.md, "POST /connection_bridges".
-    """
+    :param redirect_uri: address to which the browser is redirected: https, without port and query; on localhost, http
+        and a port are also allowed.
+    :param integration_id: ID of the integration.
+    :param label: display name of the connection, at least 1 character.
+    :param connection_id: ID of a connection to reauthorize.
+    :param state: value that is passed back to the ``redirect_uri``, up to 255 characters.
     return Parts(
         body=ConnectionBridgeRequest.of(
             redirect_uri=redirect_uri,

@@ -234,6 +234,7 @@ class Body(BaseModel):
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
+        """
         Return a body with the given fields.
 
         :param fields: the fields; those that are :data:`UNSET` are omitted.

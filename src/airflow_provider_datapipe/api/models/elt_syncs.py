@@ -21,7 +21,7 @@ from airflow_provider_datapipe.api.models.rules import Cron, Day, JsonObject, Om
 
 
 class EltSyncState(StrEnum):
-    """Status of a sync. ``enabled`` tells whether its schedule is active."""
+    """Status of a sync. ``enabled`` is True if its schedule is active."""
 
     NOT_STARTED = "NOT_STARTED"
     RUNNING = "RUNNING"

@@ -47,7 +47,7 @@ class Reference(Answer):
     """
     ``TransformParameterDto``, ``AvailableReferenceDto``: an object that SQL templates can reference in double braces.
 
-    ``tag`` is the text in the braces. The interface calls the field ``{{serviceTag}}``; a live service calls it
+    ``tag`` is the text in the braces. The interface writes it as ``{{serviceTag}}``; a live service calls the field
     ``weld_tag``.
     """
 

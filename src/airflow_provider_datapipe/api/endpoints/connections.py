@@ -40,10 +40,10 @@ def delete(connection_id: str) -> Parts:
 @endpoint("GET", "/connections/{id}/settings", answer=SettingsSchema, repeat=Repeat.READ)
 def settings(connection_id: str) -> Parts:
     """
-        Read what settings an ELT sync of a connection takes, as a JSON Schema.
     Read the JSON Schema of the settings of an ELT sync that uses a connection.
-        :param connection_id: ID of the connection, which must exist already.
+
     :param connection_id: ID of an existing connection.
-        Source: interface.md, "GET /connections/{id}/settings".
+
+    Source: interface.md, "GET /connections/{id}/settings".
     """
     return Parts(path={"id": connection_id})

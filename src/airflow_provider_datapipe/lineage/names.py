@@ -59,8 +59,8 @@ class Naming:
         Return the naming rules for a service.
 
         :param netloc: host and port of the service.
-        :param warehouse: namespace and database of the warehouse, such as ``snowflake://org-account/ANALYTICS``; None if
-            not configured. User, password and options are removed, because they are secret and not part of a name.
+        :param warehouse: namespace and database of the warehouse, such as ``snowflake://org-account/ANALYTICS``; None
+            if not configured. User, password and options are removed, because they are secret and not part of a name.
         :raises ValueError: if the warehouse has another format.
         """
         service = f"{SCHEME}://{netloc}"

@@ -1,4 +1,4 @@
-"""The client for event loops, on aiohttp, which takes a tenth of the CPU time that httpx takes there."""
+"""Asyncio HTTP client, built on aiohttp, which needs a tenth of the CPU time of httpx."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from airflow_provider_datapipe.api.settings import Settings, environment_proxy, 
 
 T = TypeVar("T")
 
-#: Seconds for which a connection is kept that nobody uses: longer than the time between most looks.
+#: Lifetime of an idle connection, in seconds: longer than most poll intervals.
 _KEEP_ALIVE = 60.0
 
 
 class AsyncClient:
     """
-    A client for one event loop.
+    Asyncio client. Each instance belongs to one event loop.
 
-    :param settings: how to reach the service.
+    :param settings: connection settings of the service.
     """
 
     @classmethod
     async def create(cls, settings: Settings) -> Self:
         """
-        Return a client, without blocking the event loop that others use: a thread reads the certificates.
+        Create a client without blocking the event loop: a thread loads the CA certificates.
 
-        :param settings: how to reach the service.
-        :raises ConfigurationError: the certificates can't be read, or the proxy can't be used.
+        :param settings: connection settings of the service.
+        :raises ConfigurationError: if the CA certificates can't be read or the proxy is not usable.
         """
         await asyncio.to_thread(trust, settings.ca_bundle)
         return cls(settings)
@@ -63,8 +63,9 @@ class AsyncClient:
 
     async def send(self, request: Request[T]) -> T:
         """
-        Send a request and read its answer, trying again where that is safe.
+        Send a request and return the parsed response. Retry where a repetition is safe.
 
+        :param request: the request.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
         exchange = Exchange(self.settings, request, self._mask)
@@ -82,10 +83,10 @@ class AsyncClient:
                 asyncio.timeout(self.settings.timeout),
                 self._session().request(
                     outgoing.method,
-                    # Quoted already.
+                    # The URL is already quoted.
                     yarl.URL(outgoing.url, encoded=True),
                     data=outgoing.content,
-                    # Per request: aiohttp sends the headers of a session to proxies, too.
+                    # Set per request: aiohttp also sends session headers to the proxy.
                     headers=outgoing.headers,
                     proxy=self._proxy,
                     allow_redirects=False,
@@ -107,27 +108,28 @@ class AsyncClient:
         raise exchange.unfit(lost)
 
     def _session(self) -> aiohttp.ClientSession:
-        """Give the connections, which belong to the event loop that runs."""
+        """Return the aiohttp session. Create it on first use, because it binds to the running event loop."""
         if self._http is None:
             self._http = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
                     ssl=self._trust, limit=self.settings.max_connections, keepalive_timeout=_KEEP_ALIVE
                 ),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.settings.connect_limit),
-                # The service has no use for cookies, and they would be one more thing to keep.
+                # The service does not use cookies.
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # What has no body has no type, either.
+                # A request without a body has no content type.
                 skip_auto_headers=("content-type",),
-                # The body is unpacked within bounds by us.
+                # BodyReader decompresses the body and enforces the size limit.
                 auto_decompress=False,
             )
         return self._http
 
     async def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> AsyncIterator[T]:
         """
-        Iterate the items of a list, page by page.
+        Iterate over the items of a list and fetch its pages on demand.
 
-        :param limit: the most items to give; None for all.
+        :param request: request of the first page.
+        :param limit: maximum number of items; None for no limit.
         """
         following: Request[Page[T]] | None = paging.first_page(request)
         following_pages = paging.Cursors()
@@ -143,11 +145,11 @@ class AsyncClient:
 
 
 def _lost(error: Exception) -> Lost:
-    """Tell what became of an attempt by what it raised."""
-    # Whatever is not about connecting may have come after the request had gone out.
+    """Classify an aiohttp error: whether the request may have been sent, and whether it timed out."""
+    # Any error other than a connection error may have occurred after the request was sent.
     sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.InvalidURL)
     timed_out, reason = isinstance(error, TimeoutError), str(error)
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        # Its text has the address of the proxy, with the password. The request itself was not sent.
+        # The error's text contains the proxy URL with its password. The request itself was not sent.
         sent, reason = False, f"the proxy answered {error.status} {error.message}"
     return Lost(error, sent=sent, timed_out=timed_out, reason=reason)

@@ -1,43 +1,44 @@
-"""Reading the body of an answer within bounds, whatever the other side sends."""
+"""Size-limited reader for response bodies."""
 
 from __future__ import annotations
 
 import zlib
 
 
-class TooLarge(Exception):  # noqa: N818 - an answer for the client, which makes the error of it
-    """The body is larger than allowed."""
+class TooLarge(Exception):  # noqa: N818 - internal; the client converts it to a ProtocolError
+    """The body exceeds the size limit."""
 
 
-class Unreadable(Exception):  # noqa: N818 - an answer for the client, which makes the error of it
-    """The body can't be unpacked."""
+class Unreadable(Exception):  # noqa: N818 - internal; the client converts it to a ProtocolError
+    """The body can't be decompressed."""
 
 
-#: Encodings that are read; ``gzip`` is what is asked for.
+#: Supported content encodings. The client requests ``gzip``.
 ENCODINGS = frozenset({"", "identity", "gzip"})
 
 
 class BodyReader:
     """
-    Takes a body piece by piece, and unpacks it without ever holding more than allowed.
+    Incremental body reader. It decompresses the body and never holds more than the size limit.
 
-    :param encoding: its ``content-encoding``, one of :data:`ENCODINGS`.
-    :param limit: how many bytes it may have, packed as well as unpacked.
+    :param encoding: value of ``content-encoding``, one of :data:`ENCODINGS`.
+    :param limit: maximum size in bytes, both compressed and decompressed.
     """
 
     def __init__(self, encoding: str, limit: int) -> None:
         self._limit = limit
         self._received = 0
         self._body = bytearray()
-        # 31: a gzip header is expected.
+        # wbits=31: expect a gzip header.
         self._unpacker = zlib.decompressobj(31) if encoding == "gzip" else None
 
     def feed(self, piece: bytes) -> None:
         """
-        Take a piece as it came over the wire.
+        Add a chunk of the body as received.
 
-        :raises TooLarge: the body is larger than allowed.
-        :raises Unreadable: it is not what its encoding says.
+        :param piece: the chunk.
+        :raises TooLarge: if the body exceeds the size limit.
+        :raises Unreadable: if the body does not match its encoding.
         """
         self._received += len(piece)
         if self._received > self._limit:
@@ -46,7 +47,7 @@ class BodyReader:
             self._body += piece
             return
         try:
-            # One byte more than allowed is enough to know, and all that is unpacked of a bomb.
+            # Decompress at most one byte more than the limit: that detects a decompression bomb.
             self._body += self._unpacker.decompress(piece, self._limit + 1 - len(self._body))
         except zlib.error as error:
             raise Unreadable from error
@@ -55,9 +56,9 @@ class BodyReader:
 
     def whole(self) -> bytes:
         """
-        Give the complete body.
+        Return the complete, decompressed body.
 
-        :raises Unreadable: it ends before its encoding does.
+        :raises Unreadable: if the compressed body is incomplete.
         """
         if self._unpacker is not None and self._received and not self._unpacker.eof:
             raise Unreadable

@@ -1,18 +1,19 @@
 """
-Canonical JSON: the one form of a payload that can be signed.
+Canonical JSON serialization for signed webhook payloads.
 
-The interface names two rules: keys in sorted order, and no white space without a meaning. How a number or a character
-is spelt is the sender's affair, and nothing is changed by it here:
+The interface defines two rules: sorted keys and no insignificant white space. The sender chooses the notation of
+numbers and characters. This module writes them as follows:
 
-- Keys are sorted by their code points, as the local service looks at them. (RFC 8785 sorts by UTF-16 units: another
-  order only where one object has keys with characters beyond U+FFFF beside some from U+E000 on.)
-- Text is written as it is, in UTF-8; only what JSON asks for is escaped.
-- Integers have all of their digits, also beyond 2**53; floating point numbers the fewest that mean the same number,
-  and a whole one keeps its ``.0``, so that its column stays one of floating point. A ``Decimal`` keeps its own digits.
-- A ``datetime`` becomes ISO 8601, in UTC with a ``Z`` where it has a zone; ``date``, ``time`` and ``UUID`` become text.
+- Keys are sorted by code point, as datapipe-local sorts them. (RFC 8785 sorts by UTF-16 code unit. The order differs
+  only for objects that have keys with characters above U+FFFF and keys with characters from U+E000 to U+FFFF.)
+- Text is UTF-8. Only characters that JSON requires to be escaped are escaped.
+- Integers keep all digits, also above 2**53. Floats use the shortest exact notation, and a float with a whole value
+  keeps its ``.0``, so that the column type stays floating point. A ``Decimal`` keeps its digits.
+- A ``datetime`` becomes ISO 8601 text, converted to UTC with a ``Z`` suffix if it has a time zone. ``date``, ``time``
+  and ``UUID`` become text.
 
-What doesn't mean the same to everybody is refused: NaN, infinities, numbers beyond all of floating point, keys that are
-no text or stand twice, half a character, what is nested deeper than :data:`DEEPEST`, and every other type.
+Ambiguous values are rejected: NaN, infinities, numbers outside the range of a float, non-text or duplicate keys, lone
+surrogates, nesting deeper than :data:`DEEPEST`, and all other types.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from uuid import UUID
 
 from airflow_provider_datapipe.api.errors import InvalidInputError, one_line
 
-#: How deep lists and objects may be within one another: as deep as the local service reads.
+#: Maximum nesting depth of lists and objects. datapipe-local has the same limit.
 DEEPEST = 100
-#: Every integer up to here is a number of floating point, too.
+#: Integers below this value are always in the range of a float.
 _SURELY_FINITE = 1 << 1023
 _LONGEST_KEY = 80
 
 
 class NotCanonicalError(InvalidInputError):
     """
-    A value has no canonical form. The message says where in it, and quotes none of its values.
+    Error for a value without a canonical form. The message names the position, but does not quote the value.
 
-    :param problem: what is wrong.
+    :param problem: the reason.
     """
 
     def __init__(self, problem: str) -> None:
@@ -48,7 +49,7 @@ class NotCanonicalError(InvalidInputError):
         self._path: list[str] = []
 
     def within(self, step: str | int) -> None:
-        """Say in which member of an object, or element of a list, it is."""
+        """Prepend an object key or a list index to the position in the message."""
         self._path.append(f"[{step}]" if isinstance(step, int) else f".{one_line(step, longest=_LONGEST_KEY)}")
 
     def __str__(self) -> str:
@@ -59,21 +60,21 @@ class NotCanonicalError(InvalidInputError):
 
 def canonical(value: Any, *, deepest: int = DEEPEST) -> bytes:
     """
-    Write a value as canonical JSON.
+    Serialize a value as canonical JSON.
 
-    :param value: what the module's introduction says.
-    :param deepest: how deep lists and objects may be within one another.
-    :raises NotCanonicalError: it has no such form.
+    :param value: a JSON value, or another type that the module docstring lists.
+    :param deepest: maximum nesting depth of lists and objects, default :data:`DEEPEST`.
+    :raises NotCanonicalError: if the value has no canonical form.
     """
     return _write(value, deepest).encode()
 
 
 def parse(text: str | bytes) -> Any:
     """
-    Read JSON strictly. Numbers with a fraction or an exponent become ``Decimal``, so that no digit is lost.
+    Parse JSON strictly. Numbers with a fraction or an exponent become ``Decimal``, which keeps all digits.
 
-    :param text: JSON; bytes are UTF-8.
-    :raises NotCanonicalError: it is none, or does not mean the same to everybody. Nothing of it is quoted.
+    :param text: JSON; bytes are decoded as UTF-8.
+    :raises NotCanonicalError: if the text is not JSON or is ambiguous. The message does not quote the text.
     """
     try:
         given = text if isinstance(text, str) else text.decode()
@@ -89,7 +90,7 @@ def parse(text: str | bytes) -> Any:
 
 
 def _write(value: Any, levels: int) -> str:
-    # The usual ones first: a file has millions of them.
+    # Exact types first, for speed: a file can have millions of values.
     if writer := _WRITERS.get(type(value)):
         return writer(value)
     if isinstance(value, dict):
@@ -160,7 +161,7 @@ def _exact(value: Decimal) -> str:
 
 
 def _moment(value: datetime) -> str:
-    # pandas' NaT is a datetime that is no moment.
+    # pandas' NaT is a datetime, but not equal to itself.
     if value != value:  # noqa: PLR0124 - see above
         raise NotCanonicalError("NaT is no moment: give null")
     if value.utcoffset() is None:
@@ -180,7 +181,7 @@ def _within_floating_point(value: int | Decimal) -> None:
         raise NotCanonicalError("a number is too large: beyond all that floating point has")
 
 
-#: How a value of each type is written. One of a type below these is written as the first that it belongs to.
+#: Writer for each type. A subclass uses the first entry that it is an instance of.
 _WRITERS: dict[type, Callable[[Any], str]] = {
     str: _text,
     bool: lambda value: "true" if value else "false",
@@ -225,7 +226,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def _integer(text: str) -> int:
-    # Before Python refuses to read it for its many digits.
+    # Checked first, because int() raises an error for too many digits.
     if math.isinf(float(text)):
         raise NotCanonicalError("a number is too large: beyond all that floating point has")
     return int(text)

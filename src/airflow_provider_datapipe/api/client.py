@@ -1,4 +1,4 @@
-"""The client for threads that may block, on httpx. With its twin for event loops the only code that talks HTTP."""
+"""Blocking HTTP client, built on httpx. Only this client and the asyncio client send HTTP requests to the service."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from airflow_provider_datapipe.api.settings import Settings, environment_proxy, 
 
 T = TypeVar("T")
 
-#: A request that failed so was never sent.
+#: httpx errors that occur before a request is sent.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 
 
 class Client:
     """
-    A client for threads that may block.
+    Blocking client for worker processes and threads.
 
-    :param settings: how to reach the service.
+    :param settings: connection settings of the service.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        #: Template of addresses of pages, once the service has named it in a response.
+        #: URL template of resource pages, from the last response that named one; None before that.
         self.page_template: str | None = None
         proxy = settings.proxy or environment_proxy(settings.base_url)
         self._mask = Mask((settings.api_key, *user_info(proxy)))
@@ -44,7 +44,7 @@ class Client:
             limits=httpx.Limits(max_connections=settings.max_connections),
             follow_redirects=False,
             proxy=proxy,
-            # The proxy of the environment is read and checked above.
+            # environment_proxy has read and validated the proxy of the environment.
             trust_env=False,
             verify=trust(settings.ca_bundle),
         )
@@ -63,8 +63,9 @@ class Client:
 
     def send(self, request: Request[T]) -> T:
         """
-        Send a request and read its answer, trying again where that is safe.
+        Send a request and return the parsed response. Retry where a repetition is safe.
 
+        :param request: the request.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
         exchange = Exchange(self.settings, request, self._mask)
@@ -110,9 +111,10 @@ class Client:
 
     def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
         """
-        Iterate the items of a list, page by page.
+        Iterate over the items of a list and fetch its pages on demand.
 
-        :param limit: the most items to give; None for all.
+        :param request: request of the first page.
+        :param limit: maximum number of items; None for no limit.
         """
         following: Request[Page[T]] | None = paging.first_page(request)
         following_pages = paging.Cursors()

@@ -1,8 +1,8 @@
 """
-A deadline for everything that a blocking attempt reads and writes.
+Overall deadline for a blocking request attempt.
 
-httpx limits the silence between two pieces of an answer, not the whole: a server that sends a byte now and then would
-be waited for without end. httpcore lets its network be replaced; here each wait gets what is left of the time.
+httpx limits the time between two chunks, not the total time: a server that sends a byte now and then can block the
+caller indefinitely. This module replaces httpcore's network backend and limits each wait to the remaining time.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from typing_extensions import override
 
 
 class Deadline(threading.local):
-    """When the attempt of this thread has to be over, as ``time.monotonic()``; None for no attempt."""
+    """Deadline of this thread's current attempt, as ``time.monotonic()``; None outside of an attempt."""
 
     ends: float | None = None
 
     def left(self, timeout: float | None) -> float | None:
-        """Give a time-out that does not reach past the deadline."""
+        """Return the timeout, shortened to the time until the deadline."""
         if self.ends is None:
             return timeout
-        # Not 0: that would mean not to wait at all, and raise another error than a time-out.
+        # Not 0: a timeout of 0 makes the call non-blocking, and it raises a different error.
         left = max(self.ends - time.monotonic(), 0.001)
         return left if timeout is None else min(timeout, left)
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection whose waits end at the deadline."""
+    """Network stream whose waits end at the deadline."""
 
     def __init__(self, stream: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._stream = stream
@@ -65,7 +65,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 class _Backend(httpcore.NetworkBackend):
-    """Opens such connections."""
+    """Network backend that opens streams with a deadline."""
 
     def __init__(self, backend: httpcore.NetworkBackend, deadline: Deadline) -> None:
         self._backend = backend
@@ -86,13 +86,13 @@ class _Backend(httpcore.NetworkBackend):
 
 def bound(client: httpx.Client, deadline: Deadline) -> None:
     """
-    Make a client's connections end their waits at the deadline.
+    Apply a deadline to all connections of a client.
 
-    :param client: a client of httpx, before its first request.
-    :param deadline: is set before each attempt.
+    :param client: an httpx client that has not sent a request.
+    :param deadline: the deadline, which the caller sets before each attempt.
     """
-    # httpx offers no way to hand a network to the transports that it makes itself, proxies among them.
-    for transport in (client._transport, *client._mounts.values()):  # noqa: SLF001 - see above; a test holds it
+    # httpx has no option to set the network backend of the transports that it creates, such as those for proxies.
+    for transport in (client._transport, *client._mounts.values()):  # noqa: SLF001 - see above; covered by a test
         pool: Any = getattr(transport, "_pool", None)
         if pool is not None:
             pool._network_backend = _Backend(pool._network_backend, deadline)  # noqa: SLF001 - see above

@@ -1,25 +1,25 @@
 """
-Everything that can go wrong between a caller and the service, as one tree.
+Exceptions of the API client.
 
 .. code-block:: text
 
     DatapipeError
-    ├── ConfigurationError          the connection can't be used as it is
-    ├── InvalidInputError           an argument breaks a rule of the interface; nothing was sent
-    ├── TransportError              no answer; sent tells whether the request may have arrived
+    ├── ConfigurationError          the connection settings are not usable
+    ├── InvalidInputError           an argument violates a rule of the interface; nothing was sent
+    ├── TransportError              no response; ``sent`` is True if the request may have arrived
     │   └── RequestTimeoutError
-    ├── ProtocolError               the answer is not what the interface says
-    └── ApiError                    the service refused: by the status of its answer
+    ├── ProtocolError               the response does not match the interface
+    └── ApiError                    the service rejected the request; subclass by HTTP status
         ├── InvalidRequestError     400, 422 and other 4xx
         ├── AuthenticationError     401
         ├── PermissionDeniedError   403
         ├── NotFoundError           404
-        ├── ConflictError           409, with active_run_id where the service gives it
+        ├── ConflictError           409, with active_run_id if the service returns it
         ├── RateLimitError          429, with retry_after
         └── ServerError             5xx, with retry_after
 
-The first line of a message is the cause; further lines have the request, the host and the next step. A message never
-holds the API key.
+The first line of a message is the cause. Further lines name the request, the host and the next step. A message never
+contains the API key.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from airflow_provider_datapipe.api.masking import Mask
 if TYPE_CHECKING:
     from airflow_provider_datapipe.api.request import Request
 
-# Control characters of both sets, line ends of Unicode, and what turns the direction of writing.
+# C0 and C1 control characters, Unicode line separators and bidirectional controls.
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f\u2028-\u202e\u2066-\u2069]+")
 _LONGEST_TEXT = 500
 _LONGEST_MESSAGE = 2000
@@ -40,13 +40,13 @@ _LONGEST_MESSAGE = 2000
 
 def one_line(text: str, *, secret: Mask | str | None = None, longest: int = _LONGEST_TEXT) -> str:
     """
-    Make somebody else's text safe to show: one line, short, without the key.
+    Sanitize external text for messages: one line, limited length, no secrets.
 
     :param text: the text, of any length.
-    :param secret: what must not be shown, in any encoding; a service may echo the key.
-    :param longest: how many characters are kept.
+    :param secret: secrets to mask in any encoding, because a service may echo the API key.
+    :param longest: maximum length in characters, default 500.
     """
-    # The secret goes first: a cut in the middle of it would leave a part that no longer matches.
+    # Mask before truncating: a truncated secret no longer matches.
     if secret:
         text = (Mask((secret,)) if isinstance(secret, str) else secret).in_text(text)
     text = _CONTROL.sub(" ", text[: longest * 4]).strip()
@@ -54,21 +54,21 @@ def one_line(text: str, *, secret: Mask | str | None = None, longest: int = _LON
 
 
 def first_line(error: BaseException) -> str:
-    """Return the cause: the first line of an error's message, or the name of its class."""
+    """Return the first line of an error's message, which is the cause, or the class name if the message is empty."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
 def in_one_line(error: object) -> str:
-    """Return the whole message of an error as one line, for lists with an item for each error."""
+    """Return the whole message of an error as one line, for lists of errors."""
     return one_line(str(error), longest=_LONGEST_MESSAGE)
 
 
 class DatapipeError(Exception):
-    """Base of all errors of this package."""
+    """Base class of all errors of this package."""
 
     def add_detail(self, line: str) -> None:
         """
-        Add a line to the message, after the cause.
+        Insert a line into the message, after the cause.
 
         :param line: the line.
         """
@@ -77,19 +77,19 @@ class DatapipeError(Exception):
 
 
 class ConfigurationError(DatapipeError):
-    """The connection can't be used as it is; nothing was sent."""
+    """The connection settings are not usable; nothing was sent."""
 
 
 class InvalidInputError(DatapipeError):
-    """An argument of an endpoint function breaks a rule of the interface; nothing was sent."""
+    """An argument of an endpoint function violates a rule of the interface; nothing was sent."""
 
 
 class TransportError(DatapipeError):
     """
-    The service gave no answer.
+    The service did not respond.
 
-    :param message: what was asked, and what happened.
-    :param sent: whether the request may have reached the service, so that it may have been carried out.
+    :param message: the request and the failure.
+    :param sent: True if the service may have received and processed the request.
     """
 
     def __init__(self, message: str, *, sent: bool) -> None:
@@ -98,26 +98,26 @@ class TransportError(DatapipeError):
 
 
 class RequestTimeoutError(TransportError):
-    """The service gave no answer in time."""
+    """The service did not respond in time."""
 
 
 class ProtocolError(DatapipeError):
-    """The service answered something that the interface does not say."""
+    """The response does not match the interface."""
 
 
 class ApiError(DatapipeError):
     """
-    The service refused a request.
+    The service rejected a request.
 
-    :param message: one line for people.
-    :param status: HTTP status of the answer.
-    :param error_code: ``error_code`` of the answer's body, where it has one.
-    :param retry_after: seconds after which the service wants to be asked again, where it says so.
-    :param active_run_id: the run that stands in the way, where the service names it.
-    :param request: the refused request.
+    :param message: the error message.
+    :param status: HTTP status of the response.
+    :param error_code: ``error_code`` of the response body, if present.
+    :param retry_after: seconds from the ``Retry-After`` header, if present.
+    :param active_run_id: the conflicting run, if the service names it.
+    :param request: the rejected request.
     """
 
-    #: Cause before the text of the service.
+    #: Start of the message, before the text of the service.
     cause = "The service refused the request"
     #: Next step; ``{of_connection}`` names the Airflow connection.
     hint = ""
@@ -141,7 +141,7 @@ class ApiError(DatapipeError):
 
 
 class InvalidRequestError(ApiError):
-    """The request breaks a rule of the service (400 and every 4xx without a class of its own)."""
+    """The request violates a rule of the service (400 and every 4xx without a class of its own)."""
 
 
 class AuthenticationError(ApiError):
@@ -159,14 +159,14 @@ class PermissionDeniedError(ApiError):
 
 
 class NotFoundError(ApiError):
-    """What was asked for does not exist (404)."""
+    """The requested resource does not exist (404)."""
 
     cause = "Not found"
     hint = "Check the ID, and that the API key{of_connection} belongs to the same account."
 
 
 class ConflictError(ApiError):
-    """Something that is there already stands in the way (409)."""
+    """The request conflicts with the current state, such as an active run (409)."""
 
     cause = "Conflict"
 
@@ -186,7 +186,7 @@ class ServerError(ApiError):
 
 
 def class_of_status(status: int) -> type[ApiError]:
-    """Tell which error a status of 400 or more is."""
+    """Return the error class for an HTTP status of 400 or more."""
     known: dict[int, type[ApiError]] = {
         401: AuthenticationError,
         403: PermissionDeniedError,

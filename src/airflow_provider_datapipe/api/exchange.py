@@ -1,4 +1,4 @@
-"""One request with all its attempts, apart from I/O: what both clients share."""
+"""Attempts of one request, without I/O: shared by the blocking and the asyncio client."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from airflow_provider_datapipe.api.settings import Settings, origin_of
 E = TypeVar("E", bound=DatapipeError)
 T = TypeVar("T")
 
-# The name that users know from their logs, whichever client it is.
+# Both clients log under one name.
 log = logging.getLogger("airflow_provider_datapipe.api.client")
 
 _REFUSED = 400
 _REDIRECT = 300
-#: Servers refuse longer ones.
+#: Maximum URL length. Servers reject longer URLs.
 _LONGEST_URL = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """
-    What is sent for one attempt.
+    Prepared HTTP request of one attempt.
 
     :param method: HTTP method.
-    :param url: the whole address, quoted.
-    :param content: JSON body.
-    :param headers: all headers, with the API key.
+    :param url: complete, quoted URL.
+    :param content: JSON body, None for no body.
+    :param headers: all headers, including the API key.
     """
 
     method: str
@@ -65,11 +65,11 @@ class Outgoing:
 @dataclass(frozen=True, slots=True)
 class Head:
     """
-    The head of an answer.
+    Status line and headers of a response.
 
-    :param status: its status.
-    :param reason: its reason phrase.
-    :param headers: its headers, whose names are found in any spelling.
+    :param status: HTTP status.
+    :param reason: reason phrase.
+    :param headers: headers, with case-insensitive names.
     """
 
     status: int
@@ -80,11 +80,11 @@ class Head:
 @dataclass(frozen=True, slots=True)
 class Lost:
     """
-    The end of an attempt without a complete answer.
+    Failure of an attempt without a complete response.
 
-    :param cause: what the HTTP library raised.
-    :param sent: whether the service may have got the request.
-    :param timed_out: whether time ran out.
+    :param cause: exception of the HTTP library.
+    :param sent: True if the service may have received the request.
+    :param timed_out: True if the attempt timed out.
     :param reason: text for the error message.
     """
 
@@ -96,19 +96,19 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Another attempt is to be made."""
+    """Instruction to retry after a delay in seconds."""
 
     delay: float
 
 
 @cache
 def _reader(answer: Any) -> TypeAdapter[Any]:
-    """Give the reader of an answer; building one costs more than using it."""
+    """Return the response validator, cached because building one costs more than using it."""
     return TypeAdapter(answer)
 
 
 class Exchange(Generic[T]):
-    """One request with all its attempts, apart from I/O: is told what happened, and says what comes next."""
+    """State of one request across its attempts. The client reports results and gets the response or a retry delay."""
 
     def __init__(self, settings: Settings, request: Request[T], mask: Mask | None = None) -> None:
         self._settings = settings
@@ -120,10 +120,10 @@ class Exchange(Generic[T]):
 
     def attempt(self) -> Outgoing:
         """
-        Say what to send for one attempt.
+        Count an attempt and return the HTTP request to send.
 
-        :raises ProtocolError: the service sent its client to another origin.
-        :raises InvalidInputError: no URL can hold what was given.
+        :raises ProtocolError: if the service directed the client to another origin.
+        :raises InvalidInputError: if the URL is too long.
         """
         if self._request.origin is not None and origin_of(self._request.origin) != self.where:
             raise self._safe(
@@ -146,12 +146,12 @@ class Exchange(Generic[T]):
         return Outgoing(self._request.endpoint.method, url, content, headers)
 
     def received(self, head: Head, body: bytes) -> T | Again:
-        """Take a complete answer, without the key wherever the service repeats it."""
+        """Return the parsed response or a retry instruction, or raise. Mask secrets that the service echoes."""
         body = self._mask.in_json(body)
         if head.status >= _REFUSED:
             return self._failed(self._refusal(head, body))
         if head.status >= _REDIRECT:
-            # Following would carry the key to wherever the answer points.
+            # Following the redirect would send the API key to another address.
             raise ProtocolError(
                 f"{self._request.label} at {self.where} answered {head.status}, a redirect, which is not "
                 f"followed.\nCheck {self._settings.address_field}."
@@ -159,7 +159,7 @@ class Exchange(Generic[T]):
         if self._attempts > 1:
             log.info("%s succeeded at attempt %d.", self._request.label, self._attempts)
         if self._request.endpoint.answer is NO_CONTENT and _is_acknowledgment(head, body):
-            return None  # type: ignore[return-value]  # T is None then
+            return None  # type: ignore[return-value]  # T is None here
         try:
             reader = _reader(self._request.endpoint.answer)  # type: ignore[arg-type]  # every class is hashable
             answer: T = reader.validate_json(body)
@@ -172,7 +172,7 @@ class Exchange(Generic[T]):
                 f"Check that {self._settings.address_field} is that of the management interface.",
             ) from None
         except (ArithmeticError, LookupError, RecursionError, TypeError) as error:
-            # A validator met a value that it does not expect.
+            # A pydantic validator raised an error other than ValidationError.
             raise self._safe(
                 ProtocolError,
                 f"{self._request.label} at {self.where} answered {head.status} with something that could not be read "
@@ -182,9 +182,10 @@ class Exchange(Generic[T]):
 
     def begun(self, head: Head) -> BodyReader:
         """
-        Take the head of an answer, and give what reads its body.
+        Return a reader for the response body.
 
-        :raises ProtocolError: the body can't be read within bounds.
+        :param head: status line and headers of the response.
+        :raises ProtocolError: if the content encoding is not supported.
         """
         encoding = head.headers.get("content-encoding", "").strip().lower()
         if encoding not in ENCODINGS:
@@ -196,7 +197,7 @@ class Exchange(Generic[T]):
         return BodyReader(encoding, self._settings.max_answer_bytes)
 
     def ended(self, lost: Lost) -> Again:
-        """Take the end of an attempt without a complete answer; called where no exception is being handled."""
+        """Return a retry instruction for a failed attempt, or raise an error. Call it outside of ``except`` blocks."""
         if untrusted := _untrusted_certificate(lost.cause):
             raise ConfigurationError(
                 f"{self.where} shows a certificate that is not trusted ({untrusted}).\nIf it is the right server, set "
@@ -209,15 +210,15 @@ class Exchange(Generic[T]):
         return self._failed(TransportError(self._no_answer(f"({reason})"), sent=lost.sent))
 
     def unfit(self, error: TooLarge | Unreadable) -> ProtocolError:
-        """Make the error of a body that can't be read within bounds."""
+        """Return the error for a body that is too large or can't be decompressed."""
         return self.too_large() if isinstance(error, TooLarge) else self.unreadable()
 
     def unreadable(self) -> ProtocolError:
-        """Make the error of an answer that is not packed as it says."""
+        """Return the error for a body that can't be decompressed."""
         return ProtocolError(f"{self._request.label} at {self.where} answered what can't be unpacked.")
 
     def too_large(self) -> ProtocolError:
-        """Make the error of an answer that does not end."""
+        """Return the error for a body that exceeds the size limit."""
         return ProtocolError(
             f"{self._request.label} at {self.where} answered more than {self._settings.max_answer_bytes:,} bytes; "
             "the rest was not read."
@@ -232,7 +233,7 @@ class Exchange(Generic[T]):
     def _failed(self, error: DatapipeError) -> Again:
         if not self._request.once and retry.may_send_again(error, self._request.endpoint.repeat):
             elapsed = time.monotonic() - self._began
-            # Jitter is no secret.
+            # Jitter needs no cryptographic randomness.
             delay = retry.delay_before(
                 self._attempts,
                 error,
@@ -247,15 +248,15 @@ class Exchange(Generic[T]):
         raise error
 
     def _safe(self, error_class: type[E], message: str, hint: str = "") -> E:
-        """Make an error whose text has parts that the other side wrote."""
+        """Return an error whose message contains external text, sanitized."""
         return error_class(self._lines(message, hint))
 
     def _lines(self, *parts: str) -> str:
-        """Join the lines of a message, each of which is short and without the key."""
+        """Join the lines of a message. Shorten each line and mask secrets."""
         return "\n".join(one_line(part, secret=self._mask, longest=1000) for part in parts if part)
 
     def _said(self, text: str) -> str:
-        """Make what a refusal says safe to show: it may repeat the key, or what is secret in the request."""
+        """Sanitize the message of an error response, which may repeat the API key or secrets of the request."""
         if self._request.body is not None and (secrets := self._request.body.secrets):
             text = Mask(secrets).in_text(text)
         return one_line(text, secret=self._mask)
@@ -281,7 +282,7 @@ class Exchange(Generic[T]):
 
 
 def _time_of(head: Head) -> float | None:
-    """Return the time of an answer in seconds since the epoch (RFC 9110, ``Date``); None if absent or unreadable."""
+    """Return the ``Date`` header in seconds since the epoch (RFC 9110); None if absent or unreadable."""
     try:
         return parsedate_to_datetime(head.headers["date"]).timestamp()
     except (LookupError, ValueError, OverflowError):
@@ -294,9 +295,9 @@ def _json_bytes(value: Any) -> bytes:
 
 def _is_acknowledgment(head: Head, body: bytes) -> bool:
     """
-    Return True if a successful answer without declared content means that the request was carried out.
+    Return True if a successful response without a declared body confirms the request.
 
-    The body may be empty, JSON or plain text. A web page is the login page of a proxy, or another server.
+    The body may be empty, JSON or plain text. An HTML page comes from a proxy's login page or another server.
     """
     try:
         text = body.decode()
@@ -306,9 +307,9 @@ def _is_acknowledgment(head: Head, body: bytes) -> bool:
 
 
 def _untrusted_certificate(error: BaseException | None) -> str | None:
-    """Say what is wrong with a certificate, where that is why there is no connection."""
+    """Return the reason if certificate verification failed, or None."""
     while error is not None:
-        # aiohttp's own error is one, too, and has no message of its own.
+        # aiohttp's certificate error is an instance of the class, too, but has no message.
         if message := isinstance(error, ssl.SSLCertVerificationError) and getattr(error, "verify_message", None):
             return str(message)
         error = error.__cause__ or error.__context__
@@ -316,13 +317,13 @@ def _untrusted_certificate(error: BaseException | None) -> str | None:
 
 
 def _told(body: bytes) -> RunConflict | None:
-    """Read the body of a refusal, which may be anything at all."""
+    """Parse the body of an error response; return None if it has no message."""
     try:
         return RunConflict.model_validate_json(body)
     except ValidationError:
         pass
     try:
-        # A body of another shape may still carry a sentence for people.
+        # A body of another shape may still have a message.
         message = json.loads(body)["message"]
         return RunConflict(error_code="", message=str(message))
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -330,7 +331,7 @@ def _told(body: bytes) -> RunConflict | None:
 
 
 def _first_problem(error: ValidationError) -> str:
-    """Say where an answer differs, without quoting it: it may hold anything."""
+    """Return position and message of the first validation error, without the value, which may be secret."""
     problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part) for part in problem["loc"])
     return one_line(f"{where}: {problem['msg']}" if where else problem["msg"], longest=200)

@@ -1,4 +1,4 @@
-"""Log filter for the HTTP libraries, which log heads of answers: these may repeat the API key or a proxy's password."""
+"""Log filter for the HTTP libraries, whose debug logs may contain the API key or a proxy's password."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing_extensions import override
 
 from airflow_provider_datapipe.api.masking import Mask
 
-# A filter of a logger does not see the records of its children.
+# A logger's filter does not apply to records of child loggers.
 _LOGGERS = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.proxy", "urllib3.connectionpool")
 
 
 class _MaskingFilter(logging.Filter):
-    """Masks the secrets of all clients in use."""
+    """Log filter that masks the secrets of all active clients."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,11 +34,11 @@ _FILTER = _MaskingFilter()
 
 def mask_http_logs(mask: Mask) -> None:
     """
-    Mask the secrets of a client in the log lines of the HTTP libraries.
+    Mask the secrets of a client in the logs of the HTTP libraries.
 
-    :param mask: mask of the client; it is used for as long as the client keeps it.
+    :param mask: mask of the client. It applies as long as the client exists.
     """
     _FILTER.masks.add(mask)
     for name in _LOGGERS:
-        # Adding a filter again has no effect.
+        # addFilter ignores a filter that is already present.
         logging.getLogger(name).addFilter(_FILTER)

@@ -1,4 +1,4 @@
-"""Masking of secrets in text and JSON from another party, in every common encoding. Pure."""
+"""Masking of secrets in external text and JSON, in all common encodings. No I/O."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 _MASK = "***"
-#: Shorter forms are too likely to be ordinary words or ids to be replaced in the data of an answer.
+#: Shorter secrets are not masked in response data: they are likely to match ordinary words or IDs.
 _SHORTEST = 8
-#: Shorter encoded forms occur by chance in other text.
+#: Shorter encoded forms are not searched: they match other text by chance.
 _SHORTEST_ENCODED = 6
-#: Layers of encodings that are undone: a percent-encoded text in an HTML page in a JSON string, and one more.
+#: Maximum number of nested encodings to decode, such as percent-encoded text in HTML in a JSON string, plus one.
 _LAYERS = 4
 _CODE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _USER_INFO = re.compile(r"//[^\s/@]*@")
@@ -23,9 +23,9 @@ _USER_INFO = re.compile(r"//[^\s/@]*@")
 
 class Mask:
     """
-    Replaces secrets in text and JSON.
+    Mask for a set of secrets, applied to text and JSON.
 
-    :param secrets: the secrets; empty ones are ignored.
+    :param secrets: the secrets; empty strings are ignored.
     """
 
     __slots__ = ("__weakref__", "_data", "_data_bytes", "_text")
@@ -37,14 +37,14 @@ class Mask:
         self._data_bytes = tuple(form.encode() for form in self._data)
 
     def in_text(self, text: str) -> str:
-        """Return a text without the secrets, however short they are."""
+        """Return the text with all secrets masked, including short ones."""
         return _masked(text, self._text)
 
     def in_json(self, body: bytes) -> bytes:
         """
-        Return a JSON document without the secrets; very short ones stay, because ids may contain them.
+        Return the JSON document with secrets masked, except those shorter than 8 characters, which IDs may contain.
 
-        A body without a secret, or one that is not JSON, is returned as it is.
+        A body without a secret is returned unchanged. A body that is not JSON is masked as text.
         """
         if not self._occurs(body):
             return body
@@ -54,7 +54,7 @@ class Mask:
             return _masked(body.decode("utf-8", "replace"), self._data).encode()
 
     def _occurs(self, body: bytes) -> bool:
-        # Substring search: each poll pays for it.
+        # Fast path: substring search, because it runs for every poll.
         for form in self._data_bytes:
             if form in body:
                 return True
@@ -64,26 +64,26 @@ class Mask:
 
 
 def user_info(url: str | None) -> tuple[str, ...]:
-    """Return the credentials in the address of a proxy: user and password together, and the password alone."""
+    """Return the credentials in a proxy URL: user and password together, and the password alone."""
     written = "" if url is None else urlsplit(url).netloc.rpartition("@")[0]
-    # A user without a password is a token.
+    # A user without a password can be a token.
     parts = (written, written.partition(":")[2])
     return tuple(part for each in parts for part in {each, unquote(each)} if part)
 
 
 def without_user_info(text: str) -> str:
-    """Return a text whose URLs have no credentials."""
+    """Return the text with credentials in URLs masked."""
     return _USER_INFO.sub(f"//{_MASK}@", text)
 
 
 def _forms(secrets: set[str]) -> tuple[str, ...]:
-    """Return the forms in which secrets are searched, the longest first."""
+    """Return the searched forms of the secrets, longest first."""
     found = set(secrets)
     for secret in secrets:
         raw = secret.encode("utf-8", "surrogatepass")
         encoded = {raw.hex(), raw.hex().upper(), secret.replace(" ", "+"), secret.replace("\\", "")}
         for offset in range(3):
-            # The characters that depend on the secret alone, wherever it stands in the encoded text.
+            # The base64 characters that depend only on the secret, for each alignment.
             text = base64.b64encode(bytes(offset) + raw).decode()
             text = text[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
             encoded |= {text, text.replace("+", "-").replace("/", "_")}
@@ -96,17 +96,17 @@ def _masked(text: str, forms: tuple[str, ...]) -> str:
         text = text.replace(form, _MASK)
     if not _hidden(text, forms):
         return text
-    # Percent-encoding, HTML entities or escapes: mask the word.
+    # A word contains the secret in an encoded form: mask the whole word.
     text = "".join(_MASK if _hidden(word, forms) else word for word in re.split(r"(\s+)", text))
-    # The secret has spaces of its own.
+    # A secret that contains spaces spans several words: mask the whole text.
     return _MASK if _hidden(text, forms) else text
 
 
 def _hidden(text: str, forms: tuple[str, ...]) -> bool:
-    """Return whether a secret occurs once percent-encoding, HTML entities and escapes are undone."""
+    """Return True if a secret occurs after decoding percent-encoding, HTML entities and escapes."""
     for _ in range(_LAYERS):
         decoded = _CODE.sub(_unescaped, text) if "\\u" in text or "\\x" in text else text
-        # What escapes quotes, slashes and backslashes; _forms leaves backslashes out, too.
+        # Drop backslashes of other escapes. _forms includes the secret without backslashes.
         decoded = decoded.replace("\\", "")
         decoded = html.unescape(decoded) if "&" in decoded else decoded
         decoded = unquote(decoded) if "%" in decoded else decoded

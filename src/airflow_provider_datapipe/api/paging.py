@@ -1,4 +1,4 @@
-"""How a list goes on from page to page."""
+"""Pagination of list endpoints."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from airflow_provider_datapipe.api.request import Request
 
 T = TypeVar("T")
 
-#: The most items that the service puts on a page (interface.md, "Limits").
+#: Maximum page size of the service (interface.md, "Limits").
 LARGEST_PAGE = 100
 
 
 def first_page(request: Request[Page[T]]) -> Request[Page[T]]:
-    """Ask for as many items at a time as the service gives, unless the request says otherwise."""
+    """Return the request with the maximum page size, unless it already sets a limit."""
     chosen = any(name == "limit" for name, _ in request.query)
     return request if chosen or not request.endpoint.takes_limit else request.with_query(limit=LARGEST_PAGE)
 
 
 class Cursors:
-    """The cursors of one walk through a list: it may be long, and must not go round in circles."""
+    """Cursors seen in one iteration. A repeated cursor raises an error instead of causing an endless loop."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
 
     def after(self, request: Request[Page[T]], page: Page[T]) -> Request[Page[T]] | None:
         """
-        Give the request for the page after this one, or None at the end of the list.
+        Return the request for the next page, or None at the end of the list.
 
-        :raises ProtocolError: the cursor was there before, so the list would never end.
+        :param request: request of the current page.
+        :param page: the current page.
+        :raises ProtocolError: if the service returns a cursor that was already used.
         """
         cursor = page.next_cursor
         if not page.has_more or not cursor:

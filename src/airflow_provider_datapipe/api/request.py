@@ -1,4 +1,4 @@
-"""What is asked of the service, without asking it."""
+"""Request descriptions, without I/O."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from airflow_provider_datapipe.api.models.common import Body
 
 T = TypeVar("T")
 
-#: The answer of endpoints that answer 204.
+#: Response type of endpoints without response content (204).
 NO_CONTENT = type(None)
 
 
 class Repeat(Enum):
-    """How safe a request is to send again when nobody knows whether it was carried out."""
+    """Effect of sending a request twice, when the outcome of the first attempt is unknown."""
 
-    #: Changes nothing.
+    #: Read-only.
     READ = auto()
-    #: Carried out twice, it leaves what it leaves when carried out once.
+    #: A second execution has no further effect.
     IDEMPOTENT = auto()
-    #: Carried out twice, it may start two runs.
+    #: A second execution may start a second run.
     STARTS_A_RUN = auto()
-    #: Carried out twice, it creates two things.
+    #: A second execution creates a second resource.
     CREATES = auto()
 
     @property
     def is_safe(self) -> bool:
-        """Whether sending again does no harm, whatever became of the first time."""
+        """True if the request can be repeated without side effects, whatever the outcome of the first attempt."""
         return self in (Repeat.READ, Repeat.IDEMPOTENT)
 
 
@@ -41,10 +41,10 @@ class Endpoint(Generic[T]):
 
     :param name: module and function, such as ``elt_streams.request_run``.
     :param method: HTTP method.
-    :param path: path template below the base address, such as ``/elt_streams/{id}``.
-    :param answer: how to read the answer: a model, or ``NO_CONTENT``.
-    :param repeat: how safe it is to send again.
-    :param takes_limit: whether the query parameter ``limit`` is known to it, as to most lists.
+    :param path: path template relative to the base URL, such as ``/elt_streams/{id}``.
+    :param answer: response type: a model, or ``NO_CONTENT``.
+    :param repeat: effect of sending the request twice.
+    :param takes_limit: True if the endpoint accepts the query parameter ``limit``, as most lists do.
     """
 
     name: str
@@ -57,35 +57,35 @@ class Endpoint(Generic[T]):
 
 def quoted(name: str, value: object) -> str:
     """
-    Quote an id for use as one segment of a path.
+    Quote an ID as one path segment.
 
-    :param name: the field of the path template, for the message.
-    :param value: the id.
-    :raises ValueError: the id is no text, empty, or a dot segment, which would name another resource.
+    :param name: field of the path template, for the message.
+    :param value: the ID.
+    :raises ValueError: if the ID is not text, is empty, or is a dot segment, which would address another resource.
     """
     if not isinstance(value, str):
-        raise ValueError(f"{name}: a value of type {type(value).__name__} is not an id")  # noqa: TRY004 - a rule, as all
+        raise ValueError(f"{name}: a value of type {type(value).__name__} is not an id")  # noqa: TRY004 - see docstring
     if value in ("", ".", ".."):
         raise ValueError(f"{name}: {value!r} is not an id")
     return quote(value, safe="")
 
 
 def _text(value: Any) -> str:
-    """Write the value of a query parameter as JSON would."""
+    """Return the text of a query parameter value; booleans are written as in JSON."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Request(Generic[T]):
     """
-    One request; equal requests ask the same.
+    One request, comparable by value.
 
-    :param endpoint: what is called.
-    :param path: path below the base address, quoted.
+    :param endpoint: the endpoint.
+    :param path: quoted path relative to the base URL.
     :param query: query parameters, in order.
-    :param body: JSON body.
-    :param origin: the only origin that it may be sent to, None for that of the client.
-    :param once: whether the client leaves it to the caller to send it again, as a wait does that looks again anyway.
+    :param body: JSON body, None for no body.
+    :param origin: the only origin that may receive the request; None for the origin of the client.
+    :param once: True to disable the client's retries, for callers that retry themselves, such as polls.
     """
 
     endpoint: Endpoint[T]
@@ -105,12 +105,13 @@ class Request(Generic[T]):
         body: Body | None = None,
     ) -> Request[T]:
         """
-        Fill an endpoint's template.
+        Return a request of an endpoint.
 
-        :param path: values of the template's fields.
-        :param query: query parameters; those that are None are left out.
+        :param endpoint: the endpoint.
+        :param path: values of the fields in the path template.
+        :param query: query parameters; those with the value None are omitted.
         :param body: JSON body.
-        :raises ValueError: a value of the path is not an id.
+        :raises ValueError: if a path value is not a valid ID.
         """
         filled = endpoint.path.format(**{name: quoted(name, value) for name, value in (path or {}).items()})
         present = tuple((name, _text(value)) for name, value in (query or {}).items() if value is not None)
@@ -122,10 +123,10 @@ class Request(Generic[T]):
         return f"{self.endpoint.method} {self.path}"
 
     def read_as(self, answer: type[Any]) -> Request[Any]:
-        """Give the same request with another reading of its answer, such as one that leaves out what is not needed."""
+        """Return the same request with another response type, such as one that parses only the needed fields."""
         return replace(self, endpoint=replace(self.endpoint, answer=answer))
 
     def with_query(self, **changed: str | int) -> Request[T]:
-        """Give the same request with some query parameters set."""
+        """Return the same request with the given query parameters set."""
         kept = dict(self.query) | {name: str(value) for name, value in changed.items()}
         return replace(self, query=tuple(kept.items()))

@@ -1,4 +1,4 @@
-"""Whether a request is sent again, and after how long: pure functions."""
+"""Retry policy of the API client: pure functions."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from email.utils import parsedate_to_datetime
 from airflow_provider_datapipe.api.errors import ApiError, DatapipeError, RateLimitError, ServerError, TransportError
 from airflow_provider_datapipe.api.request import Repeat
 
-#: The most seconds of a ``Retry-After`` that are honored; then the service is asked once, to see whether it answers.
+#: Longest ``Retry-After`` that is honored, in seconds. After that time, the client sends one request as a test.
 LONGEST_RETRY_AFTER = 300.0
-#: A ``Retry-After`` above so many seconds (a day) is an error of the service, and is ignored.
+#: Values above a day (in seconds) are treated as errors of the service and ignored.
 _ABSURD = 86_400.0
-#: A number above this one is a point in time (Unix seconds) instead of a delay.
+#: Larger numbers are Unix times instead of delays.
 _POINT_IN_TIME = 1e9
-#: Statuses of failures that can end without a change of the request (507: no storage). Others, such as 501, stay.
+#: Transient server errors (507: no storage). Others, such as 501, are permanent.
 _PASSING = frozenset({500, 502, 503, 504, 507})
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """
-    How patient the client is.
+    Time limits for retries.
 
-    :param budget: seconds from the first attempt in which another attempt may begin; 0 turns retrying off.
-    :param first_delay: seconds before the second attempt, doubled for each further one.
-    :param longest_delay: the most seconds between two attempts.
+    :param budget: seconds after the first attempt in which a retry may start; 0 disables retries.
+    :param first_delay: seconds before the first retry; doubled for each further one.
+    :param longest_delay: maximum delay between two attempts, in seconds.
     """
 
     budget: float = 60.0
@@ -35,10 +35,13 @@ class RetryPolicy:
 
 def may_send_again(error: DatapipeError, repeat: Repeat) -> bool:
     """
-    Tell whether an attempt that failed so may be followed by another.
+    Return True if a failed attempt may be retried.
 
-    What surely did not reach the service, or was turned away by its rate limit, may always be sent again. What may
-    have been carried out is repeated only where that does no harm. A conflict (409) never goes away by asking again.
+    A request that did not reach the service, or that was rejected with 429, may always be retried. A request that the
+    service may have processed is retried only if it is safe to repeat. A conflict (409) is never retried.
+
+    :param error: failure of the attempt.
+    :param repeat: effect of sending the request twice.
     """
     if isinstance(error, RateLimitError):
         return True
@@ -51,29 +54,30 @@ def delay_before(
     attempt: int, error: DatapipeError, *, elapsed: float, policy: RetryPolicy, jitter: float
 ) -> float | None:
     """
-    Tell how many seconds to wait before the next attempt, or None to give up.
+    Return the delay before the next attempt in seconds, or None to give up.
 
-    :param attempt: how many attempts were made.
-    :param error: how the last one failed; its ``retry_after`` is followed, see :func:`honored`.
-    :param elapsed: seconds since the first attempt began.
-    :param jitter: a random number from 0 to 1, which spreads the attempts of many clients.
+    :param attempt: number of attempts made.
+    :param error: failure of the last attempt; its ``retry_after`` is honored, see :func:`honored`.
+    :param elapsed: seconds since the start of the first attempt.
+    :param policy: time limits.
+    :param jitter: random number from 0 to 1, to spread the attempts of many clients.
     """
     longest = min(policy.longest_delay, policy.first_delay * 2 ** min(attempt - 1, 30))
     delay = longest * (0.5 + jitter / 2)
     asked = honored(error)
     if asked is not None:
-        # Never earlier than asked; a little later, so that not everybody comes back at once. Not earlier than without
-        # the header either: some services always write 0.
+        # Never earlier than requested; jitter spreads the clients. The backoff is the minimum, because some services
+        # always send 0.
         delay = max(delay, asked + jitter * min(1.0, policy.first_delay))
     return delay if elapsed + delay <= policy.budget else None
 
 
 def honored(error: DatapipeError) -> float | None:
     """
-    Return the seconds for which the service asked not to be called, at most :data:`LONGEST_RETRY_AFTER`.
+    Return the ``retry_after`` of an error in seconds, at most :data:`LONGEST_RETRY_AFTER`.
 
-    :param error: how a request failed.
-    :return: None if the service did not say so.
+    :param error: failure of a request.
+    :return: None if the service sent no ``Retry-After``.
     """
     asked = error.retry_after if isinstance(error, ApiError) else None
     return None if asked is None else min(asked, LONGEST_RETRY_AFTER)
@@ -81,18 +85,18 @@ def honored(error: DatapipeError) -> float | None:
 
 def parse_retry_after(value: str | None, *, now: float) -> float | None:
     """
-    Read a ``Retry-After`` header: seconds, an HTTP date, or, as some services write it, a Unix time.
+    Parse a ``Retry-After`` header: seconds, an HTTP date, or a Unix time, which some services send.
 
-    :param value: the header, None where absent.
-    :param now: the time as seconds since the epoch.
-    :return: seconds from now, never negative; None where absent, unreadable or more than a day.
+    :param value: header value, None if absent.
+    :param now: current time in seconds since the epoch.
+    :return: seconds from now, not negative; None if absent, invalid or more than a day.
     """
     if not value:
         return None
     value = value.strip()
     try:
         if value.isascii() and value.isdigit():
-            # Python refuses to read thousands of digits.
+            # Python refuses to parse thousands of digits.
             delay = float(value[:20])
             if delay >= _POINT_IN_TIME:
                 delay = max(0.0, delay - now)

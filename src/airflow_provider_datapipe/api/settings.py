@@ -1,8 +1,8 @@
-"""How one service is reached."""
+"""Connection settings of one service."""
 
 from __future__ import annotations
 
-# Encoding a host name imports it: not in an event loop.
+# Import at load time: encoding a host name imports this module, which would block the event loop.
 import encodings.idna  # noqa: F401 - see above
 import ssl
 import urllib.request
@@ -16,7 +16,7 @@ from airflow_provider_datapipe import __version__
 from airflow_provider_datapipe.api import retry
 from airflow_provider_datapipe.api.errors import ConfigurationError
 
-#: Hosts that are this machine.
+#: Host names of the local machine.
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HIGHEST_PORT = 65_535
 
@@ -24,20 +24,20 @@ _HIGHEST_PORT = 65_535
 @dataclass(frozen=True, slots=True)
 class Settings:
     """
-    How to reach one service.
+    Connection settings of one service.
 
-    :param base_url: base address of the management interface.
-    :param api_key: sent as ``x-api-key``, to this origin only.
-    :param timeout: seconds that one attempt may take until its answer is complete.
-    :param connect_timeout: seconds that connecting may take.
-    :param retry: how patient the client is.
-    :param proxy: address of an HTTP proxy.
-    :param ca_bundle: path of a file with the certificates to trust, in place of the usual ones.
-    :param max_connections: the most connections, and so requests, at a time.
-    :param max_answer_bytes: the largest answer that is read, unpacked.
-    :param allow_plain_http: allow plain http to hosts other than this machine.
-    :param connection: name of the Airflow connection in messages, such as "the Airflow connection `x`"; empty for none.
-    :raises ConfigurationError: the address can't be used.
+    :param base_url: base URL of the management interface.
+    :param api_key: API key, sent as ``x-api-key`` to the origin of ``base_url`` only.
+    :param timeout: maximum duration of one attempt, including the complete response, in seconds.
+    :param connect_timeout: maximum time to connect, in seconds.
+    :param retry: retry policy of the client.
+    :param proxy: URL of an HTTP proxy; None for the proxy of the environment.
+    :param ca_bundle: path of a file with the CA certificates to trust instead of the default ones.
+    :param max_connections: maximum number of concurrent connections, and so of concurrent requests.
+    :param max_answer_bytes: maximum size of a response in bytes, decompressed.
+    :param allow_plain_http: True to allow plain http to hosts other than the local machine.
+    :param connection: name of the Airflow connection for messages, such as "the Airflow connection `x`"; may be empty.
+    :raises ConfigurationError: if a setting is invalid.
     """
 
     base_url: str
@@ -88,7 +88,7 @@ class Settings:
 
     @property
     def of_connection(self) -> str:
-        """Words that name the connection in a message; empty without one."""
+        """Phrase that names the Airflow connection in a message; empty if there is no connection."""
         return f" of {self.connection}" if self.connection else ""
 
     @property
@@ -103,12 +103,12 @@ class Settings:
 
     @property
     def connect_limit(self) -> float:
-        """Seconds for connecting: less than the whole, so that no connection is told from no answer."""
+        """Connect timeout in seconds, shorter than the total timeout, to distinguish it from a response timeout."""
         return min(self.connect_timeout, 0.9 * self.timeout)
 
 
 def _is_host(name: str) -> bool:
-    """Tell whether a name can be looked up: what can't be is no error of the network, and the libraries have none."""
+    """Return True if the name can be encoded as a host name. HTTP libraries raise unrelated errors if it can't."""
     try:
         name.encode("idna")
     except UnicodeError:
@@ -117,23 +117,24 @@ def _is_host(name: str) -> bool:
 
 
 def is_proxy(address: str) -> bool:
-    """Tell whether an address can be that of an HTTP proxy."""
+    """Return True if the address is a valid URL of an HTTP proxy."""
     try:
         url = httpx.URL(address)
-        # The other HTTP libraries read addresses as the standard library does.
+        # aiohttp and urllib3 parse URLs like the standard library.
         urlsplit(address)
     except (httpx.InvalidURL, ValueError):
         return False
-    # A path or query is the rest of a password with an unquoted slash or question mark.
+    # A path or query is the remainder of a password with an unquoted slash or question mark.
     rest = url.raw_path not in (b"", b"/") or url.fragment
     return url.scheme in ("http", "https") and _is_host(url.host) and (url.port or 0) <= _HIGHEST_PORT and not rest
 
 
 def environment_proxy(url: str) -> str | None:
     """
-    Return the proxy that the environment sets for an address; the local service is asked directly.
+    Return the proxy that the environment sets for a URL; None for the local machine, which needs no proxy.
 
-    :raises ConfigurationError: the proxy can't be used. The message does not show it.
+    :param url: URL of the service.
+    :raises ConfigurationError: if the proxy is invalid. The message does not contain it.
     """
     parsed = httpx.URL(url)
     if parsed.host in LOOPBACK or urllib.request.proxy_bypass(parsed.host):
@@ -153,7 +154,7 @@ def environment_proxy(url: str) -> str | None:
 
 @cache
 def trust(ca_bundle: str | None) -> ssl.SSLContext:
-    """Read the certificates to trust, once: that takes longer than many requests."""
+    """Return the TLS context. It is cached, because loading the certificates takes longer than many requests."""
     if ca_bundle is None:
         return httpx.create_ssl_context()
     try:
@@ -164,7 +165,7 @@ def trust(ca_bundle: str | None) -> ssl.SSLContext:
 
 @lru_cache(maxsize=64)
 def origin_of(url: str) -> str:
-    """Return scheme, host and port in one spelling; return a text that is no URL as it is."""
+    """Return scheme, host and port in normalized form; return invalid URLs unchanged."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:

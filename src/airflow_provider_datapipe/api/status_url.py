@@ -1,4 +1,4 @@
-"""The URL with which the service answers that a run was requested."""
+"""Status URLs: the service's response to a run request."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from airflow_provider_datapipe.api.request import Request
 
 T = TypeVar("T")
 
-#: The client sends no address of more than 65,536 characters.
+#: Maximum length of the query; the client sends no URL longer than 65,536 characters.
 _LONGEST_QUERY = 32_768
 
 
 def status_request(status_url: str, listing: Request[T]) -> Request[T]:
     """
-    Make the request that a status URL stands for.
+    Return the request for a status URL.
 
-    :param status_url: relative to the base address, as the interface says, or a whole URL of the same origin.
-    :param listing: a request of the list that it has to be a page of.
-    :raises ProtocolError: the URL leads anywhere else.
+    :param status_url: URL relative to the base URL, as the interface documents, or an absolute URL of the same origin.
+    :param listing: request of the list that the URL must refer to.
+    :raises ProtocolError: if the URL refers to another resource.
     """
     try:
         url = _parse(status_url)
         query = tuple(parse_qsl(url.query, keep_blank_values=True, max_num_fields=20))
     except ValueError:
         url, query = None, ()
-    # Below a base address with a path, the service may or may not repeat that path.
+    # If the base URL has a path, the service may or may not repeat it.
     if url is None or not url.path.endswith(listing.path) or len(urlencode(query)) > _LONGEST_QUERY:
         raise ProtocolError(f"{one_line(status_url, longest=200)!r} is no status URL: {listing.path} was expected.")
     origin = f"{url.scheme}://{url.netloc}" if url.netloc else None
@@ -36,10 +36,10 @@ def status_request(status_url: str, listing: Request[T]) -> Request[T]:
 
 def status_url_after(listing: Request[Any], run_id: str | None) -> str:
     """
-    Make the status URL of the first run after another one, in the form that the service gives.
+    Return the status URL of the first run after another run, in the format of the service.
 
-    :param listing: a request of the list of runs.
-    :param run_id: the run that it comes after; None for the first run of all.
+    :param listing: request of the list of runs.
+    :param run_id: the preceding run; None for the first run of the resource.
     """
     after = {} if run_id is None else {"starting_after": run_id}
     query = dict(listing.query) | after | {"limit": "1", "sort_direction": "asc"}
@@ -48,9 +48,9 @@ def status_url_after(listing: Request[Any], run_id: str | None) -> str:
 
 def _parse(url: str) -> SplitResult:
     """
-    Split a relative URL, or a whole one.
+    Split a relative or absolute URL.
 
-    :raises ValueError: the port is invalid, or the scheme or the host is missing.
+    :raises ValueError: if the port is invalid, or if the scheme or the host is missing.
     """
     parts = urlsplit(url)
     # urlsplit accepts any text as a port; reading the port checks it.

@@ -1,4 +1,4 @@
-"""The four ways in which a request to a webhook shows that it may come in."""
+"""The four authentication methods of webhook requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_datapipe.api.errors import ConfigurationError
 
 METHODS = ("none", "basic", "token", "hmac")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
-#: Headers that say something else already.
+#: Headers with another meaning, which cannot carry a token or signature.
 _TAKEN = frozenset(
     {
         "accept-encoding",
@@ -36,24 +36,24 @@ _TAKEN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NoAuthentication:
-    """Whoever knows the address is let in."""
+    """No authentication: the URL is the only credential."""
 
     def headers(self, body: bytes) -> Mapping[str, str]:
-        """Give what a request has to carry."""
+        """Return the authentication headers for a request."""
         return {}
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """Texts to mask in messages and logs."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class BasicAuthentication:
     """
-    A user's name and password.
+    HTTP basic authentication.
 
-    :param username: the name; without a colon, at which it would end.
+    :param username: user name, without a colon.
     :param password: the password.
     """
 
@@ -61,12 +61,12 @@ class BasicAuthentication:
     password: str = field(repr=False)
 
     def headers(self, body: bytes) -> Mapping[str, str]:
-        """Give what a request has to carry."""
+        """Return the authentication headers for a request."""
         return {"Authorization": f"Basic {self._encoded}"}
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """Texts to mask in messages and logs."""
         return (self._encoded, f"{self.username}:{self.password}", self.password)
 
     @property
@@ -77,44 +77,44 @@ class BasicAuthentication:
 @dataclass(frozen=True, slots=True)
 class TokenAuthentication:
     """
-    A text that stands in a header.
+    Token in a header.
 
-    :param header: the header's name.
-    :param token: the text.
+    :param header: name of the header.
+    :param token: the token.
     """
 
     header: str
     token: str = field(repr=False)
 
     def headers(self, body: bytes) -> Mapping[str, str]:
-        """Give what a request has to carry."""
+        """Return the authentication headers for a request."""
         return {self.header: self.token}
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Texts that are masked. A service may repeat a token without its scheme, such as ``Bearer``."""
+        """Texts to mask in messages and logs, including the token without its scheme (such as ``Bearer``)."""
         return (self.token, self.token.rpartition(" ")[2])
 
 
 @dataclass(frozen=True, slots=True)
 class HmacAuthentication:
     """
-    A signature of the body that stands in a header: lowercase hexadecimal HMAC-SHA-256.
+    HMAC-SHA-256 signature of the body in a header, in lowercase hexadecimal.
 
-    :param header: the header's name.
-    :param secret: the key of the signature.
+    :param header: name of the header.
+    :param secret: the signing key.
     """
 
     header: str
     secret: str = field(repr=False)
 
     def headers(self, body: bytes) -> Mapping[str, str]:
-        """Give what a request has to carry. The bytes that are signed are those that are sent."""
+        """Return the authentication headers for a request. The body must be sent byte for byte as signed."""
         return {self.header: hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()}
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """Texts to mask in messages and logs."""
         return (self.secret,)
 
 
@@ -123,13 +123,13 @@ Authentication: TypeAlias = NoAuthentication | BasicAuthentication | TokenAuthen
 
 def authentication_of(method: str, *, username: str, secret: str, header: str) -> Authentication:
     """
-    Put together how requests authenticate, from the fields of a connection; what is not given is empty.
+    Return the authentication for the fields of a connection. Absent fields are empty strings.
 
     :param method: one of :data:`METHODS`.
-    :param username: the user's name, for ``basic``.
-    :param secret: the password, token or signing secret.
-    :param header: the name of the header, for ``token`` and ``hmac``.
-    :raises ConfigurationError: they don't go together. The message holds none of them.
+    :param username: user name, for ``basic``.
+    :param secret: password, token or signing key.
+    :param header: name of the header, for ``token`` and ``hmac``.
+    :raises ConfigurationError: if a field is missing, invalid or not used by the method. The message has no values.
     """
     if method not in METHODS:
         raise ConfigurationError(f"The authentication must be one of {', '.join(METHODS)}.")
@@ -138,7 +138,7 @@ def authentication_of(method: str, *, username: str, secret: str, header: str) -
     if username and method != "basic":
         raise ConfigurationError(f"There is a login, which the authentication {method!r} does not use: remove one.")
     if method == "none":
-        # Whoever has set one expects that it is used.
+        # A secret that would be ignored is a configuration error.
         if secret:
             raise ConfigurationError("There is a password, and the authentication is 'none': set how it is used.")
         return NoAuthentication()

@@ -1,5 +1,5 @@
 """
-The command ``datapipe``, and ``airflow datapipe``, which is the same.
+Commands of ``datapipe`` and ``airflow datapipe``, which are the same.
 
-Each command has a module of its own with a :class:`~.command.Command`; :mod:`.program` lists them.
+Each command is a :class:`~.command.Command` in its own module. :mod:`.program` lists them.
 """

@@ -1,4 +1,4 @@
-"""``python -m airflow_provider_datapipe.cli``: the same as the command ``datapipe``."""
+"""Entry point of ``python -m airflow_provider_datapipe.cli``, which is the same as ``datapipe``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``airflow datapipe ...``: what Airflow is told of the commands (``cli`` of the provider info)."""
+"""Registration of ``airflow datapipe`` (``cli`` in the provider info)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_datapipe.cli.program import COMMANDS, HELP, carry_out
 
 
 def get_datapipe_cli_commands() -> list[CLICommand]:
-    """Give the commands as Airflow takes them."""
+    """Return the commands in the format of Airflow's CLI."""
     return [
         GroupCommand(
             name="datapipe",
@@ -39,6 +39,6 @@ def _run(command: Command) -> Callable[[argparse.Namespace], None]:
 
 def _exit_by(command: Command, options: argparse.Namespace) -> None:
     status = carry_out(command, options)
-    # Airflow does not look at what a command returns.
+    # Airflow ignores the return value of a command.
     if status != DONE:
         sys.exit(status)

@@ -1,4 +1,4 @@
-"""``datapipe apply``: have the service hold what a workspace file says."""
+"""``datapipe apply``: apply a workspace file to the service."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def run(options: argparse.Namespace) -> int:
     """
     Apply a workspace file.
 
-    :param options: what the command was given.
-    :return: 0, or 1 if anything failed.
+    :param options: parsed options.
+    :return: 0, or 1 if any change failed.
     """
     from airflow_provider_datapipe.pipelines.workspace.applying import FileRecords, alone, apply
     from airflow_provider_datapipe.pipelines.workspace.document import read

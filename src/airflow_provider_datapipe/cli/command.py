@@ -1,4 +1,4 @@
-"""What a command is: said once, for the program of its own and for Airflow's."""
+"""Declaration of commands, shared by the ``datapipe`` program and Airflow's CLI."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DONE, REFUSED = 0, 1
-#: Misspelt; argparse's own.
+#: Invalid command line; argparse uses the same status.
 MISSPELT = 2
-#: What was compared is not the same: of commands that only look.
+#: Differences found, for read-only commands.
 DIFFERS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
     """
-    An option or argument of a command.
+    Option or argument of a command.
 
-    :param flags: such as ``--output``.
-    :param settings: what argparse takes, of that what Airflow takes, too: ``help``, ``action``, ``default``, ``nargs``,
-        ``type``, ``choices``, ``required``, ``metavar``, ``dest``.
+    :param flags: flags, such as ``--output``.
+    :param settings: arguments for argparse that Airflow's CLI also supports: ``help``, ``action``, ``default``,
+        ``nargs``, ``type``, ``choices``, ``required``, ``metavar``, ``dest``.
     """
 
     flags: tuple[str, ...]
@@ -30,7 +30,7 @@ class Option:
 
     @classmethod
     def of(cls, *flags: str, **settings: Any) -> Option:
-        """Make an option."""
+        """Return an option with the given flags and argparse settings."""
         return cls(flags, settings)
 
 
@@ -39,11 +39,11 @@ class Command:
     """
     A command.
 
-    :param name: its name.
-    :param help: what it does, in a line.
-    :param options: its options.
-    :param run: does it, and gives the exit status. Heavy modules are imported there.
-    :param epilog: what else there is to say.
+    :param name: name of the command.
+    :param help: one-line description.
+    :param options: options and arguments.
+    :param run: function that runs the command and returns the exit status. It imports heavy modules itself.
+    :param epilog: text at the end of the help; None for no text.
     """
 
     name: str
@@ -55,9 +55,9 @@ class Command:
 
 def seconds(text: str) -> float:
     """
-    Read a number of seconds.
+    Parse a number of seconds.
 
-    :raises argparse.ArgumentTypeError: it is none.
+    :raises argparse.ArgumentTypeError: if the text is not a finite number of 0 or more.
     """
     try:
         value = float(text)
@@ -70,9 +70,9 @@ def seconds(text: str) -> float:
 
 def some_seconds(text: str) -> float:
     """
-    Read a number of seconds that is not 0.
+    Parse a number of seconds greater than 0.
 
-    :raises argparse.ArgumentTypeError: it is none.
+    :raises argparse.ArgumentTypeError: if the text is not such a number.
     """
     if not (value := seconds(text)):
         raise argparse.ArgumentTypeError("give more than 0 seconds")
@@ -81,9 +81,9 @@ def some_seconds(text: str) -> float:
 
 def whole_seconds(text: str) -> int:
     """
-    Read a whole number of seconds.
+    Parse a whole number of seconds.
 
-    :raises argparse.ArgumentTypeError: it is none.
+    :raises argparse.ArgumentTypeError: if the text is not such a number.
     """
     if not (value := seconds(text)).is_integer():
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number of seconds")
@@ -91,4 +91,4 @@ def whole_seconds(text: str) -> int:
 
 
 class CommandError(Exception):
-    """A command can't be carried out as it was given."""
+    """The command can't run with the given options."""

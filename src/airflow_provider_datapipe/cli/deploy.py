@@ -1,4 +1,4 @@
-"""``datapipe deploy``: have the service hold the transforms that a folder of SQL files says."""
+"""``datapipe deploy``: deploy transforms from a folder of SQL files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def run(options: argparse.Namespace) -> int:
     """
     Deploy transforms.
 
-    :param options: what the command was given.
-    :return: 0, or 1 if any could not be deployed.
+    :param options: parsed options.
+    :return: 0, or 1 if any deployment failed.
     """
     from airflow_provider_datapipe.pipelines.transforms.deploying import deploy_transforms
     from airflow_provider_datapipe.pipelines.transforms.files import read_files, wanted

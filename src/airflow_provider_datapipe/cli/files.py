@@ -1,4 +1,4 @@
-"""Writing files."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from airflow_provider_datapipe.cli.command import CommandError
 
 def write(path: Path, text: str) -> None:
     """
-    Write a file whole or not at all: a DAG processor may read it at any time.
+    Write a file atomically, because a DAG processor may read it at any time.
 
-    :raises CommandError: it can't be written.
+    :param path: path of the file.
+    :param text: content, written as UTF-8.
+    :raises CommandError: if the file can't be written.
     """
     try:
         with tempfile.NamedTemporaryFile(
@@ -35,7 +37,7 @@ def write(path: Path, text: str) -> None:
 
 
 def _umask() -> int:
-    # There is no other way to read it.
+    # The umask can only be read by setting it.
     mask = os.umask(0)
     os.umask(mask)
     return mask

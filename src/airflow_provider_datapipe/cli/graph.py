@@ -1,4 +1,4 @@
-"""``datapipe graph``: what a snapshot has, and what waits for what."""
+"""``datapipe graph``: show the nodes of a snapshot and their dependencies."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from airflow_provider_datapipe.cli.command import DONE, Command, Option
 
 def run(options: argparse.Namespace) -> int:
     """
-    Show a graph.
+    Show the graph of a snapshot.
 
-    :param options: what the command was given.
+    :param options: parsed options.
     :return: 0.
     """
     from airflow_provider_datapipe.pipelines.graph import Graph
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _terms(given: list[str] | None) -> list[str] | None:
-    """Take what was given several times, each with spaces or without, as one selection."""
+    """Split selections at white space and merge those of repeated options; return None for no option."""
     return None if given is None else [term for each in given for term in each.split()]
 
 

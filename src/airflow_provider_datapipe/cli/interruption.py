@@ -1,4 +1,4 @@
-"""Being stopped by whoever runs a command, such as a CI job that is canceled."""
+"""Handling of SIGTERM, which for example a canceled CI job sends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextmanager
 def stopped_as_by_hand() -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C, so that what has to be put back is put back."""
+    """Treat SIGTERM like Ctrl-C, so that cleanup code runs."""
     before = signal.signal(signal.SIGTERM, _stop)
     try:
         yield

@@ -1,4 +1,4 @@
-"""How plans and reports are shown: options, colours and exit statuses."""
+"""Output of plans and reports: options, colors and exit statuses."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from airflow_provider_datapipe.cli.command import DIFFERS, DONE, REFUSED, Option
 if TYPE_CHECKING:
     from airflow_provider_datapipe.pipelines.plan import Plan, Report
 
-#: The name under which Python knows how to write what an encoding does not have.
+#: Name of the codec error handler for characters that the output encoding does not support.
 _ESCAPED = "datapipe_escaped"
-#: For every command that shows a plan or a report.
+#: Option of all commands that show a plan or a report.
 FORMAT = Option.of(
     "--format", choices=["text", "json"], default="text", help="how the result is written (default: text)"
 )
-#: For every command that shows a plan.
+#: Option of all commands that show a plan.
 EXIT_ZERO = Option.of("--exit-zero", action="store_true", help="exit status 0 also if there is something to do")
-#: What help says of the exit statuses.
+#: Help texts about exit statuses.
 PLAN_STATUSES = "exit status: 0 nothing to do, 3 something to do, 1 refused or failed, 2 misspelt"
 REPORT_STATUSES = "exit status: 0 done, 1 something failed, 2 misspelt"
 
@@ -34,8 +34,8 @@ def show_plan(plan: Plan, options: argparse.Namespace) -> int:
     Write a plan to the standard output.
 
     :param plan: the plan.
-    :param options: what :data:`FORMAT` and :data:`EXIT_ZERO` became.
-    :return: the exit status: 0 if there is nothing to do, or else 3.
+    :param options: parsed options, with :data:`FORMAT` and :data:`EXIT_ZERO`.
+    :return: exit status: 3 if the plan has changes, 0 otherwise or with ``--exit-zero``.
     """
     from airflow_provider_datapipe.pipelines.plan import as_json_text, plan_text
 
@@ -52,8 +52,8 @@ def show_report(report: Report, options: argparse.Namespace) -> int:
     Write a report to the standard output.
 
     :param report: the report.
-    :param options: what :data:`FORMAT` became.
-    :return: the exit status: 1 if anything failed, or else 0.
+    :param options: parsed options, with :data:`FORMAT`.
+    :return: exit status: 1 if anything failed, otherwise 0.
     """
     from airflow_provider_datapipe.pipelines.plan import as_json_text, report_text
 
@@ -63,20 +63,20 @@ def show_report(report: Report, options: argparse.Namespace) -> int:
 
 
 def make_writable() -> None:
-    """Have the standard output and error take any text, whatever this process was given for them."""
+    """Make the standard output and error accept any text, even if closed or in a limited encoding."""
     codecs.register_error(_ESCAPED, _escaped)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            # It was closed by whoever began this process.
-            sink = Path(os.devnull).open("w", encoding="utf-8", errors=_ESCAPED)  # noqa: SIM115 - as long as the process
+            # The parent process closed the stream.
+            sink = Path(os.devnull).open("w", encoding="utf-8", errors=_ESCAPED)  # noqa: SIM115 - never closed
             setattr(sys, name, sink)
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_ESCAPED)
 
 
 def give_up_output() -> None:
-    """Forget what can't be written to the standard output: Python would complain of it at its end."""
+    """Redirect the standard output to the null device if it is broken: Python would report an error at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -84,12 +84,12 @@ def give_up_output() -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Write what an encoding does not have as JSON does, so that JSON stays what it is."""
+    """Replace unsupported characters by JSON escapes, which keeps JSON output valid."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def _coloured() -> bool:
-    # https://no-color.org: set, and not empty.
+    # Honor NO_COLOR (https://no-color.org) if it is set and not empty.
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

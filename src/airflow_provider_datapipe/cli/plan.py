@@ -1,4 +1,4 @@
-"""``datapipe plan``: what would have to be done so that the service holds what files say."""
+"""``datapipe plan``: show the changes that deploying transforms or applying a workspace file would make."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.cli.service import Service
     from airflow_provider_datapipe.pipelines.plan import Plan
 
-#: For every command about transforms.
+#: Options of all commands for transforms.
 TRANSFORMS = Option.of("--transforms", metavar="FOLDER", help="the folder of SQL files")
 FOLDER_PATH = Option.of(
     "--folder-path",
@@ -26,7 +26,7 @@ FOLDER_PATH = Option.of(
 DELETE_ORPHANS = Option.of(
     "--delete-orphans", action="store_true", help="delete what the service holds there, and no file says"
 )
-#: For every command that changes schedules.
+#: Option of all commands that change schedules.
 RESEND = Option.of(
     "--resend", action="store_true", help="send also schedules that the service does not show, and can't be compared"
 )
@@ -36,8 +36,8 @@ def run(options: argparse.Namespace) -> int:
     """
     Show a plan.
 
-    :param options: what the command was given.
-    :return: 0 if there is nothing to do, or else 3.
+    :param options: parsed options.
+    :return: 3 if the plan has changes, 0 otherwise or with ``--exit-zero``.
     """
     from airflow_provider_datapipe.pipelines.plan import combined
 

@@ -1,4 +1,4 @@
-"""The program ``datapipe``. It needs no Airflow, but for the connections of one."""
+"""The ``datapipe`` program. It requires Airflow only for ``--connection``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_datapipe.cli import apply, deploy, graph, plan, pull, sche
 from airflow_provider_datapipe.cli.command import REFUSED, Command, CommandError
 from airflow_provider_datapipe.cli.output import give_up_output, make_writable
 
-#: All commands, in the order in which they are listed.
+#: All commands, in the order of the help.
 COMMANDS: tuple[Command, ...] = (
     plan.COMMAND,
     deploy.COMMAND,
@@ -28,8 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     Run one command.
 
-    :param arguments: the command and its options; those of this process when ``None``.
-    :return: the exit status: 0 done, 1 refused or failed, 2 misspelt, 3 not the same.
+    :param arguments: command and options; None for the arguments of this process.
+    :return: exit status: 0 done, 1 rejected or failed, 2 invalid command line, 3 differences found.
     """
     options = _parser().parse_args(arguments)
     return carry_out(options.command, options)
@@ -37,11 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def carry_out(command: Command, options: argparse.Namespace) -> int:
     """
-    Run a command, and say in one line what went wrong.
+    Run a command and report an error in one line.
 
     :param command: the command.
-    :param options: what it was given.
-    :return: the exit status.
+    :param options: parsed options.
+    :return: exit status.
     """
     from airflow_provider_datapipe.api.errors import DatapipeError
     from airflow_provider_datapipe.pipelines.errors import PipelineError
@@ -50,7 +50,7 @@ def carry_out(command: Command, options: argparse.Namespace) -> int:
     make_writable()
     try:
         status = command.run(options)
-        # Here, where it can still be told that nobody reads it.
+        # Flush here to detect a closed pipe.
         sys.stdout.flush()
     except (CommandError, PipelineError, DatapipeError) as error:
         print(printable(f"datapipe {command.name}: {error}"), file=sys.stderr)
@@ -59,7 +59,7 @@ def carry_out(command: Command, options: argparse.Namespace) -> int:
         print(f"datapipe {command.name}: interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read it, such as `head`, has had enough.
+        # The reader of the pipe, such as `head`, closed it.
         give_up_output()
         return REFUSED
     except OSError as error:
@@ -88,5 +88,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def script() -> None:
-    """Run the command of this process, and end it."""
+    """Run the command of this process and exit."""
     sys.exit(main())

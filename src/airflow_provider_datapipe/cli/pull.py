@@ -1,4 +1,4 @@
-"""``datapipe pull``: write what the service holds as files."""
+"""``datapipe pull``: write the service's resources to files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> int:
     """
-    Write files.
+    Write the files.
 
-    :param options: what the command was given.
-    :return: 0, or 1 if something could not be written as a file.
+    :param options: parsed options.
+    :return: 0, or 1 if a resource could not be written to a file.
     """
     from airflow_provider_datapipe.pipelines.plan import combined_reports
 

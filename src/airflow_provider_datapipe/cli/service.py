@@ -1,4 +1,4 @@
-"""Which service a command talks to: that of an Airflow connection, or an address and a key."""
+"""Service that a command connects to, from an Airflow connection or from a URL and an API key."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 KEY_VARIABLE = "DATAPIPE_API_KEY"
 
-#: Where progress is not one line that changes: after how many requests of a kind it is told that there is some.
+#: If the standard error is not a terminal, report progress after this number of requests to one endpoint.
 _TELL_EVERY = 500
 
-#: The options of every command that talks to a service.
+#: Options of all commands that connect to a service.
 OPTIONS = (
     Option.of("--connection", metavar="CONN_ID", help="the Airflow connection of the service"),
     Option.of(
@@ -46,10 +46,10 @@ OPTIONS = (
 
 class Service:
     """
-    A service that can be asked.
+    Connected service.
 
-    :param client: asks it.
-    :param progress: is told of every request.
+    :param client: API client.
+    :param progress: display that counts the requests.
     """
 
     def __init__(self, client: Client, progress: Progress) -> None:
@@ -57,18 +57,18 @@ class Service:
         self._progress = progress
 
     def run(self, steps: Steps[T]) -> T:
-        """Carry out steps."""
+        """Run a flow and return its result."""
         from airflow_provider_datapipe.runs.steps import drive
 
         return drive(steps, self.send, time.sleep, self.run_together)
 
     def send(self, request: Request[T]) -> T:
-        """Send a request, and give its answer."""
+        """Send a request and return the response."""
         self._progress.asked(request.endpoint.name)
         return self._client.send(request)
 
     def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
-        """Carry out several, as many at a time as the settings allow, and give what became of each."""
+        """Run flows, concurrently if there are several, and return their results in order."""
         from airflow_provider_datapipe.runs.together import FEW, run_together
 
         if len(several) <= FEW:
@@ -79,11 +79,11 @@ class Service:
 @contextmanager
 def service_of(options: argparse.Namespace) -> Iterator[Service]:
     """
-    Reach the service that the options name, and tell on the standard error what is asked of it.
+    Connect to the service of the options and report progress on the standard error.
 
-    :param options: what :data:`OPTIONS` became.
-    :raises CommandError: they name none, or two.
-    :raises DatapipeError: it can't be reached so.
+    :param options: parsed options, with :data:`OPTIONS`.
+    :raises CommandError: if the options name no service or two.
+    :raises DatapipeError: if the connection settings are not usable.
     """
     if (options.connection is None) == (options.base_url is None):
         raise CommandError("give either --connection or --base-url, so that it is known which service is meant.")
@@ -98,7 +98,7 @@ def service_of(options: argparse.Namespace) -> Iterator[Service]:
 
 @contextmanager
 def _by_connection(conn_id: str) -> Iterator[Client]:
-    # Otherwise Airflow does not look into its database: it takes this for a task.
+    # Without this, Airflow treats the process as a task and does not read connections from its database.
     os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
     with _without_airflow_talking():
         from airflow.providers.common.compat.sdk import AirflowException
@@ -118,14 +118,14 @@ def _by_connection(conn_id: str) -> Iterator[Client]:
 
 @contextmanager
 def _without_airflow_talking() -> Iterator[None]:
-    """Keep what Airflow 3.1 logs while it loads its database away from what the command has to say."""
+    """Suppress logs and warnings of Airflow 3.1 during its initialization, to keep the command's output readable."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # It has its own way to show warnings, and its own opinion on which.
-            import airflow.settings  # noqa: F401 - for what it does when it is loaded
+            # Import now and override its handler below: Airflow replaces warnings.showwarning.
+            import airflow.settings  # noqa: F401 - imported for its side effects
 
             warnings.showwarning = lambda *_, **__: None
             yield
@@ -147,9 +147,9 @@ def _by_address(options: argparse.Namespace) -> Iterator[Client]:
 
 class Progress:
     """
-    Tells what is being asked, on the standard error: in one line that changes, or in one for each kind of request.
+    Progress display on the standard error: one updated line on a terminal, otherwise a line per endpoint.
 
-    :param quiet: say nothing.
+    :param quiet: True to disable the display.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -159,7 +159,7 @@ class Progress:
         self._last = ""
 
     def asked(self, name: str) -> None:
-        """Take note of a request."""
+        """Count a request."""
         if self._last and name != self._last and not self._one_line:
             self._tell()
         self._last = name
@@ -170,7 +170,7 @@ class Progress:
             print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 
     def ended(self) -> None:
-        """Tell the last of it."""
+        """Report the last count."""
         if self._last:
             self._tell()
 

@@ -1,4 +1,4 @@
-"""``datapipe snapshot``: what the service holds, as a file."""
+"""``datapipe snapshot``: write the service's resources and dependencies to a file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def run(options: argparse.Namespace) -> int:
     """
     Take a snapshot.
 
-    :param options: what the command was given.
-    :return: 0, or 3 if a file was to be checked and is not what the service holds now.
+    :param options: parsed options.
+    :return: 0, or 3 if ``--check`` found a difference between the file and the service.
     """
     from airflow_provider_datapipe.pipelines.collect import collect
 

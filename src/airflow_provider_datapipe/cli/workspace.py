@@ -1,4 +1,4 @@
-"""What ``plan`` and ``pull`` do with a workspace file."""
+"""Parts of ``plan`` and ``pull`` for workspace files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.cli.service import Service
     from airflow_provider_datapipe.pipelines.plan import Plan, Report
 
-#: For every command about a workspace file.
+#: Option of all commands for workspace files.
 WORKSPACE = Option.of(
     "--workspace", metavar="FILE", help="the YAML file of orchestrations, ELT syncs and reverse ETL syncs"
 )
 
 
 def plan(options: argparse.Namespace, service: Service) -> Plan:
-    """Say what an apply of the file would do."""
+    """Return the plan of applying the file."""
     from airflow_provider_datapipe.pipelines.workspace.document import read
     from airflow_provider_datapipe.pipelines.workspace.planning import make_plan
 
@@ -29,7 +29,7 @@ def plan(options: argparse.Namespace, service: Service) -> Plan:
 
 
 def pull(options: argparse.Namespace, service: Service) -> Report:
-    """Write the file from the service."""
+    """Write the service's resources to the file."""
     from airflow_provider_datapipe.pipelines.plan import Done, Report, Result
     from airflow_provider_datapipe.pipelines.workspace.document import text_of
     from airflow_provider_datapipe.pipelines.workspace.pulling import pull as pulled_by

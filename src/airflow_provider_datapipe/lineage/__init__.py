@@ -1,1 +1,1 @@
-"""What tasks read and write, told to OpenLineage. Loaded only where its provider asks for it."""
+"""OpenLineage support. Imported only if Airflow's OpenLineage provider is used."""

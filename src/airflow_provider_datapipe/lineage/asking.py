@@ -1,4 +1,4 @@
-"""Asking the service for what lineage needs: little, and not for long. The task waits meanwhile."""
+"""Client for lineage requests, with limits on time and number of requests, because the task waits for lineage."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.request import Request
     from airflow_provider_datapipe.api.settings import Settings
 
-#: Seconds that requests may have taken for another one to begin, and seconds that it may take: together less than
-#: half of what Airflow's OpenLineage provider allows (``[openlineage] execution_timeout``, 10 s).
+#: Time budget for requests and timeout of one request, in seconds. Their sum is less than half of the limit of
+#: Airflow's OpenLineage provider (``[openlineage] execution_timeout``, 10 s).
 _PATIENCE = 2.5
 _TIMEOUT = 2.0
-#: The most requests for one task, or one asset.
+#: Maximum number of requests for one task or asset.
 _MOST_REQUESTS = 16
-#: Seconds after which what is asked for belongs to another event.
+#: Maximum duration of one OpenLineage event, in seconds. Later requests belong to another event.
 _LONGEST_EVENT = 10.0
 
 
 class EnoughError(DatapipeError):
-    """No more is asked for this event."""
+    """A limit is reached: no more requests are sent for this event."""
 
 
 class Budget:
     """
-    The time that may be spent on a service for one event, over the task and all assets that it is about.
+    Time budget for requests to one service during one event, shared by the task and all its assets.
 
-    :param seconds: how long requests may have taken for another one to begin.
+    :param seconds: total duration of requests after which no further one starts.
     """
 
     def __init__(self, seconds: float = _PATIENCE) -> None:
@@ -41,28 +41,28 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no request may begin."""
+        """True if no further request may start."""
         return self._left <= 0
 
     def spend(self, seconds: float) -> None:
-        """Take off what a request took."""
+        """Subtract the duration of a request."""
         self._left -= seconds
 
     def give_up(self) -> None:
-        """Let no request begin any more."""
+        """Prevent further requests."""
         self._left = 0
 
 
-#: The budgets of the event that this process is about, by the connections of Airflow.
+#: Budgets of the current event, by Airflow connection ID.
 _budgets: dict[str, Budget] = {}
 
 
 def budget_of(conn_id: str, *, begins: bool) -> Budget:
     """
-    Give what may still be spent on a connection.
+    Return the budget of a connection for the current event.
 
-    :param conn_id: the connection.
-    :param begins: whether an event begins with it: with a task, whose assets are asked for after it, if at all.
+    :param conn_id: the connection ID.
+    :param begins: True to start a new event. The task starts it; its assets are processed afterwards.
     """
     known = _budgets.get(conn_id)
     if begins or known is None or time.monotonic() - known.begun > _LONGEST_EVENT:
@@ -72,14 +72,14 @@ def budget_of(conn_id: str, *, begins: bool) -> Budget:
 
 class Asker:
     """
-    Sends requests, until that is too much.
+    Client that sends requests until a limit is reached.
 
-    After a failure that says nothing of the thing that was asked for, nothing more is sent.
+    After an error that is not specific to the requested resource, it sends no more requests.
 
-    :param settings: how to reach the service.
-    :param budget: the time that they may take together; where there is no answer at all, it is given up.
-    :param timeout: seconds that one may take.
-    :raises ConfigurationError: there can be no client with these settings.
+    :param settings: connection settings of the service.
+    :param budget: shared time budget; None for a new one. A request without a response exhausts it.
+    :param timeout: maximum duration of one request, in seconds.
+    :raises ConfigurationError: if the settings are not usable.
     """
 
     def __init__(self, settings: Settings, budget: Budget | None = None, *, timeout: float = _TIMEOUT) -> None:
@@ -88,14 +88,15 @@ class Asker:
         self._budget = budget or Budget()
         self._sent = 0
         self._given_up = False
-        #: Why something is not known, the first time.
+        #: The first error; None if there was none.
         self.problem: DatapipeError | None = None
 
     def send(self, request: Request[Any]) -> Any:
         """
-        Send a request.
+        Send a request and return the response.
 
-        :raises DatapipeError: it was refused, not answered, or not sent at all.
+        :param request: the request.
+        :raises DatapipeError: if the request failed or was not sent because a limit is reached.
         """
         if self._given_up:
             raise EnoughError("the service failed before")

@@ -1,7 +1,7 @@
 """
-The datasets of OpenLineage that assets of the service stand for.
+OpenLineage datasets for assets of the service.
 
-Airflow imports this wherever a DAG file names an asset of any service, also where nobody has OpenLineage.
+Airflow imports this module when a DAG file uses an asset of the service, even without OpenLineage.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: What is one dataset. A sync loads several tables, and an orchestration does what is attached to it.
+#: Resources that correspond to one dataset. A sync loads several tables; an orchestration runs its attached resources.
 _KINDS = {"elt_streams": "elt_stream", "transforms": "transform", "reverse_etl_syncs": "reverse_etl"}
 
 
 def convert_asset_to_openlineage(asset: Asset, lineage_context: Any) -> Dataset | None:
     """
-    Say which dataset an asset is; the listener of OpenLineage asks for assets that functions and outlets name.
+    Return the dataset for an asset. OpenLineage's listener calls this for assets from hooks and outlets.
 
-    :param asset: the asset; its URI names the connection.
-    :param lineage_context: the hook that told of it, if one did.
-    :returns: the dataset; None if it is not one, or the service does not say soon which one.
+    :param asset: the asset; its URI contains the connection ID.
+    :param lineage_context: the hook that reported the asset, if any.
+    :returns: the dataset; None if the asset is not one dataset, or if the service does not respond in time.
     """
     try:
         return _dataset_of(asset)
     except Exception:
-        # Nobody catches it: a task's event would not be sent, whatever else it tells.
+        # The listener does not catch errors: the whole event of the task would be lost.
         log.warning("OpenLineage is not told which dataset %s is.", asset.uri, exc_info=True)
         return None
 
@@ -51,7 +51,7 @@ def _dataset_of(asset: Asset) -> Dataset | None:
     if collection not in _KINDS:
         return None
     conn_id, target = unquote(parts.netloc), Target(unquote(resource_id), unquote(resource_id))
-    # The listener converts one asset after another, and has not long for all of them.
+    # The listener converts assets one after another under one time limit.
     budget = budget_of(conn_id, begins=False)
     if budget.is_spent:
         return None

@@ -1,4 +1,4 @@
-"""What runs of the service read and write: requests, apart from who sends them. What can't be told is left out."""
+"""Flows that collect the inputs and outputs of runs. Unknown inputs and outputs are omitted."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 U = TypeVar("U")
 
-#: The SQL of a transform as it stands in the warehouse; else an id of a version, or None for the newest.
+#: Version of a transform's SQL that is published. Other values are a version ID, or None for the newest version.
 PUBLISHED = "published"
-#: The most things of a kind that are looked at for an orchestration or a folder of transforms.
+#: Maximum number of resources that are read from a list.
 _MOST_LISTED = 300
-#: More transforms than these are listed; one by one is asked only for those that the list does not show.
+#: For more transforms than this, read the list, and read only those individually that are missing in it.
 _MANY = 3
-#: Of more transforms than these the newest SQL is told: which is published, takes a request for each.
+#: For more transforms than this, report the newest SQL: finding the published version takes a request for each.
 _FEW = 5
-#: What SQL has that reads a table.
+#: SQL that reads from a table or has a reference.
 _READS = re.compile(r"\bfrom\b|\{\{", re.IGNORECASE)
 _RAW = "raw."
 _RAW_VIEW = "RawView"
@@ -44,14 +44,14 @@ _RAW_VIEW = "RawView"
 @dataclass(frozen=True, slots=True)
 class Work:
     """
-    What a task runs.
+    Work of one task.
 
-    :param kind: the kind of run.
-    :param targets: what runs.
-    :param results: what is known of the runs, by what runs.
-    :param queries: SQL that is run as it is.
-    :param version: which SQL of transforms is run; :data:`PUBLISHED`, the id of a version, or None for the newest.
-    :param is_over: whether the task has run: then columns are asked for, too.
+    :param kind: kind of the runs.
+    :param targets: resources to run.
+    :param results: run results by resource ID, None if there are none.
+    :param queries: ad hoc SQL queries.
+    :param version: SQL version of transforms: :data:`PUBLISHED`, a version ID, or None for the newest.
+    :param is_over: True if the task's runs have finished; columns are collected only then.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class Work:
     is_over: bool = False
 
     def rows(self, resource_id: str) -> int | None:
-        """Tell how many rows a run has written."""
+        """Return the number of rows that the run of a resource wrote, None if unknown."""
         result = (self.results or {}).get(resource_id)
         rows = None if result is None else result["rows_synced"]
         return None if rows is None else int(rows)
@@ -70,16 +70,16 @@ class Work:
 
 def lineage_of(work: Work, naming: Naming) -> Steps[Lineage]:
     """
-    Find out what runs read and write.
+    Return the lineage of a task.
 
-    :param work: what runs.
-    :param naming: how datasets are called.
+    :param work: the work of the task.
+    :param naming: naming rules for datasets.
     """
     return (yield from _Collecting(work, naming).everything())
 
 
 def attempt(steps: Steps[T], otherwise: U) -> Steps[T | U]:
-    """Do something, or give what is known without."""
+    """Run a flow and return its result, or the default if it raises a DatapipeError."""
     try:
         return (yield from steps)
     except DatapipeError:
@@ -109,7 +109,7 @@ class _Collecting:
         return self._found
 
     def _first(self, request: Request[Page[T]], otherwise: Iterable[U]) -> Steps[Sequence[T | U]]:
-        """Give the first things of a list, and note where there may be more."""
+        """Return the first items of a list, and record a problem if the list may be longer."""
         found = yield from attempt(ask_all(request, limit=_MOST_LISTED), None)
         if found is None:
             return list(otherwise)
@@ -146,9 +146,10 @@ class _Collecting:
 
     def _loads(self, sync: EltSync, rows: Mapping[str, int | None]) -> None:
         """
-        Add what streams of a sync load.
+        Add the source and the table of each stream of a sync.
 
-        :param rows: how many rows, by the names of the streams.
+        :param sync: the sync.
+        :param rows: number of loaded rows by stream name, None if unknown.
         """
         for name, count in rows.items():
             source = self._naming.external(sync.source_connection_id, name)
@@ -166,7 +167,7 @@ class _Collecting:
         for target in targets:
             transform = listed.get(target.resource_id)
             if transform is None:
-                # It may be beyond what was listed.
+                # The transform may be beyond the limit of the list.
                 transform = yield from attempt(ask(transforms.get(target.resource_id)), None)
             if transform is not None:
                 yield from self._transform(
@@ -182,10 +183,10 @@ class _Collecting:
         """
         Add a transform.
 
-        :param is_alone: whether the task is about this one: then its SQL, its columns and what they are made from are
-            told as well.
-        :param version: which SQL of it is run, as :class:`Work` has it.
-        :param is_moving: whether it is going to stand elsewhere: nobody knows where until it does.
+        :param transform: the transform.
+        :param is_alone: True if it is the task's only transform; its SQL, columns and column lineage are then reported.
+        :param version: SQL version, as in :class:`Work`.
+        :param is_moving: True if the task will move it, so that its new location is not yet known.
         """
         sql, parameters = transform.sql_template, transform.parameters
         if version is not None:
@@ -208,7 +209,7 @@ class _Collecting:
         self._found.add(self._tables(places.values()), outputs)
 
     def _sql_of_version(self, transform: Transform, wanted: str) -> Steps[tuple[str, tuple[Reference, ...]]]:
-        # The newest in most cases; a service has few versions that matter.
+        # Usually the newest version; 20 versions are enough in practice.
         page = yield from attempt(ask(transforms.versions(transform.id, limit=20)), None)
         for version in () if page is None else page.data:
             if version.is_published if wanted == PUBLISHED else version.id == wanted:
@@ -243,9 +244,11 @@ class _Collecting:
 
     def _sends(self, sync: ReverseEtlSync, transform: Transform | None, *, rows: int | None) -> Steps[None]:
         """
-        Add what a reverse ETL sync sends.
+        Add the source and the destination of a reverse ETL sync.
 
-        :param transform: what it reads; None if that is a raw view, or not known.
+        :param sync: the sync.
+        :param transform: the source transform; None for a raw view or if unknown.
+        :param rows: number of synced rows, None if unknown.
         """
         place = None
         if sync.source_type == _RAW_VIEW:
@@ -257,7 +260,7 @@ class _Collecting:
         there = Dataset(
             self._naming.external(sync.destination_connection_id, sync.object_type_id),
             tuple(Column(each.destination_property_id) for each in mappings),
-            # Its mappings say it: no SQL has to be read.
+            # The column lineage follows from the mappings, without parsing SQL.
             {each.destination_property_id: [(source, each.source_property_id)] for each in mappings} if source else {},
             rows,
             sync.destination_integration_id,
@@ -267,11 +270,11 @@ class _Collecting:
     # --- Orchestrations
 
     def _orchestration(self, orchestration_id: str) -> Steps[None]:
-        """Add all that is attached to an orchestration."""
+        """Add all resources that are attached to an orchestration."""
         syncs = yield from self._first(elt_syncs.list_(), [])
         models = {each.id: each for each in (yield from self._first(transforms.list_(), []))}
         sendings = yield from self._first(reverse_etl_syncs.list_(), [])
-        # What can be told without further requests comes last, as there may be none left for it.
+        # ELT syncs come last: they need no further requests, and the request limit may be reached.
         for sending in sendings:
             if sending.orchestration_workflow_id == orchestration_id:
                 read = models.get(sending.transform_id or sending.source_id)
@@ -287,13 +290,13 @@ class _Collecting:
 
 
 def _is_moved(transform: Transform, options: Mapping[str, str]) -> bool:
-    """Tell whether the options of a publication give a transform another name or folder."""
+    """Return True if the publish options change the name or the folder of a transform."""
     folder, name = options.get("folder_path", transform.folder_path), options.get("name", transform.name)
     return (folder.strip("/"), name) != (transform.folder_path.strip("/"), transform.name)
 
 
 def _quoted(place: str) -> str:
-    """Write a place as SQL does."""
+    """Return schema and name of a table as quoted SQL identifiers."""
     return ".".join(part if part.isidentifier() else _in_quotes(part) for part in place.split(".", 1))
 
 

@@ -1,7 +1,7 @@
 """
-Which columns of a query are made from which columns of tables.
+Column lineage of SQL queries.
 
-A parser reads the SQL: the extra ``sql``. What it can't tell is left out; nothing is guessed.
+This module requires the extra ``sql``, which installs an SQL parser. Unknown origins are omitted, never guessed.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any, TypeAlias
 
 from airflow_provider_datapipe.changes.transform_folder import with_names
 
-#: For each column of a query, where it comes from: place and column.
+#: Origins of each column of a query: table and column.
 Columns: TypeAlias = dict[str, list[tuple[str, str]]]
 
 _STAR = "*"
-#: SQL beyond this many characters, or of more columns, would take the parser longer than it is worth.
+#: Limits for the length of the SQL and the number of columns. Parsing longer queries takes too much time.
 _LONGEST = 50_000
 _MOST_COLUMNS = 300
-#: Seconds in which columns may be followed: a few shapes of SQL take much longer, such as hundreds of unions.
+#: Time limit for column lineage, in seconds. Some queries, such as those with hundreds of unions, take much longer.
 _PATIENCE = 1.0
-#: What stands for the schema of a reference while SQL is parsed, before a number.
+#: Prefix of the schema name that replaces a reference while SQL is parsed.
 _SCHEMA = "datapipe_reference_"
-#: What a service puts behind a name that is there already.
+#: Suffix that a service adds to duplicate column names.
 _NUMBER = re.compile(r"[_:]\d+$")
 
 
 def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> Columns:
     """
-    Tell what the columns of a query are made from.
+    Return the origins of the columns of a query.
 
-    :param sql: one SELECT, with the service's references in double braces.
-    :param places: where the references lead to, by their tags.
-    :param columns: the columns that it has, as the service says.
-    :returns: the columns that something is known of, in that order; none without the parser.
+    :param sql: one SELECT statement, with the service's references in double braces.
+    :param places: tables by reference tag.
+    :param columns: column names of the query, as the service reports them.
+    :returns: the columns with known origins, in the given order; empty without the parser.
     """
     if len(sql) > _LONGEST or not 0 < len(columns) <= _MOST_COLUMNS:
         return {}
@@ -53,18 +53,18 @@ def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> C
         if _is_by_other_names(query):
             return {}
         with _quiet():
-            # A node with the whole SELECT is enough; trimmed to a column, each would be a copy of it.
+            # Do not trim the SELECT of each node to its column: every node would be a copy of the statement.
             found: Any = lineage(None, query, {}, dialect="duckdb", trim_selects=False, on_node=_limit())
         known = {name: _origins(node, tables) for name, node in found.items() if name != _STAR}
     except (SqlglotError, RecursionError, TimeoutError, ValueError, TypeError, LookupError, AttributeError):
-        # SQL of another dialect, or what the parser does not know, or takes long for.
+        # Other SQL dialect, unsupported syntax, or time limit exceeded.
         return {}
     star = _behind_the_star(query, tables)
     told: Columns = {}
     for column in columns:
         origins = known.get(column, known.get(column.lower()))
         if origins is None and star is not None and _NUMBER.sub("", column).lower() not in known:
-            # What is not named comes through the star.
+            # A column that is not named explicitly comes from the star.
             origins = [(star, column)]
         if origins:
             told[column] = origins
@@ -73,9 +73,9 @@ def columns_of(sql: str, places: Mapping[str, str], columns: Sequence[str]) -> C
 
 class _Tables:
     """
-    What tables are called while SQL is parsed: the name itself stays, as columns may be named with it.
+    Table names for the parser. They keep the table's own name, because columns may be qualified with it.
 
-    :param places: where references lead to, by their tags.
+    :param places: tables by reference tag.
     """
 
     def __init__(self, places: Mapping[str, str]) -> None:
@@ -88,10 +88,10 @@ class _Tables:
             self.names[tag] = f'{schema}."{name}"'
 
     def place(self, table: Any) -> str | None:
-        """Give the place of a table of the parser; None for what is none, such as a query with a name."""
+        """Return the service's table for a table of the parser; None for other sources, such as a CTE."""
         from sqlglot import exp
 
-        # The names that an alias gives columns are not those of the table.
+        # Column aliases of a table alias differ from the table's column names.
         if not isinstance(table, exp.Table) or table.alias_column_names:
             return None
         return self._places.get(table.db) or self._direct.get(f"{table.db}.{table.name}".casefold())
@@ -99,7 +99,7 @@ class _Tables:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the parser from warning of every column that it can't find."""
+    """Disable the parser's log, which has a warning for each unknown column."""
     log = logging.getLogger("sqlglot")
     before, log.disabled = log.disabled, True
     try:
@@ -109,7 +109,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _limit() -> Callable[[Any], None]:
-    """Give what ends the parser's work when it takes too long: it is told of each step."""
+    """Return a callback for the parser's steps that raises TimeoutError after the time limit."""
     ends = time.monotonic() + _PATIENCE
 
     def check(_: Any) -> None:
@@ -120,7 +120,7 @@ def _limit() -> Callable[[Any], None]:
 
 
 def _is_by_other_names(query: Any) -> bool:
-    """Tell whether columns go by names, or meet in an order, that the parser does not follow."""
+    """Return True for PIVOT and set operations BY NAME, which the parser does not trace."""
     from sqlglot import exp
 
     return query.find(exp.Pivot) is not None or any(
@@ -129,7 +129,7 @@ def _is_by_other_names(query: Any) -> bool:
 
 
 def _origins(node: Any, tables: _Tables) -> list[tuple[str, str]]:
-    """Give the columns of tables that a column is made from, each once."""
+    """Return the distinct table columns that a column is derived from."""
     from sqlglot import exp
 
     found = []
@@ -143,14 +143,14 @@ def _origins(node: Any, tables: _Tables) -> list[tuple[str, str]]:
 
 
 def _behind_the_star(query: Any, tables: _Tables) -> str | None:
-    """Give the place of the table behind the only star of a query, if its columns go through as they are."""
+    """Return the table of a query's only star, if the star passes its columns through unchanged."""
     from sqlglot import exp
 
     stars = [each for each in query.selects if each.is_star] if isinstance(query, exp.Select) else []
     if len(stars) != 1:
         return None
     if not all(isinstance(each, exp.Column | exp.Star | exp.Alias) for each in query.selects):
-        # The service makes up a name for it, which would pass for one of the table's.
+        # The service generates names for unnamed expressions, which would be mistaken for columns of the table.
         return None
     (star,) = stars
     inner = star.this if isinstance(star, exp.Column) else star

@@ -1,4 +1,4 @@
-"""What is known of a task's lineage, as OpenLineage writes it. The only module that needs its client."""
+"""Conversion of lineage to OpenLineage facets. The only module that imports the OpenLineage client at module level."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.lineage.model import Dataset, Lineage
     from airflow_provider_datapipe.runs.reference import RunResult
 
-#: The name of our own facet, and the schema of it: ``service_runs.schema.json`` beside this module.
+#: Name and schema of the custom facet; the schema is in ``service_runs.schema.json``.
 FACET = "datapipe_runs"
 SCHEMA_URL = "urn:airflow-provider-datapipe:openlineage:1-0-0:DatapipeRunsRunFacet.json#/$defs/DatapipeRunsRunFacet"
 _LONGEST_ERROR = 2000
-#: What a run's result is called in the facet.
+#: Facet fields for the fields of a run result.
 _OF_A_RUN = {
     "kind": "kind",
     "resource_id": "resourceId",
@@ -50,10 +50,10 @@ _OF_A_RUN = {
 @define
 class DatapipeRunsRunFacet(RunFacet):
     """
-    The runs of the service that a task stands for.
+    Custom run facet with the service runs of a task.
 
-    :param service: the namespace of the service.
-    :param runs: its runs; what is not known of one is left out.
+    :param service: namespace of the service.
+    :param runs: the runs; unknown fields are omitted.
     """
 
     service: str
@@ -66,17 +66,17 @@ class DatapipeRunsRunFacet(RunFacet):
 
 def operator_lineage(lineage: Lineage, service: str) -> OperatorLineage[Any, Any]:
     """
-    Write what is known of a task.
+    Convert lineage to the format of Airflow's OpenLineage provider.
 
-    :param lineage: what is known.
-    :param service: the namespace of the service.
+    :param lineage: the lineage.
+    :param service: namespace of the service.
     """
     run_facets: dict[str, RunFacet] = {}
     job_facets: dict[str, JobFacet] = {}
     if lineage.runs:
         run_facets[FACET] = DatapipeRunsRunFacet(service, [_run(result) for result in lineage.runs])
     if errors := list(dict.fromkeys(result["error"] for result in lineage.runs if result["error"])):
-        # Airflow's provider puts the task's own exception in its place, where it knows it.
+        # Airflow's OpenLineage provider replaces this facet by the task's exception, if it has one.
         run_facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
             message=" | ".join(errors)[:_LONGEST_ERROR], programmingLanguage="SQL" if lineage.sql else "unknown"
         )

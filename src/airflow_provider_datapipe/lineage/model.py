@@ -1,4 +1,4 @@
-"""What is known of the lineage of a task, apart from how OpenLineage writes it."""
+"""Lineage of a task, independent of the OpenLineage format."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from airflow_provider_datapipe.runs.reference import RunResult
 @dataclass(frozen=True, slots=True)
 class Column:
     """
-    A column.
+    Column of a dataset.
 
-    :param name: its name.
-    :param type: the service's word for its type; None where it says none.
+    :param name: name of the column.
+    :param type: type as the service reports it; None if unknown.
     """
 
     name: str
@@ -25,13 +25,13 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Dataset:
     """
-    Something that is read or written.
+    Dataset that a task reads or writes.
 
-    :param name: what it is called.
-    :param columns: its columns; empty where they are not known.
-    :param made_from: for its columns, those of other datasets that they are made from.
-    :param rows: how many rows were written; None where that is not known.
-    :param integration: what kind of system it is in; None where that is the warehouse.
+    :param name: name of the dataset.
+    :param columns: columns; empty if unknown.
+    :param made_from: column lineage: for each column, the columns of other datasets that it is derived from.
+    :param rows: number of rows written; None if unknown.
+    :param integration: integration of the external system; None for the warehouse.
     """
 
     name: Name
@@ -44,14 +44,14 @@ class Dataset:
 @dataclass(slots=True)
 class Lineage:
     """
-    What a task reads, writes and runs.
+    Lineage of a task.
 
-    :param inputs: what is read.
-    :param outputs: what is written.
-    :param sql: the SQL that is run; None if there is none.
-    :param query_id: the service's id of the query; None if it is none.
-    :param runs: the runs of the service.
-    :param problem: why not all may be known, where nothing failed.
+    :param inputs: datasets that are read.
+    :param outputs: datasets that are written.
+    :param sql: executed SQL; None if there is none.
+    :param query_id: the service's ID of the query; None if the task runs no query.
+    :param runs: results of the service runs.
+    :param problem: reason why the lineage may be incomplete although no request failed.
     """
 
     inputs: list[Dataset] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Lineage:
     problem: str | None = None
 
     def add(self, inputs: Iterable[Dataset], outputs: Iterable[Dataset]) -> None:
-        """Add what a part of it reads and writes; what one part writes and another reads is no input of the whole."""
+        """Add inputs and outputs. A dataset that the task also writes is not an input."""
         self.outputs += _new(outputs, self.outputs)
         written = {each.name for each in self.outputs}
         self.inputs = [each for each in [*self.inputs, *_new(inputs, self.inputs)] if each.name not in written]

@@ -1,4 +1,4 @@
-"""What the listener of OpenLineage is told of a task. It asks in a process of its own, for which the task waits."""
+"""Lineage of tasks for OpenLineage's listener, which calls it in a separate process while the task waits."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The connection's further field that says what the warehouse is.
+#: Extra field of the connection with the warehouse namespace.
 WAREHOUSE = "lineage_warehouse"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOfRuns:
     """
-    A task that runs things on the service.
+    Task that runs resources of the service.
 
-    :param conn_id: the connection.
-    :param kind: the kind of its runs.
-    :param targets: finds what it is going to run, without running it.
-    :param queries: gives the SQL that it is going to run as it is, by what each is for.
-    :param version: which SQL of transforms it runs, as :class:`~airflow_provider_datapipe.lineage.collect.Work` has it.
-    :param batch: its runs; None in a process in which it has not got to them, as at its start.
+    :param conn_id: the connection ID.
+    :param kind: kind of the runs.
+    :param targets: flow that returns the resources to run, without running them.
+    :param queries: function that returns ad hoc SQL queries by key.
+    :param version: SQL version of transforms, as in :class:`~airflow_provider_datapipe.lineage.collect.Work`.
+    :param batch: the runs; None if this process has not started any, for example at the start of the task.
     """
 
     conn_id: str
@@ -58,11 +58,11 @@ class TaskOfRuns:
 
 def lineage_of_task(task: TaskOfRuns, budget: Budget | None = None) -> OperatorLineage[Any, Any] | None:
     """
-    Say what a task reads, writes and runs, as far as that can be found out soon.
+    Return the inputs, outputs and runs of a task, as far as they can be determined within the time budget.
 
     :param task: the task.
-    :param budget: the time that requests may take; None where an event begins with this task.
-    :returns: the lineage; None if the connection can't be used.
+    :param budget: time budget for requests; None to start a new event.
+    :returns: the lineage; None if the connection is not usable.
     """
     hook = DatapipeHook(task.conn_id)
     try:
@@ -85,10 +85,10 @@ def lineage_of_task(task: TaskOfRuns, budget: Budget | None = None) -> OperatorL
 
 def naming_of(settings: Settings, extra: Mapping[str, Any]) -> Naming:
     """
-    Say how the datasets of a service are called.
+    Return the naming rules for the datasets of a service.
 
-    :param settings: how it is reached.
-    :param extra: the connection's further fields.
+    :param settings: connection settings of the service.
+    :param extra: extra fields of the connection.
     """
     netloc = httpx.URL(settings.base_url).netloc.decode("ascii")
     try:
@@ -99,13 +99,13 @@ def naming_of(settings: Settings, extra: Mapping[str, Any]) -> Naming:
 
 
 def _work(task: TaskOfRuns) -> Steps[Work]:
-    """Say what runs: as it was run, or as far as it can be found out before."""
+    """Return the work of a task: from its runs, or from its arguments before the runs start."""
     batch = task.batch
     queries: tuple[str, ...] = ()
-    # What is wrong with the arguments is said by the task itself.
+    # The task itself reports invalid arguments.
     with suppress(ValueError, TypeError, AttributeError):
         given: Iterable[Any] = task.queries().values()
-        # What a function computes is not there before it was called.
+        # Decorated functions compute their queries later, when the task runs.
         queries = tuple(sql for sql in given if isinstance(sql, str) and sql)
     if batch is None:
         found: list[Target] = []
@@ -116,7 +116,7 @@ def _work(task: TaskOfRuns) -> Steps[Work]:
     targets = {each.resource_id: Target(each.resource_id, each.name, sync_id=each.sync_id) for each in known}
     targets |= {each.resource_id: each for each in [*batch.queued, *(one.target for one in batch.hindered)]}
     if not targets and (transform_id := batch.note.get("transform_id")) and not _is_draft(batch):
-        # A deployment that found nothing to be built.
+        # The deployment had nothing to build.
         targets[transform_id] = Target(transform_id, transform_id)
     has_succeeded = bool(batch.ended) and batch.is_over and all(error_of(end) is None for end in batch.ended)
     return Work(
@@ -124,16 +124,16 @@ def _work(task: TaskOfRuns) -> Steps[Work]:
         list(targets.values()),
         {end.reference.resource_id: result_of(end) for end in batch.ended},
         queries,
-        # What was built stands now, whatever has been written since.
+        # After a successful build, the published version is the one that was built, even if a newer draft exists.
         PUBLISHED if has_succeeded else task.version,
         is_over=batch.is_over,
     )
 
 
 def _is_draft(batch: Batch) -> bool:
-    """Tell whether a deployment was not to publish: what stands in the warehouse is none of its own."""
+    """Return True for a deployment of a draft: the warehouse does not contain its SQL."""
     return (batch.note.get("result") or {}).get("outcome") == Outcome.SKIPPED
 
 
 def _no_pause(seconds: float) -> None:
-    """Pass over a pause: lineage does not wait."""
+    """Do nothing instead of pausing: lineage does not wait."""

@@ -1,4 +1,4 @@
-"""What is told of records that are pushed to a webhook. Nobody is asked: the service says nothing of webhooks."""
+"""Lineage of records that are pushed to a webhook. It needs no requests: the interface has no webhook endpoints."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def lineage_of_delivery(
     conn_id: str, endpoint: str | None, source: str | None, accepted: IngestResult | None
 ) -> OperatorLineage[Any, Any] | None:
     """
-    Say where records come from and where they go.
+    Return the lineage of a webhook delivery.
 
-    :param conn_id: the webhook connection.
-    :param endpoint: the rest of the table's address, where the connection has only the beginning.
-    :param source: the file that they are read from; None for records that the task was given.
-    :param accepted: what was accepted; None before that.
-    :returns: the lineage; None if the connection can't be used.
+    :param conn_id: ID of the webhook connection.
+    :param endpoint: path of the table's URL, if the connection contains only the beginning of the URL.
+    :param source: file that contains the records; None for records from the task's arguments.
+    :param accepted: result of the delivery; None before it.
+    :returns: the lineage; None if the connection is not usable.
     """
     try:
-        # The address itself may be all that lets in.
+        # The namespace has no path, because the URL may be the only credential.
         netloc = httpx.URL(WebhookIngestHook(conn_id).settings.origin).netloc.decode("ascii")
     except (DatapipeError, AirflowNotFoundException) as error:
         log.warning("OpenLineage is told nothing of what this task reads and writes: %s", error)

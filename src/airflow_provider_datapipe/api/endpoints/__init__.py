@@ -1,11 +1,10 @@
 """
-The endpoints, one module per resource.
+Endpoint functions, one module per resource.
 
 An endpoint function does no I/O: it returns a :class:`~airflow_provider_datapipe.api.request.Request`, which a client
-sends. Arguments that break a rule of the interface are refused with an
-:class:`~airflow_provider_datapipe.api.errors.InvalidInputError` before that. What is not said is not sent, so that
-the service's defaults hold; :data:`~airflow_provider_datapipe.api.models.common.UNSET` says so explicitly.
-:data:`ENDPOINTS` names them all.
+sends. It raises :class:`~airflow_provider_datapipe.api.errors.InvalidInputError` for arguments that violate a rule of
+the interface. Arguments that are :data:`~airflow_provider_datapipe.api.models.common.UNSET`, the default, are not
+sent, so that the service's defaults apply. :data:`ENDPOINTS` lists all endpoints.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ __all__ = [
     "transforms",
 ]
 
-#: Each endpoint by its name, such as ``elt_streams.request_run``, with method and path template.
+#: Declarations by endpoint name, such as ``elt_streams.request_run``, with method and path template.
 ENDPOINTS = MappingProxyType(_registry.DECLARED)
 
-#: The function of each endpoint, by the same name.
+#: Endpoint functions by endpoint name.
 FUNCTIONS = MappingProxyType(_registry.FUNCTIONS)

@@ -1,4 +1,4 @@
-"""Connection bridges: sessions in which somebody authorizes a connection."""
+"""Connection bridges: sessions in which a user authorizes a connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BRIDGES: type[Page[ConnectionBridge]] = ListOrPage[ConnectionBridge]
 @endpoint("GET", "/connection_bridges", answer=_BRIDGES, repeat=Repeat.READ)
 def list_() -> Parts:
     """
-    List the bridges that are active.
+    List the active bridges.
 
     Source: interface.md, "GET /connection_bridges".
     """
@@ -34,14 +34,14 @@ def create(
     state: str | Unset = UNSET,
 ) -> Parts:
     """
-    Create a bridge, which lasts for 86,400 seconds.
+    Create a bridge, which expires after 86,400 seconds.
 
-    :param redirect_uri: where the browser goes afterwards: https, without port and query; on localhost also http and
-        a port.
-    :param integration_id: id of the integration.
-    :param label: name of the connection for people, 1 character or more.
-    :param connection_id: id of a connection that is authorized again.
-    :param state: up to 255 characters, handed back to the ``redirect_uri``.
+    :param redirect_uri: address to which the browser is redirected: https, without port and query; on localhost, http
+        and a port are also allowed.
+    :param integration_id: ID of the integration.
+    :param label: display name of the connection, at least 1 character.
+    :param connection_id: ID of a connection to reauthorize.
+    :param state: value that is passed back to the ``redirect_uri``, up to 255 characters.
 
     Source: interface.md, "POST /connection_bridges".
     """

@@ -8,7 +8,7 @@ from airflow_provider_datapipe.api.models.connections import Connection
 from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
 from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 
-# The interface declares no schema of this list.
+# The interface declares no schema for this list.
 _CONNECTIONS: type[Page[Connection]] = ListOrPage[Connection]
 
 
@@ -17,8 +17,8 @@ def list_(*, limit: int | None = None, starting_after: str | None = None) -> Par
     """
     List the account's connections.
 
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before.
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page.
 
     Source: interface.md, "GET /connections".
     """
@@ -30,7 +30,7 @@ def delete(connection_id: str) -> Parts:
     """
     Delete a connection.
 
-    :param connection_id: id of the connection.
+    :param connection_id: ID of the connection.
 
     Source: interface.md, "DELETE /connections/{id}".
     """
@@ -40,9 +40,9 @@ def delete(connection_id: str) -> Parts:
 @endpoint("GET", "/connections/{id}/settings", answer=SettingsSchema, repeat=Repeat.READ)
 def settings(connection_id: str) -> Parts:
     """
-    Read what settings an ELT sync of a connection takes, as a JSON Schema.
+    Read the JSON Schema of the settings of an ELT sync that uses a connection.
 
-    :param connection_id: id of the connection, which must exist already.
+    :param connection_id: ID of an existing connection.
 
     Source: interface.md, "GET /connections/{id}/settings".
     """

@@ -14,10 +14,10 @@ from airflow_provider_datapipe.api.request import Repeat
 @endpoint("POST", "/custom_reports", answer=CustomReportResults, repeat=Repeat.CREATES)
 def create(*, reports: Sequence[CustomReport | Mapping[str, Any]], add_as_source_stream: bool | Unset = UNSET) -> Parts:
     """
-    Create reports, each by itself: the answer has one result, or error, for each, in order.
+    Create reports, each independently: the response has one result, or error, for each, in order.
 
     :param reports: ``elt_sync_id``, ``name`` and ``query`` of each; the query is in the language of the sync's source.
-    :param add_as_source_stream: whether each becomes an active stream as well (the service's default is true).
+    :param add_as_source_stream: True to add each report as an active stream, too (service default: true).
 
     Source: interface.md, "POST /custom_reports".
     """

@@ -11,11 +11,11 @@ from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 @endpoint("GET", "/elt_streams", answer=Page[EltStream], repeat=Repeat.READ)
 def list_(*, elt_sync_id: str | None = None, limit: int | None = None, starting_after: str | None = None) -> Parts:
     """
-    List streams by creation date.
+    List streams, sorted by creation date.
 
-    :param elt_sync_id: only the streams of this sync.
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before.
+    :param elt_sync_id: return only the streams of this sync.
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page.
 
     Source: interface.md, "GET /elt_streams".
     """
@@ -27,8 +27,8 @@ def get(stream_id: str) -> Parts:
     """
     Read one stream.
 
-    :param stream_id: id of the stream.
-    :raises NotFoundError: there is no such stream.
+    :param stream_id: ID of the stream.
+    :raises NotFoundError: the stream does not exist.
 
     Source: interface.md, "GET /elt_streams/{id}".
     """
@@ -40,8 +40,8 @@ def delete(stream_id: str) -> Parts:
     """
     Delete a stream.
 
-    :param stream_id: id of the stream.
-    :raises NotFoundError: there is no such stream.
+    :param stream_id: ID of the stream.
+    :raises NotFoundError: the stream does not exist.
 
     Source: interface.md, "DELETE /elt_streams/{id}".
     """
@@ -51,14 +51,14 @@ def delete(stream_id: str) -> Parts:
 @endpoint("POST", "/elt_streams/{id}/request_run", answer=RunRequested, repeat=Repeat.STARTS_A_RUN)
 def request_run(stream_id: str) -> Parts:
     """
-    Ask for a run of one stream, now.
+    Request an immediate run of one stream.
 
-    The answer is where the run will appear, not the run: scheduling takes from moments up to an hour.
+    The response contains a status URL, not the run: scheduling takes from moments up to an hour.
 
-    :param stream_id: id of the stream.
-    :raises InvalidRequestError: the sync does not run, or the stream's job is stopped.
-    :raises NotFoundError: there is no such stream.
-    :raises ConflictError: a run is active or scheduled already.
+    :param stream_id: ID of the stream.
+    :raises InvalidRequestError: the sync is not running, or the stream's job is stopped.
+    :raises NotFoundError: the stream does not exist.
+    :raises ConflictError: a run is already active or scheduled.
 
     Source: interface.md, "POST /elt_streams/{id}/request_run".
     """
@@ -68,12 +68,12 @@ def request_run(stream_id: str) -> Parts:
 @endpoint("POST", "/elt_streams/{id}/request_full_refresh", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def request_full_refresh(stream_id: str, *, reset_history_table: bool | Unset = UNSET) -> Parts:
     """
-    Make the next run of a stream a full refresh. Starts no run.
+    Make the next run of a stream a full refresh. This does not start a run.
 
-    :param stream_id: id of the stream.
-    :param reset_history_table: whether the history table is reset, too (the service's default is false).
-    :raises InvalidRequestError: the sync does not run, or the stream's job is stopped.
-    :raises NotFoundError: there is no such stream.
+    :param stream_id: ID of the stream.
+    :param reset_history_table: True to reset the history table, too (service default: false).
+    :raises InvalidRequestError: the sync is not running, or the stream's job is stopped.
+    :raises NotFoundError: the stream does not exist.
 
     Source: interface.md, "POST /elt_streams/{id}/request_full_refresh".
     """
@@ -84,10 +84,10 @@ def request_full_refresh(stream_id: str, *, reset_history_table: bool | Unset = 
 @endpoint("POST", "/elt_streams/{id}/cancel_full_refresh", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def cancel_full_refresh(stream_id: str) -> Parts:
     """
-    Return a stream to incremental loading.
+    Cancel a requested full refresh, so that the stream loads incrementally again.
 
-    :param stream_id: id of the stream.
-    :raises NotFoundError: there is no such stream.
+    :param stream_id: ID of the stream.
+    :raises NotFoundError: the stream does not exist.
 
     Source: interface.md, "POST /elt_streams/{id}/cancel_full_refresh".
     """
@@ -97,12 +97,12 @@ def cancel_full_refresh(stream_id: str) -> Parts:
 @endpoint("POST", "/elt_streams/{id}/set_sync_interval", answer=EltStream, repeat=Repeat.IDEMPOTENT)
 def set_sync_interval(stream_id: str, *, sync_interval: str) -> Parts:
     """
-    Let a stream run on a schedule of its own, apart from its sync and the orchestration of that.
+    Set a schedule for a stream that is independent of its sync and of the sync's orchestration.
 
-    :param stream_id: id of the stream.
-    :param sync_interval: cron expression of five fields.
-    :raises InvalidRequestError: the service does not take the cron expression.
-    :raises NotFoundError: there is no such stream.
+    :param stream_id: ID of the stream.
+    :param sync_interval: cron expression with five fields.
+    :raises InvalidRequestError: the service rejects the cron expression.
+    :raises NotFoundError: the stream does not exist.
 
     Source: interface.md, "POST /elt_streams/{id}/set_sync_interval".
     """
@@ -112,10 +112,10 @@ def set_sync_interval(stream_id: str, *, sync_interval: str) -> Parts:
 @endpoint("POST", "/elt_streams/{id}/clear_sync_interval", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def clear_sync_interval(stream_id: str) -> Parts:
     """
-    Return a stream to the schedule of its sync, or of the orchestration of that.
+    Remove a stream's own schedule. The stream then uses the schedule of its sync or of the sync's orchestration.
 
-    :param stream_id: id of the stream.
-    :raises NotFoundError: there is no such stream.
+    :param stream_id: ID of the stream.
+    :raises NotFoundError: the stream does not exist.
 
     Source: interface.md, "POST /elt_streams/{id}/clear_sync_interval".
     """

@@ -25,11 +25,11 @@ from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 @endpoint("GET", "/elt_syncs", answer=Page[EltSync], repeat=Repeat.READ)
 def list_(*, connection_id: str | None = None, limit: int | None = None, starting_after: str | None = None) -> Parts:
     """
-    List syncs by creation date.
+    List syncs, sorted by creation date.
 
-    :param connection_id: only the syncs that read this source connection.
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before.
+    :param connection_id: return only the syncs that read this source connection.
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page.
 
     Source: interface.md, "GET /elt_syncs".
     """
@@ -48,12 +48,12 @@ def create(
     """
     Create a sync.
 
-    :param connection_id: id of the source connection.
+    :param connection_id: ID of the source connection.
     :param destination_schema_name: name of the schema in the warehouse.
-    :param sync_interval: cron expression of five fields.
+    :param sync_interval: cron expression with five fields.
     :param elt_settings: settings of the source, see ``connections.settings``.
-    :param start_date: the first day of the data, ``YYYY-MM-DD``, for sources that know one.
-    :raises ConflictError: the connection has as many syncs as it may have.
+    :param start_date: first day of the data, ``YYYY-MM-DD``, for sources that support a start date.
+    :raises ConflictError: the connection has the maximum number of syncs.
 
     Source: interface.md, "POST /elt_syncs".
     """
@@ -73,11 +73,11 @@ def update(
     sync_id: str, *, elt_settings: Mapping[str, Any] | Unset = UNSET, sync_interval: str | Unset = UNSET
 ) -> Parts:
     """
-    Change a sync. What is left out stays as it is.
+    Update a sync. Omitted fields are unchanged.
 
-    :param sync_id: id of the sync.
+    :param sync_id: ID of the sync.
     :param elt_settings: settings of the source, see ``connections.settings``.
-    :param sync_interval: cron expression of five fields.
+    :param sync_interval: cron expression with five fields.
 
     Source: interface.md, "POST /elt_syncs/{id}".
     """
@@ -91,8 +91,8 @@ def get(sync_id: str) -> Parts:
     """
     Read one sync.
 
-    :param sync_id: id of the sync.
-    :raises NotFoundError: there is no such sync.
+    :param sync_id: ID of the sync.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "GET /elt_syncs/{id}".
     """
@@ -104,8 +104,8 @@ def delete(sync_id: str, *, remove_data_references: bool | None = None) -> Parts
     """
     Delete a sync and all its streams.
 
-    :param sync_id: id of the sync.
-    :param remove_data_references: whether the tables that it made are dropped, too (the service's default is false).
+    :param sync_id: ID of the sync.
+    :param remove_data_references: True to drop the tables of the sync, too (service default: false).
 
     Source: interface.md, "DELETE /elt_syncs/{id}".
     """
@@ -115,9 +115,9 @@ def delete(sync_id: str, *, remove_data_references: bool | None = None) -> Parts
 @endpoint("POST", "/elt_syncs/{id}/enable", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def enable(sync_id: str) -> Parts:
     """
-    Let a sync run on its schedule.
+    Enable the schedule of a sync.
 
-    :param sync_id: id of the sync.
+    :param sync_id: ID of the sync.
 
     Source: interface.md, "POST /elt_syncs/{id}/enable".
     """
@@ -127,9 +127,9 @@ def enable(sync_id: str) -> Parts:
 @endpoint("POST", "/elt_syncs/{id}/disable", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def disable(sync_id: str) -> Parts:
     """
-    Take a sync off its schedule.
+    Disable the schedule of a sync.
 
-    :param sync_id: id of the sync.
+    :param sync_id: ID of the sync.
 
     Source: interface.md, "POST /elt_syncs/{id}/disable".
     """
@@ -139,11 +139,11 @@ def disable(sync_id: str) -> Parts:
 @endpoint("POST", "/elt_syncs/{id}/orchestration", answer=EltSync, repeat=Repeat.IDEMPOTENT)
 def attach_orchestration(sync_id: str, *, orchestration_workflow_id: str) -> Parts:
     """
-    Let a sync run as part of an orchestration, and not on its own schedule.
+    Attach a sync to an orchestration, which replaces the sync's own schedule.
 
-    :param sync_id: id of the sync.
-    :param orchestration_workflow_id: id of the orchestration.
-    :raises NotFoundError: there is no such sync, or no such orchestration.
+    :param sync_id: ID of the sync.
+    :param orchestration_workflow_id: ID of the orchestration.
+    :raises NotFoundError: the sync or the orchestration does not exist.
 
     Source: interface.md, "POST /elt_syncs/{id}/orchestration".
     """
@@ -153,12 +153,12 @@ def attach_orchestration(sync_id: str, *, orchestration_workflow_id: str) -> Par
 @endpoint("DELETE", "/elt_syncs/{id}/orchestration", answer=EltSync, repeat=Repeat.IDEMPOTENT)
 def detach_orchestration(sync_id: str) -> Parts:
     """
-    Take a sync out of its orchestration.
+    Detach a sync from its orchestration.
 
-    It runs on its own schedule again, daily if it has none; streams with a schedule of their own run on that.
+    The sync runs on its own schedule again, or daily if it has none. Streams with their own schedule keep it.
 
-    :param sync_id: id of the sync.
-    :raises NotFoundError: there is no such sync.
+    :param sync_id: ID of the sync.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "DELETE /elt_syncs/{id}/orchestration".
     """
@@ -170,7 +170,7 @@ def available_source_streams(sync_id: str) -> Parts:
     """
     List the streams that the source of a sync offers.
 
-    :param sync_id: id of the sync.
+    :param sync_id: ID of the sync.
 
     Source: interface.md, "GET /elt_syncs/{id}/available_source_streams".
     """
@@ -180,11 +180,11 @@ def available_source_streams(sync_id: str) -> Parts:
 @endpoint("POST", "/elt_syncs/{id}/source_streams", answer=AddedSourceStreams, repeat=Repeat.CREATES)
 def add_source_streams(sync_id: str, *, source_streams: Sequence[SourceStream | Mapping[str, Any]]) -> Parts:
     """
-    Add streams to a sync, and update those that it has already. The answer has only the new ones.
+    Add streams to a sync and update its existing streams. The response contains only the new streams.
 
-    :param sync_id: id of the sync.
-    :param source_streams: ``name`` of each, and what its defaults are not to be.
-    :raises InvalidRequestError: the service does not take the streams.
+    :param sync_id: ID of the sync.
+    :param source_streams: ``name`` of each stream, and the options that differ from the defaults.
+    :raises InvalidRequestError: the service rejects the streams.
 
     Source: interface.md, "POST /elt_syncs/{id}/source_streams".
     """
@@ -194,9 +194,9 @@ def add_source_streams(sync_id: str, *, source_streams: Sequence[SourceStream | 
 @endpoint("GET", "/elt_syncs/{id}/status", answer=EltSyncStatus, repeat=Repeat.READ)
 def status(sync_id: str) -> Parts:
     """
-    Read the active and the latest run of every stream of a sync, by the stream's name and without run ids.
+    Read the active and the latest run of every stream of a sync. Streams are identified by name; runs have no IDs.
 
-    :param sync_id: id of the sync.
+    :param sync_id: ID of the sync.
 
     Source: interface.md, "GET /elt_syncs/{id}/status".
     """

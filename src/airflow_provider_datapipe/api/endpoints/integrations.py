@@ -11,9 +11,9 @@ from airflow_provider_datapipe.api.request import Repeat
 @endpoint("GET", "/integrations", answer=Page[Integration], repeat=Repeat.READ)
 def list_(*, ability: str | None = None) -> Parts:
     """
-    List the integrations that the account's plan allows.
+    List the integrations that are included in the account's plan.
 
-    :param ability: ``EltSource`` or ``ReverseEtlDestination`` (the service's default is ``EltSource``).
+    :param ability: ``EltSource`` or ``ReverseEtlDestination`` (service default: ``EltSource``).
 
     Source: interface.md, "GET /integrations".
     """

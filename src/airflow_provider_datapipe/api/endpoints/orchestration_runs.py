@@ -13,9 +13,9 @@ def list_(*, orchestration_id: str | None = None, limit: int | None = None, star
     """
     List runs, newest due date first.
 
-    :param orchestration_id: only the runs of this orchestration.
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before.
+    :param orchestration_id: return only the runs of this orchestration.
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page.
 
     Source: interface.md, "GET /orchestration_runs".
     """
@@ -27,8 +27,8 @@ def get(run_id: str) -> Parts:
     """
     Read one run.
 
-    :param run_id: id of the run.
-    :raises NotFoundError: there is no such run.
+    :param run_id: ID of the run.
+    :raises NotFoundError: the run does not exist.
 
     Source: interface.md, "GET /orchestration_runs/{id}".
     """

@@ -16,10 +16,10 @@ from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 @endpoint("GET", "/orchestrations", answer=Page[Orchestration], repeat=Repeat.READ)
 def list_(*, limit: int | None = None, starting_after: str | None = None) -> Parts:
     """
-    List orchestrations by name.
+    List orchestrations, sorted by name.
 
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before.
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page.
 
     Source: interface.md, "GET /orchestrations".
     """
@@ -32,7 +32,7 @@ def create(*, name: str, cron_schedule: str) -> Parts:
     Create an orchestration.
 
     :param name: name of the orchestration.
-    :param cron_schedule: cron expression of five fields.
+    :param cron_schedule: cron expression with five fields.
 
     Source: interface.md, "POST /orchestrations".
     """
@@ -44,8 +44,8 @@ def get(orchestration_id: str) -> Parts:
     """
     Read one orchestration.
 
-    :param orchestration_id: id of the orchestration.
-    :raises NotFoundError: there is no such orchestration.
+    :param orchestration_id: ID of the orchestration.
+    :raises NotFoundError: the orchestration does not exist.
 
     Source: interface.md, "GET /orchestrations/{id}".
     """
@@ -55,12 +55,12 @@ def get(orchestration_id: str) -> Parts:
 @endpoint("POST", "/orchestrations/{id}", answer=Orchestration, repeat=Repeat.IDEMPOTENT)
 def update(orchestration_id: str, *, name: str | Unset = UNSET, cron_schedule: str | Unset = UNSET) -> Parts:
     """
-    Change an orchestration. What is left out stays as it is.
+    Update an orchestration. Omitted fields are unchanged.
 
-    :param orchestration_id: id of the orchestration.
-    :param name: a new name.
-    :param cron_schedule: cron expression of five fields.
-    :raises NotFoundError: there is no such orchestration.
+    :param orchestration_id: ID of the orchestration.
+    :param name: new name.
+    :param cron_schedule: cron expression with five fields.
+    :raises NotFoundError: the orchestration does not exist.
 
     Source: interface.md, "POST /orchestrations/{id}".
     """
@@ -72,12 +72,12 @@ def update(orchestration_id: str, *, name: str | Unset = UNSET, cron_schedule: s
 @endpoint("DELETE", "/orchestrations/{id}", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def delete(orchestration_id: str, *, cron_schedule: str) -> Parts:
     """
-    Delete an orchestration. What was attached to it runs on the schedule that is given.
+    Delete an orchestration. Attached resources then run on the given schedule.
 
-    :param orchestration_id: id of the orchestration.
-    :param cron_schedule: cron expression of five fields.
-    :raises InvalidRequestError: the service does not take the cron expression.
-    :raises NotFoundError: there is no such orchestration.
+    :param orchestration_id: ID of the orchestration.
+    :param cron_schedule: cron expression with five fields.
+    :raises InvalidRequestError: the service rejects the cron expression.
+    :raises NotFoundError: the orchestration does not exist.
 
     Source: interface.md, "DELETE /orchestrations/{id}".
     """
@@ -87,10 +87,10 @@ def delete(orchestration_id: str, *, cron_schedule: str) -> Parts:
 @endpoint("POST", "/orchestrations/{id}/request_run", answer=OrchestrationRun, repeat=Repeat.STARTS_A_RUN)
 def request_run(orchestration_id: str) -> Parts:
     """
-    Ask for a run of an orchestration, now. The answer is the run; no conflict is declared.
+    Request an immediate run of an orchestration. The response is the run. The interface documents no conflict.
 
-    :param orchestration_id: id of the orchestration.
-    :raises NotFoundError: there is no such orchestration.
+    :param orchestration_id: ID of the orchestration.
+    :raises NotFoundError: the orchestration does not exist.
 
     Source: interface.md, "POST /orchestrations/{id}/request_run".
     """

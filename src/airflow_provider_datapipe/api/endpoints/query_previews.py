@@ -1,4 +1,4 @@
-"""Query previews: SQL that is run to be looked at."""
+"""Query previews: ad hoc SQL queries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from airflow_provider_datapipe.api.request import Repeat
 @endpoint("POST", "/transforms/query_previews", answer=QueryPreviewCreated, repeat=Repeat.STARTS_A_RUN)
 def create(*, sql_template: str) -> Parts:
     """
-    Run a query, to look at its result. The answer has the id by which to ask for it.
+    Run a query. The response contains the ID for reading status and result.
 
-    :param sql_template: SQL; references in double braces, such as ``{{raw.stripe.payments}}``, are resolved.
+    :param sql_template: SQL; the service resolves references in double braces, such as ``{{raw.stripe.payments}}``.
 
     Source: interface.md, "POST /transforms/query_previews".
     """
@@ -32,9 +32,9 @@ def create(*, sql_template: str) -> Parts:
 )
 def status(query_execution_id: str) -> Parts:
     """
-    Read where a query stands.
+    Read the status of a query.
 
-    :param query_execution_id: id of the query, as the service gave it.
+    :param query_execution_id: ID of the query, as returned by the service.
 
     Source: interface.md, "GET /transforms/query_previews/{queryExecutionId}/status".
     """
@@ -49,9 +49,9 @@ def status(query_execution_id: str) -> Parts:
 )
 def result(query_execution_id: str) -> Parts:
     """
-    Read the rows of a query, once its status is ``DONE``.
+    Read the rows of a query after its status is ``DONE``.
 
-    :param query_execution_id: id of the query, as the service gave it.
+    :param query_execution_id: ID of the query, as returned by the service.
 
     Source: interface.md, "GET /transforms/query_previews/{queryExecutionId}/result".
     """

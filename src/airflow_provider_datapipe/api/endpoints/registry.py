@@ -1,4 +1,4 @@
-"""How an endpoint is declared: once, as a function that does no I/O."""
+"""Declaration and registry of endpoint functions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from airflow_provider_datapipe.api.request import Endpoint, Repeat, Request
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Every declared endpoint, by its name. Complete once :mod:`airflow_provider_datapipe.api.endpoints` is imported.
+#: All endpoints by name. Complete after the import of :mod:`airflow_provider_datapipe.api.endpoints`.
 DECLARED: dict[str, Endpoint[Any]] = {}
 
-#: The function of each endpoint, by the endpoint's name.
+#: Endpoint functions by endpoint name.
 FUNCTIONS: dict[str, Callable[..., Request[Any]]] = {}
 
 _PLAIN_WORDS = {"missing": "is required", "extra_forbidden": "is not a field of the interface"}
@@ -30,10 +30,10 @@ _PLAIN_WORDS = {"missing": "is required", "extra_forbidden": "is not a field of 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """
-    What the arguments of an endpoint function become.
+    Parts of a request, as an endpoint function builds them from its arguments.
 
-    :param path: values of the path template's fields.
-    :param query: fields of :class:`~airflow_provider_datapipe.api.models.query.Query`; None leaves an optional one out.
+    :param path: values of the fields in the path template.
+    :param query: fields of :class:`~airflow_provider_datapipe.api.models.query.Query`; None omits an optional field.
     :param body: JSON body.
     """
 
@@ -46,19 +46,19 @@ def endpoint(
     method: str, path: str, *, answer: type[T], repeat: Repeat
 ) -> Callable[[Callable[P, Parts]], Callable[P, Request[T]]]:
     """
-    Turn a function that sorts its arguments into :class:`Parts` into an endpoint function, and register it.
+    Turn a function that returns :class:`Parts` into an endpoint function, and register it.
 
     The endpoint function raises :class:`~airflow_provider_datapipe.api.errors.InvalidInputError` for arguments that
-    break a rule.
+    violate a rule.
 
     :param method: HTTP method.
-    :param path: path template below the base address.
-    :param answer: how to read the answer.
-    :param repeat: how safe it is to send again.
+    :param path: path template relative to the base URL.
+    :param answer: response type.
+    :param repeat: effect of sending the request twice.
     """
 
     def declare(function: Callable[P, Parts]) -> Callable[P, Request[T]]:
-        # ``list_`` avoids the builtin's name; users say ``elt_syncs.list``.
+        # The underscore of ``list_`` avoids the name of the builtin; the endpoint's name is ``elt_syncs.list``.
         name = f"{function.__module__.rpartition('.')[2]}.{function.__name__.rstrip('_')}"
         parameters = inspect.signature(function).parameters
         required = {parameter.name for parameter in parameters.values() if parameter.default is parameter.empty}
@@ -68,7 +68,7 @@ def endpoint(
         def build(*args: P.args, **kwargs: P.kwargs) -> Request[T]:
             try:
                 parts = function(*args, **kwargs)
-                # None stays where a value is required, and is refused there.
+                # Keep None for required values, so that validation rejects it.
                 given = {key: value for key, value in parts.query.items() if value is not None or key in required}
                 query = Query.model_validate(given).as_json() if given else {}
                 return Request.to(declared, path=parts.path, query=query, body=parts.body)
@@ -85,7 +85,7 @@ def endpoint(
 
 
 def _broken_rules(error: ValidationError) -> str:
-    """Say which fields break which rules, without the values: they may be secret."""
+    """Return the violated rules by field, without the values, which may be secret."""
     problems = []
     for problem in error.errors(include_url=False, include_input=False, include_context=False):
         where = ".".join(str(part) for part in problem["loc"])

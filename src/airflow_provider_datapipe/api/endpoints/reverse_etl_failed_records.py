@@ -1,4 +1,4 @@
-"""Records that the destination of a reverse ETL sync refused."""
+"""Records that the destination of a reverse ETL sync rejected."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat
 @endpoint("GET", "/reverse_etl_failed_records", answer=FailedRecords, repeat=Repeat.READ)
 def list_(reverse_etl_sync_id: str, *, limit: int | None = None) -> Parts:
     """
-    List unresolved record errors. There is no cursor: no more than 100 can be seen.
+    List unresolved record errors. The list has no cursor: at most 100 are accessible.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync.
-    :param limit: how many, 1 to 100 (the service's default is 10).
-    :raises NotFoundError: there is no such sync.
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :param limit: maximum number of records, 1 to 100 (service default: 10).
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "GET /reverse_etl_failed_records".
     """
@@ -28,8 +28,8 @@ def count(reverse_etl_sync_id: str) -> Parts:
     """
     Count unresolved record errors.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync.
-    :raises NotFoundError: there is no such sync.
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "GET /reverse_etl_failed_records/count".
     """
@@ -39,11 +39,11 @@ def count(reverse_etl_sync_id: str) -> Parts:
 @endpoint("POST", "/reverse_etl_failed_records/retry", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def retry(reverse_etl_sync_id: str, *, record_ids: Sequence[str]) -> Parts:
     """
-    Have the listed records sent again by the next run. Starts no run.
+    Mark the listed records to be resent by the next run. This does not start a run.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync.
-    :param record_ids: ids of the records.
-    :raises NotFoundError: there is no such sync.
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :param record_ids: IDs of the records.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "POST /reverse_etl_failed_records/retry".
     """
@@ -53,10 +53,10 @@ def retry(reverse_etl_sync_id: str, *, record_ids: Sequence[str]) -> Parts:
 @endpoint("POST", "/reverse_etl_failed_records/retry_all", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def retry_all(reverse_etl_sync_id: str) -> Parts:
     """
-    Have all failed records sent again by the next run. Starts no run.
+    Mark all failed records to be resent by the next run. This does not start a run.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync.
-    :raises NotFoundError: there is no such sync.
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "POST /reverse_etl_failed_records/retry_all".
     """

@@ -17,13 +17,13 @@ def list_(
     starting_after: str | None = None,
 ) -> Parts:
     """
-    List the runs of a reverse ETL sync by start date.
+    List the runs of a reverse ETL sync, sorted by start date.
 
-    :param reverse_etl_sync_id: id of the reverse ETL sync.
-    :param sort_direction: ``asc`` or ``desc`` (the service's default is ``desc``).
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before, or the id of a run.
-    :raises NotFoundError: there is no such sync.
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :param sort_direction: ``asc`` or ``desc`` (service default: ``desc``).
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page, or a run ID.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "GET /reverse_etl_sync_runs".
     """
@@ -42,9 +42,9 @@ def get(run_id: str) -> Parts:
     """
     Read one run.
 
-    :param run_id: id of the run, as the service gave it.
-    :raises InvalidRequestError: this is no id of a run.
-    :raises NotFoundError: there is no such run.
+    :param run_id: ID of the run, as returned by the service.
+    :raises InvalidRequestError: the ID is not a valid run ID.
+    :raises NotFoundError: the run does not exist.
 
     Source: interface.md, "GET /reverse_etl_sync_runs/{id}".
     """

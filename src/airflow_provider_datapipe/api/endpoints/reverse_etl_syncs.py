@@ -28,11 +28,11 @@ def list_(
     *, destination_connection_id: str | None = None, limit: int | None = None, starting_after: str | None = None
 ) -> Parts:
     """
-    List reverse ETL syncs by creation date.
+    List reverse ETL syncs, sorted by creation date.
 
-    :param destination_connection_id: only those that write to this connection.
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before.
+    :param destination_connection_id: return only the syncs that write to this connection.
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page.
 
     Source: interface.md, "GET /reverse_etl_syncs".
     """
@@ -57,17 +57,17 @@ def create(
     settings: Mapping[str, Any] | Unset = UNSET,
 ) -> Parts:
     """
-    Create a reverse ETL sync, which is active at once.
+    Create a reverse ETL sync, which is active immediately.
 
-    :param destination_connection_id: id of the connection that it writes to.
-    :param source_id: id of the transform that it reads.
-    :param object_type_id: id of the kind of object that it writes, see ``reverse_etl_syncs.object_types``.
+    :param destination_connection_id: ID of the destination connection.
+    :param source_id: ID of the source transform.
+    :param object_type_id: ID of the destination's object type, see ``reverse_etl_syncs.object_types``.
     :param operation: ``mode`` (``insert``, ``update``, ``upsert`` or ``mirror``) and ``mappings``, each with
-        ``source_property_id``, ``destination_property_id`` and, if it is so, ``primary_key``.
-    :param sync_interval: cron expression of five fields; required unless attached to an orchestration.
-    :param orchestration_workflow_id: id of the orchestration as part of which it runs.
+        ``source_property_id``, ``destination_property_id`` and, for keys, ``primary_key``.
+    :param sync_interval: cron expression with five fields; required unless attached to an orchestration.
+    :param orchestration_workflow_id: ID of the orchestration to attach the sync to.
     :param settings: settings of the destination, see ``reverse_etl_syncs.settings_schema``.
-    :raises InvalidRequestError: the settings, the object type or the schedule are not right.
+    :raises InvalidRequestError: the settings, the object type or the schedule are invalid.
 
     Source: interface.md, "POST /reverse_etl_syncs".
     """
@@ -87,12 +87,12 @@ def create(
 @endpoint("GET", "/reverse_etl_syncs/destination_schema", answer=DestinationSchema, repeat=Repeat.READ)
 def destination_schema(*, connection_id: str, object_type_id: str, operation_mode: str, source_id: str) -> Parts:
     """
-    Read what the columns of a source can become at a destination: the right-hand side of mappings.
+    List the properties of a destination that columns of a source can be mapped to.
 
-    :param connection_id: id of the destination connection.
-    :param object_type_id: id of the kind of object that is written.
-    :param operation_mode: what is done with a record, see ``reverse_etl_syncs.available_operations``.
-    :param source_id: id of the transform that is read.
+    :param connection_id: ID of the destination connection.
+    :param object_type_id: ID of the destination's object type.
+    :param operation_mode: mode of the operation, see ``reverse_etl_syncs.available_operations``.
+    :param source_id: ID of the source transform.
 
     Source: interface.md, "GET /reverse_etl_syncs/destination_schema".
     """
@@ -109,10 +109,10 @@ def destination_schema(*, connection_id: str, object_type_id: str, operation_mod
 @endpoint("GET", "/reverse_etl_syncs/available_operations", answer=AvailableOperations, repeat=Repeat.READ)
 def available_operations(*, connection_id: str, object_type_id: str) -> Parts:
     """
-    Read what a destination can do with records.
+    List the operations that a destination supports for an object type.
 
-    :param connection_id: id of the destination connection.
-    :param object_type_id: id of the kind of object that is written.
+    :param connection_id: ID of the destination connection.
+    :param object_type_id: ID of the destination's object type.
 
     Source: interface.md, "GET /reverse_etl_syncs/available_operations".
     """
@@ -122,9 +122,9 @@ def available_operations(*, connection_id: str, object_type_id: str) -> Parts:
 @endpoint("GET", "/reverse_etl_syncs/object_types", answer=ObjectTypes, repeat=Repeat.READ)
 def object_types(*, connection_id: str) -> Parts:
     """
-    Read what kinds of object a destination holds.
+    List the object types of a destination.
 
-    :param connection_id: id of the destination connection.
+    :param connection_id: ID of the destination connection.
 
     Source: interface.md, "GET /reverse_etl_syncs/object_types".
     """
@@ -136,11 +136,11 @@ def settings_schema(
     *, connection_id: str, object_type: str, partial_settings: Mapping[str, Any] | Unset = UNSET
 ) -> Parts:
     """
-    Read what settings a reverse ETL sync takes, as a JSON Schema. Changes nothing, though it is a POST.
+    Read the JSON Schema of the settings of a reverse ETL sync. The request is a POST, but read-only.
 
-    :param connection_id: id of the destination connection.
-    :param object_type: the kind of object that is written.
-    :param partial_settings: the settings on which the choices of others depend (``dependencies`` of the schema).
+    :param connection_id: ID of the destination connection.
+    :param object_type: the destination's object type.
+    :param partial_settings: settings that other settings depend on (``dependencies`` of the schema).
 
     Source: interface.md, "POST /reverse_etl_syncs/settings_schema".
     """
@@ -156,8 +156,8 @@ def get(sync_id: str) -> Parts:
     """
     Read one reverse ETL sync with its settings.
 
-    :param sync_id: id of the reverse ETL sync.
-    :raises NotFoundError: there is no such sync.
+    :param sync_id: ID of the reverse ETL sync.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "GET /reverse_etl_syncs/{id}".
     """
@@ -175,16 +175,16 @@ def update(
     settings: Mapping[str, Any] | Unset = UNSET,
 ) -> Parts:
     """
-    Change a reverse ETL sync, which must be deactivated first.
+    Update a reverse ETL sync, which must be inactive.
 
-    :param sync_id: id of the reverse ETL sync.
-    :param object_type_id: id of the kind of object that it writes, see ``reverse_etl_syncs.object_types``.
+    :param sync_id: ID of the reverse ETL sync.
+    :param object_type_id: ID of the destination's object type, see ``reverse_etl_syncs.object_types``.
     :param operation: ``mode`` and ``mappings``, as for ``reverse_etl_syncs.create``.
-    :param sync_interval: cron expression of five fields; required unless attached to an orchestration.
-    :param orchestration_workflow_id: id of the orchestration as part of which it runs.
+    :param sync_interval: cron expression with five fields; required unless attached to an orchestration.
+    :param orchestration_workflow_id: ID of the orchestration to attach the sync to.
     :param settings: settings of the destination, see ``reverse_etl_syncs.settings_schema``.
-    :raises InvalidRequestError: the sync is still active, or the service does not take the change.
-    :raises NotFoundError: there is no such sync.
+    :raises InvalidRequestError: the sync is still active, or the service rejects the change.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "POST /reverse_etl_syncs/{id}".
     """
@@ -205,8 +205,8 @@ def delete(sync_id: str) -> Parts:
     """
     Delete a reverse ETL sync.
 
-    :param sync_id: id of the reverse ETL sync.
-    :raises NotFoundError: there is no such sync.
+    :param sync_id: ID of the reverse ETL sync.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "DELETE /reverse_etl_syncs/{id}".
     """
@@ -216,10 +216,10 @@ def delete(sync_id: str) -> Parts:
 @endpoint("POST", "/reverse_etl_syncs/{id}/activate", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def activate(sync_id: str) -> Parts:
     """
-    Let a reverse ETL sync run on its schedule.
+    Enable the schedule of a reverse ETL sync.
 
-    :param sync_id: id of the reverse ETL sync.
-    :raises NotFoundError: there is no such sync.
+    :param sync_id: ID of the reverse ETL sync.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "POST /reverse_etl_syncs/{id}/activate".
     """
@@ -229,10 +229,10 @@ def activate(sync_id: str) -> Parts:
 @endpoint("POST", "/reverse_etl_syncs/{id}/deactivate", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def deactivate(sync_id: str) -> Parts:
     """
-    Take a reverse ETL sync off its schedule.
+    Disable the schedule of a reverse ETL sync.
 
-    :param sync_id: id of the reverse ETL sync.
-    :raises NotFoundError: there is no such sync.
+    :param sync_id: ID of the reverse ETL sync.
+    :raises NotFoundError: the sync does not exist.
 
     Source: interface.md, "POST /reverse_etl_syncs/{id}/deactivate".
     """
@@ -242,14 +242,14 @@ def deactivate(sync_id: str) -> Parts:
 @endpoint("POST", "/reverse_etl_syncs/{id}/request_run", answer=RunRequested, repeat=Repeat.STARTS_A_RUN)
 def request_run(sync_id: str) -> Parts:
     """
-    Ask for a run of a reverse ETL sync, now.
+    Request an immediate run of a reverse ETL sync.
 
-    The answer is where the run will appear, not the run.
+    The response contains a status URL, not the run.
 
-    :param sync_id: id of the reverse ETL sync.
+    :param sync_id: ID of the reverse ETL sync.
     :raises InvalidRequestError: the sync is not eligible to run.
-    :raises NotFoundError: there is no such sync.
-    :raises ConflictError: a run is active already.
+    :raises NotFoundError: the sync does not exist.
+    :raises ConflictError: a run is already active.
 
     Source: interface.md, "POST /reverse_etl_syncs/{id}/request_run".
     """

@@ -33,13 +33,13 @@ def list_(
     starting_after: str | None = None,
 ) -> Parts:
     """
-    List transforms by creation date.
+    List transforms, sorted by creation date.
 
-    :param status: only ``draft`` or only ``published`` ones.
-    :param name: only those whose name has this part, in any case.
-    :param folder_path: only those of this folder.
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before.
+    :param status: return only ``draft`` or only ``published`` transforms.
+    :param name: return only transforms whose name contains this text, case-insensitively.
+    :param folder_path: return only transforms in this folder.
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page.
 
     Source: interface.md, "GET /transforms".
     """
@@ -70,13 +70,13 @@ def create(
     Create a transform, as a draft or published.
 
     :param name: name of the transform.
-    :param sql_template: SQL; references stand in double braces, such as ``{{raw.stripe.payments}}``.
-    :param folder_path: the folder that it is in.
+    :param sql_template: SQL; references are in double braces, such as ``{{raw.stripe.payments}}``.
+    :param folder_path: folder of the transform.
     :param materialization: ``view`` or ``table``.
-    :param documentation: what it is, for people.
-    :param cron_expression: schedule of a published table, cron expression of five fields.
-    :param publish: whether it is published as well (the service's default is false).
-    :param wait_for_completion: whether the call waits for the table, for about 45 s at the most.
+    :param documentation: description of the transform.
+    :param cron_expression: schedule of a published table, cron expression with five fields.
+    :param publish: True to publish the transform, too (service default: false).
+    :param wait_for_completion: True if the call waits until the table is built, for about 45 s at most.
 
     Source: interface.md, "POST /transforms".
     """
@@ -97,7 +97,7 @@ def create(
 @endpoint("GET", "/transforms/available_references", answer=AvailableReferences, repeat=Repeat.READ)
 def available_references() -> Parts:
     """
-    Read what SQL templates can name: raw views and published transforms.
+    List the references that SQL templates can use: raw views and published transforms.
 
     Source: interface.md, "GET /transforms/available_references".
     """
@@ -109,8 +109,8 @@ def get(transform_id: str) -> Parts:
     """
     Read one transform.
 
-    :param transform_id: id of the transform.
-    :raises NotFoundError: there is no such transform.
+    :param transform_id: ID of the transform.
+    :raises NotFoundError: the transform does not exist.
 
     Source: interface.md, "GET /transforms/{id}".
     """
@@ -131,19 +131,18 @@ def update(
     wait_for_completion: bool | Unset = UNSET,
 ) -> Parts:
     """
-    Change a transform. What is left out stays as it is.
+    Update a transform. Omitted fields are unchanged.
 
-    :param transform_id: id of the transform.
-    :param name: a new name.
-    :param folder_path: a new folder.
-    :param sql_template: new SQL; references stand in double braces.
+    :param transform_id: ID of the transform.
+    :param name: new name.
+    :param folder_path: new folder.
+    :param sql_template: new SQL; references are in double braces.
     :param materialization: ``view`` or ``table``.
-    :param documentation: what it is, for people.
-    :param cron_expression: schedule of a published table, cron expression of five fields; None takes it away.
-    :param publish: whether it is published again, if its SQL or materialization changed (the service's default is
-        false).
-    :param wait_for_completion: whether the call waits for the table, for about 45 s at the most.
-    :raises NotFoundError: there is no such transform.
+    :param documentation: description of the transform.
+    :param cron_expression: schedule of a published table, cron expression with five fields; None removes it.
+    :param publish: True to publish again if SQL or materialization changed (service default: false).
+    :param wait_for_completion: True if the call waits until the table is built, for about 45 s at most.
+    :raises NotFoundError: the transform does not exist.
 
     Source: interface.md, "PATCH /transforms/{id}".
     """
@@ -165,9 +164,9 @@ def update(
 @endpoint("DELETE", "/transforms/{id}", answer=NO_CONTENT, repeat=Repeat.IDEMPOTENT)
 def delete(transform_id: str) -> Parts:
     """
-    Delete a transform, and its view or table.
+    Delete a transform and its view or table.
 
-    :param transform_id: id of the transform.
+    :param transform_id: ID of the transform.
 
     Source: interface.md, "DELETE /transforms/{id}".
     """
@@ -179,8 +178,8 @@ def schema(transform_id: str) -> Parts:
     """
     Read the columns of a transform.
 
-    :param transform_id: id of the transform.
-    :raises NotFoundError: there is no such transform.
+    :param transform_id: ID of the transform.
+    :raises NotFoundError: the transform does not exist.
 
     Source: interface.md, "GET /transforms/{id}/schema".
     """
@@ -190,12 +189,12 @@ def schema(transform_id: str) -> Parts:
 @endpoint("POST", "/transforms/{id}/orchestration", answer=Transform, repeat=Repeat.IDEMPOTENT)
 def attach_orchestration(transform_id: str, *, orchestration_workflow_id: str) -> Parts:
     """
-    Let a published transform be built as part of an orchestration.
+    Attach a published transform to an orchestration, which then builds it.
 
-    :param transform_id: id of the transform.
-    :param orchestration_workflow_id: id of the orchestration.
+    :param transform_id: ID of the transform.
+    :param orchestration_workflow_id: ID of the orchestration.
     :raises InvalidRequestError: the transform is not published.
-    :raises NotFoundError: there is no such transform, or no such orchestration.
+    :raises NotFoundError: the transform or the orchestration does not exist.
 
     Source: interface.md, "POST /transforms/{id}/orchestration".
     """
@@ -205,14 +204,14 @@ def attach_orchestration(transform_id: str, *, orchestration_workflow_id: str) -
 @endpoint("DELETE", "/transforms/{id}/orchestration", answer=Transform, repeat=Repeat.IDEMPOTENT)
 def detach_orchestration(transform_id: str, *, cron_expression: str | None = None) -> Parts:
     """
-    Take a transform out of its orchestration.
+    Detach a transform from its orchestration.
 
-    Without a schedule of its own and without one given here, it is no longer built again by itself.
+    A transform without its own schedule and without ``cron_expression`` is no longer rebuilt automatically.
 
-    :param transform_id: id of the transform.
-    :param cron_expression: schedule of a published table from now on, in UTC, cron expression of five fields.
-    :raises InvalidRequestError: a schedule is given, and the transform is no published table.
-    :raises NotFoundError: there is no such transform.
+    :param transform_id: ID of the transform.
+    :param cron_expression: new schedule of a published table in UTC, cron expression with five fields.
+    :raises InvalidRequestError: a schedule is given, but the transform is not a published table.
+    :raises NotFoundError: the transform does not exist.
 
     Source: interface.md, "DELETE /transforms/{id}/orchestration".
     """
@@ -222,7 +221,7 @@ def detach_orchestration(transform_id: str, *, cron_expression: str | None = Non
 @endpoint("POST", "/transforms/bulk", answer=TransformBulkResults, repeat=Repeat.CREATES)
 def create_bulk(*, transforms: Sequence[TransformCreateRequest | Mapping[str, Any]]) -> Parts:
     """
-    Create transforms, each by itself: the answer has one result, or error, for each.
+    Create transforms, each independently: the response has one result, or error, for each.
 
     :param transforms: 1 to 50 transforms, each with the arguments of ``transforms.create``.
 
@@ -236,10 +235,10 @@ def versions(transform_id: str, *, limit: int | None = None, starting_after: str
     """
     List the versions of a transform's SQL, newest first.
 
-    :param transform_id: id of the transform.
-    :param limit: items on a page, 1 to 100 (the service's default is 10).
-    :param starting_after: cursor of the page before.
-    :raises NotFoundError: there is no such transform.
+    :param transform_id: ID of the transform.
+    :param limit: page size, 1 to 100 (service default: 10).
+    :param starting_after: cursor from the previous page.
+    :raises NotFoundError: the transform does not exist.
 
     Source: interface.md, "GET /transforms/{id}/versions".
     """
@@ -259,15 +258,15 @@ def publish(
     """
     Materialize the latest SQL as a view or table.
 
-    A view is there when the call returns; building a table goes on after it.
+    A view exists when the call returns. A table is built in the background.
 
-    :param transform_id: id of the transform.
-    :param version_id: an older version of its SQL.
+    :param transform_id: ID of the transform.
+    :param version_id: an older version of the SQL.
     :param materialization: ``view`` or ``table``.
-    :param folder_path: a new folder.
-    :param name: a new name.
-    :param wait_for_completion: whether the call waits for the table, for about 45 s at the most.
-    :raises NotFoundError: there is no such transform.
+    :param folder_path: new folder.
+    :param name: new name.
+    :param wait_for_completion: True if the call waits until the table is built, for about 45 s at most.
+    :raises NotFoundError: the transform does not exist.
 
     Source: interface.md, "POST /transforms/{id}/publish".
     """
@@ -286,11 +285,11 @@ def publish(
 @endpoint("POST", "/transforms/{id}/rematerialize", answer=Transform, repeat=Repeat.STARTS_A_RUN)
 def rematerialize(transform_id: str, *, wait_for_completion: bool | Unset = UNSET) -> Parts:
     """
-    Build a published transform again, as it is.
+    Rebuild a published transform without changes.
 
-    :param transform_id: id of the transform.
-    :param wait_for_completion: whether the call waits for the table; that a service knows this here, too, is a guess.
-    :raises NotFoundError: there is no such transform.
+    :param transform_id: ID of the transform.
+    :param wait_for_completion: True if the call waits until the table is built. Undocumented for this endpoint.
+    :raises NotFoundError: the transform does not exist.
 
     Source: interface.md, "POST /transforms/{id}/rematerialize".
     """

@@ -1,5 +1,5 @@
-"""What the interface sends and takes, one module per resource.
+"""Request and response models of the interface, one module per resource.
 
-Answers keep fields that this version does not know, and enum values that it does not know stay text:
-the service may be newer than the provider. What is sent (``...Request``) is strict.
+Responses keep unknown fields, and unknown enum values stay text: the service may be newer than the provider.
+Requests (``...Request``) are strict.
 """

@@ -1,4 +1,4 @@
-"""What the models of all resources share."""
+"""Shared base classes and field types of the models."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from typing_extensions import override
 T = TypeVar("T")
 
 
-#: A timestamp with lowercase letters, hour 24, or a space before its offset, which pendulum does not read.
+#: Timestamp formats that pendulum does not parse: lowercase letters, hour 24, a space before the offset.
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,30}))?)? ?([Zz]|UTC|[+-]\d\d(?::?[0-5]\d)?)?",
     re.ASCII,
 )
-#: Numbers above this one are milliseconds since the epoch, and not seconds.
+#: Larger numbers are milliseconds since the epoch instead of seconds.
 _MOST_SECONDS = 1e11
 _HOURS = 24
 _EARLIEST = pendulum.datetime(1, 1, 1)
@@ -41,14 +41,14 @@ _LATEST = pendulum.datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 def parse_timestamp(value: object) -> object:
     """
-    Read a timestamp as a time in UTC.
+    Parse a timestamp and convert it to UTC.
 
-    A timestamp without an offset is UTC (interface.md, "Resources and their fields"). Besides ISO 8601, this reads
+    A timestamp without an offset is UTC (interface.md, "Resources and their fields"). Besides ISO 8601, this accepts
     lowercase ``t`` and ``z``, hour 24, and seconds or milliseconds since the epoch. Times that are out of range in UTC
     become the earliest or the latest time.
 
-    :param value: the text or number that was received, or a time already.
-    :raises ValueError: the value is no timestamp.
+    :param value: received text or number, or a parsed time.
+    :raises ValueError: if the value is not a timestamp.
     """
     if isinstance(value, str):
         value = _parse_text(value)
@@ -59,9 +59,9 @@ def parse_timestamp(value: object) -> object:
 
 def parse_optional_timestamp(value: object) -> pendulum.DateTime | None:
     """
-    Read the timestamp of an optional field. The zero time and unreadable values count as absent.
+    Parse an optional timestamp. Return None for the zero time and for unreadable values.
 
-    :param value: the text or number that was received, or a time already.
+    :param value: received text or number, or a parsed time.
     """
     try:
         value = parse_timestamp(value)
@@ -71,7 +71,7 @@ def parse_optional_timestamp(value: object) -> pendulum.DateTime | None:
 
 
 def known_time(value: pendulum.DateTime | None) -> pendulum.DateTime | None:
-    """Return the time, or None if the service wrote the zero time or the latest time of its platform instead."""
+    """Return the time, or None if it is a placeholder: the zero time or the platform's latest time."""
     return None if value is None or value.year in (_EARLIEST.year, _LATEST.year) else value
 
 
@@ -84,7 +84,7 @@ def _parse_text(text: str) -> pendulum.DateTime:
             raise ValueError("not an ISO 8601 timestamp") from error
         return _parse_fields(match)
     if not isinstance(time, pendulum.DateTime):
-        # pydantic turns a ValueError, and no TypeError, into its own error.
+        # pydantic converts a ValueError to its own error, but not a TypeError.
         raise ValueError("a date and a time of day are needed")  # noqa: TRY004
     return time
 
@@ -126,13 +126,13 @@ def _in_utc(time: pendulum.DateTime) -> pendulum.DateTime:
 
 
 def format_timestamp(value: pendulum.DateTime) -> str:
-    """Write a time as the service does: UTC, milliseconds, ``Z``."""
+    """Return the time in the format of the service: UTC, milliseconds, ``Z``."""
     utc = value.in_timezone("UTC")
-    # Not by pendulum's format, which imports a locale: not in an event loop.
+    # pendulum's format would import a locale, which blocks the event loop.
     return f"{utc.naive().isoformat(timespec='milliseconds')}Z"
 
 
-#: A timestamp of the interface: a :class:`pendulum.DateTime` in UTC.
+#: Timestamp of the interface: a :class:`pendulum.DateTime` in UTC.
 Timestamp = Annotated[
     InstanceOf[pendulum.DateTime],
     BeforeValidator(parse_timestamp),
@@ -140,7 +140,7 @@ Timestamp = Annotated[
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 
-#: A timestamp in an answer that may be absent. An unreadable one counts as absent, so the other fields stay usable.
+#: Optional timestamp of a response. An unreadable value becomes None, so that the other fields stay usable.
 OptionalTimestamp = Annotated[
     InstanceOf[pendulum.DateTime] | None,
     BeforeValidator(parse_optional_timestamp),
@@ -148,12 +148,12 @@ OptionalTimestamp = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]}),
 ]
 
-# Sums of such counts stay finite.
+# Limit for counts, so that sums stay finite.
 _LARGEST_COUNT = 2**63
 
 
 def _is_count(value: float) -> bool:
-    # NaN compares false.
+    # False for NaN.
     return -_LARGEST_COUNT <= value <= _LARGEST_COUNT
 
 
@@ -161,7 +161,7 @@ def check_number(value: float) -> float:
     """
     Return a number unchanged.
 
-    :raises ValueError: it is NaN, infinite or beyond 64 bits: JSON readers accept `NaN` and `1e999`.
+    :raises ValueError: if it is NaN, infinite or out of the 64-bit range: JSON parsers accept `NaN` and `1e999`.
     """
     if not _is_count(value):
         raise ValueError("must be a finite number of at most 64 bits")
@@ -169,12 +169,12 @@ def check_number(value: float) -> float:
 
 
 def number_or_none(value: float | None) -> float | None:
-    """Return a number; None if it is NaN, infinite or beyond 64 bits."""
+    """Return a number, or None if it is NaN, infinite or out of the 64-bit range."""
     return value if value is not None and _is_count(value) else None
 
 
 def only_finite(value: Any) -> Any:
-    """Return JSON in which None replaces NaN and infinite numbers, which strict JSON does not have."""
+    """Return JSON with None instead of NaN and infinite numbers, which strict JSON does not support."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
@@ -182,27 +182,27 @@ def only_finite(value: Any) -> Any:
     return [only_finite(each) for each in value] if isinstance(value, list) else value
 
 
-#: A required ``number`` of the interface. Counts arrive as integers, but nothing promises it.
+#: Required ``number`` of the interface. Counts usually are integers, but the interface does not guarantee it.
 Number = Annotated[int | float, AfterValidator(check_number)]
 
-#: A ``number`` that can be absent; one that is not finite counts as absent.
+#: Optional ``number``; NaN and infinite numbers become None.
 OptionalNumber = Annotated[int | float | None, AfterValidator(number_or_none)]
 
-#: Any JSON, where the interface declares no schema.
+#: JSON without a declared schema.
 FreeJson = Annotated[Any, AfterValidator(only_finite)]
 
-#: A JSON object whose fields the interface does not declare.
+#: JSON object without declared fields.
 FreeObject = Annotated[dict[str, Any], AfterValidator(only_finite)]
 
-# As Airflow, which masks nothing shorter.
+# Same minimum length as in Airflow's secrets masker.
 _SHORTEST_SECRET = 5
 
-#: Marks a union of an enum and ``str``: known values become members, others survive as text.
+#: For unions of an enum and ``str``: known values become enum members, unknown values stay text.
 OPEN_ENUM = Field(union_mode="left_to_right")
 
 
 class Unset(Enum):
-    """The type of :data:`UNSET`."""
+    """Type of :data:`UNSET`."""
 
     UNSET = "UNSET"
 
@@ -211,44 +211,44 @@ class Unset(Enum):
         return self.value
 
 
-#: What is not sent at all, so that the service's default holds; None is sent as null.
+#: Marks a field that is not sent, so that the service's default applies. None is sent as null.
 UNSET: Final = Unset.UNSET
 
 
 class Answer(BaseModel):
-    """What the service sends. Fields that are not declared here are kept in ``model_extra``."""
+    """Base class of responses. Undeclared fields are kept in ``model_extra``."""
 
     model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, defer_build=True)
 
 
 class Body(BaseModel):
-    """What the service takes. Misspelt fields are refused before anything is sent."""
+    """Base class of request bodies. Unknown fields are rejected before the request is sent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
     def _take_answers(cls, value: Any) -> Any:
-        # What was read of a service can be sent back to it, such as the operation of a reverse ETL sync.
+        # A response can be sent back, such as the operation of a reverse ETL sync.
         return value.model_dump(mode="json", by_alias=True, exclude_unset=True) if isinstance(value, Answer) else value
 
     @classmethod
     def of(cls, **fields: Any) -> Self:
         """
-        Make a body of what was given.
+        Return a body with the given fields.
 
-        :param fields: the fields; those that are :data:`UNSET` are left out.
-        :raises pydantic.ValidationError: one of them breaks its rule.
+        :param fields: the fields; those that are :data:`UNSET` are omitted.
+        :raises pydantic.ValidationError: if a field is invalid.
         """
         return cls.model_validate({name: value for name, value in fields.items() if value is not UNSET})
 
     def as_json(self) -> dict[str, Any]:
-        """Give the body as sent: only the fields that were set, so that the service's defaults hold."""
+        """Return the body as JSON with only the fields that were set, so that the service's defaults apply."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Texts in it that must not be shown, the longest first; what is very short is a word that others use, too."""
+        """Secret texts in the body, longest first. Very short texts are omitted, because they match ordinary words."""
         fields = type(self).model_fields
         found = {text for name, field in fields.items() if not field.repr for text in _texts(getattr(self, name))}
         return tuple(sorted((text for text in found if len(text) >= _SHORTEST_SECRET), key=len, reverse=True))
@@ -266,11 +266,11 @@ class Page(Answer, Generic[T]):
     """
     One page of a list.
 
-    The interface spells the envelope in two ways (``hasMore`` and ``has_more``, ``nextCursor`` and
-    ``next_cursor``); both are read.
+    The interface uses two spellings for the envelope (``hasMore`` and ``has_more``, ``nextCursor`` and
+    ``next_cursor``). Both are accepted.
     """
 
-    #: Time of the answer by the service's clock (header ``Date``), in seconds since the epoch; None if it has none.
+    #: Server time of the response (header ``Date``), in seconds since the epoch; None if absent.
     _answered_at: float | None = PrivateAttr(default=None)
 
     data: tuple[T, ...]
@@ -279,17 +279,17 @@ class Page(Answer, Generic[T]):
 
     @property
     def answered_at(self) -> float | None:
-        """Time of the answer by the service's clock, in seconds since the epoch; None if the service gave none."""
+        """Server time of the response in seconds since the epoch; None if the service sent none."""
         return self._answered_at
 
     def with_time(self, answered_at: float | None) -> Self:
-        """Return the page with the time of the answer."""
+        """Set the server time of the response and return the page."""
         self._answered_at = answered_at
         return self
 
 
 class ListOrPage(Page[T], Generic[T]):
-    """A list that comes bare, or as a page; the interface says only that it is a list."""
+    """List that is either a bare JSON array or a page; the interface does not specify which."""
 
     @model_validator(mode="before")
     @classmethod
@@ -298,7 +298,7 @@ class ListOrPage(Page[T], Generic[T]):
 
 
 class ErrorAnswer(Answer):
-    """``ErrorDto``: the body of most refusals."""
+    """``ErrorDto``: body of most error responses."""
 
     error_code: str
     message: str
@@ -308,7 +308,7 @@ class RunConflict(ErrorAnswer):
     """
     ``EltStreamRequestRunConflictResponseDto``, ``ReverseEtlSyncRequestRunConflictResponseDto``.
 
-    The body of a 409 to ``request_run``: another run is active or scheduled.
+    Body of a 409 response to ``request_run``: another run is active or scheduled.
     """
 
     active_run_id: str | None = None
@@ -318,9 +318,10 @@ class RunRequested(Answer):
     """
     ``EltStreamRequestRunResponseDto``, ``ReverseEtlSyncRequestRunResponseDto``.
 
-    The answer to ``request_run`` of a stream or reverse ETL sync.
-    ``status_url`` is the run list, relative to the base address, bounded to the first run after the last
-    one that existed when the run was asked for. Its page stays empty until the run is scheduled.
+    Response to ``request_run`` of a stream or reverse ETL sync.
+
+    ``status_url`` refers to the run list, relative to the base URL, limited to the first run after the latest existing
+    one. The list stays empty until the run is scheduled.
     """
 
     status_url: str

@@ -1,4 +1,4 @@
-"""Connection bridges: short-lived sessions in which somebody authorizes a connection."""
+"""Connection bridges: short-lived sessions in which a user authorizes a connection."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from airflow_provider_datapipe.api.models.rules import Omissible, RedirectUri
 
 
 class ConnectionBridge(Answer):
-    """A bridge that is active. The interface declares no fields of those that are listed; all are kept."""
+    """An active bridge. The interface declares no fields for listed bridges; all fields are kept."""
 
-    # Whoever has the address can authorize.
+    # The URL is a secret: it allows authorizing the connection.
     authorize_url: str | None = Field(default=None, repr=False)
     expires_at: OptionalTimestamp = None
 
 
 class CreatedConnectionBridge(ConnectionBridge):
     """
-    The answer to the request for a bridge.
+    Response to the creation of a bridge.
 
-    ``authorize_url`` is where somebody authorizes. Their browser then goes to the ``redirect_uri`` with
+    The user authorizes the connection at ``authorize_url``. The browser is then redirected to the ``redirect_uri`` with
     ``connection_id`` and ``state`` as query parameters.
     """
 
@@ -34,6 +34,6 @@ class ConnectionBridgeRequest(Body):
     redirect_uri: RedirectUri
     integration_id: str
     connection_id: Omissible[str] = None
-    # It proves that an answer belongs to a question, so others must not know it.
+    # A secret: it ties the redirect to this request.
     state: Omissible[str] = Field(default=None, max_length=255, repr=False)
     label: str = Field(min_length=1)

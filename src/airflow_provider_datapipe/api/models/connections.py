@@ -9,7 +9,7 @@ class Connection(Answer):
     """
     A connection of the account.
 
-    The interface declares no fields but the id; the others are a guess, everything else is kept.
+    The interface declares only the ID. The other fields are assumptions; unknown fields are kept.
     """
 
     id: str

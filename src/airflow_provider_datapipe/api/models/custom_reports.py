@@ -9,10 +9,10 @@ from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body
 
 
 class CustomReportErrorCode(StrEnum):
-    """Why a report was not created."""
+    """Reason why a report was not created."""
 
     CONNECTION_ERROR = "connection_error"
-    #: The connection must be authorized again first.
+    #: The connection must be reauthorized.
     CONNECTION_LOST_ACCESS = "connection_lost_access"
     INVALID_QUERY = "invalid_query"
     NOT_FOUND = "not_found"
@@ -28,7 +28,7 @@ class CustomReportError(Answer):
 
 
 class CustomReportResult(Answer):
-    """``CustomReportCreateResultDto``: what became of one report; without an ``error`` it was created."""
+    """``CustomReportCreateResultDto``: result of one report, which was created if ``error`` is None."""
 
     elt_sync_id: str
     name: str
@@ -43,7 +43,7 @@ class CustomReportResults(Answer):
 
 
 class CustomReport(Body):
-    """``CustomReportCreateItemDto``: a query in the language of the sync's source, and the name of what it becomes."""
+    """``CustomReportCreateItemDto``: a query in the language of the sync's source, and the name of the report."""
 
     elt_sync_id: str
     name: str

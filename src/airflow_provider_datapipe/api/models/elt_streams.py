@@ -17,17 +17,17 @@ from airflow_provider_datapipe.api.models.rules import Cron
 
 
 class EltStreamRunStatus(StrEnum):
-    """Where a run of a stream stands."""
+    """Status of a stream run."""
 
     RUNNING = "RUNNING"
-    #: A finished slice of a long first load, which goes on in a following run.
+    #: A finished chunk of a long initial load, which continues in the next run.
     CHUNK_COMPLETED = "CHUNK_COMPLETED"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
 
 
 class EltStream(Answer):
-    """``EltStreamDto``: one synced table of an ELT sync. ``sync_interval`` is the stream's own, where it has one."""
+    """``EltStreamDto``: one synced table of an ELT sync. ``sync_interval`` is the stream's own schedule, if any."""
 
     id: str
     elt_sync_id: str

@@ -21,7 +21,7 @@ from airflow_provider_datapipe.api.models.rules import Cron, Day, JsonObject, Om
 
 
 class EltSyncState(StrEnum):
-    """Where a sync stands; whether it runs on its schedule is told by ``enabled``."""
+    """Status of a sync. ``enabled`` is True if its schedule is active."""
 
     NOT_STARTED = "NOT_STARTED"
     RUNNING = "RUNNING"
@@ -51,7 +51,7 @@ class EltSync(Answer):
 
 
 class SnapshotStatus(StrEnum):
-    """Where the run behind a snapshot stands."""
+    """Status of the run in a snapshot."""
 
     SCHEDULED = "SCHEDULED"
     RUNNING = "RUNNING"
@@ -62,7 +62,7 @@ class SnapshotStatus(StrEnum):
 
 
 class FullSyncTrigger(StrEnum):
-    """Why a run loads everything."""
+    """Reason for a full load."""
 
     ALWAYS_FULL = "ALWAYS_FULL"
     ERROR = "ERROR"
@@ -76,7 +76,7 @@ class FullSyncTrigger(StrEnum):
 
 
 class OperationMode(StrEnum):
-    """How a run loads."""
+    """Load mode of a run."""
 
     APPEND = "APPEND"
     FULL = "FULL"
@@ -84,7 +84,7 @@ class OperationMode(StrEnum):
 
 
 class StreamSnapshot(Answer):
-    """``SourceStreamSnapshotDto``: one run of a stream as the sync's status shows it, without its id."""
+    """``SourceStreamSnapshotDto``: one run of a stream in the sync's status, without its ID."""
 
     bytes_synced: OptionalNumber
     records_synced: OptionalNumber = None
@@ -100,7 +100,7 @@ class StreamSnapshot(Answer):
 
 
 class StreamSnapshots(Answer):
-    """``SourceStreamSnapshotStatesDto``: the active and the latest run of one stream, by its name."""
+    """``SourceStreamSnapshotStatesDto``: the active and the latest run of one stream, identified by name."""
 
     name: str
     active_sync: StreamSnapshot | None = None
@@ -108,14 +108,14 @@ class StreamSnapshots(Answer):
 
 
 class EltSyncStatus(Answer):
-    """``EltSyncStatusDto``: all streams of a sync in one answer."""
+    """``EltSyncStatusDto``: status of all streams of a sync."""
 
     elt_sync_id: str
     source_streams: tuple[StreamSnapshots, ...]
 
 
 class RetirementDetails(Answer):
-    """``RetirementDetails``: why, and until when, a stream that is retired can be had."""
+    """``RetirementDetails``: reason and removal date of a retired stream."""
 
     in_favor_of: str | None = None
     removal_date: str | None = None
@@ -135,7 +135,7 @@ class AvailableStream(Answer):
 
 
 class AddedSourceStreams(Answer):
-    """``EltSyncAddSourceStreamsResponseDto``: the streams that were created; those that were updated are not here."""
+    """``EltSyncAddSourceStreamsResponseDto``: created streams, without the updated ones."""
 
     source_streams: tuple[EltStream, ...]
 
@@ -152,14 +152,14 @@ class EltSyncCreateRequest(Body):
 
 
 class EltSyncUpdateRequest(Body):
-    """``EltSyncUpdateRequestDto``: what is left out stays as it is."""
+    """``EltSyncUpdateRequestDto``: omitted fields are unchanged."""
 
     elt_settings: Omissible[JsonObject] = Field(default=None, repr=False)
     sync_interval: Omissible[Cron] = None
 
 
 class SourceStream(Body):
-    """``SourceStreamDto``: a stream to add, or to update, by its name."""
+    """``SourceStreamDto``: a stream to add or update, identified by name."""
 
     name: str
     incremental_pointer_id: Omissible[str] = None

@@ -9,7 +9,7 @@ from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer
 
 
 class IntegrationAbility(StrEnum):
-    """``OpenApiIntegrationAbility``: what an integration can be used for."""
+    """``OpenApiIntegrationAbility``: supported use of an integration."""
 
     ELT_SOURCE = "EltSource"
     REVERSE_ETL_DESTINATION = "ReverseEtlDestination"

@@ -10,7 +10,7 @@ from airflow_provider_datapipe.api.models.rules import Cron, Omissible
 
 
 class OrchestrationRunStatus(StrEnum):
-    """Where a run of an orchestration stands."""
+    """Status of an orchestration run."""
 
     NOT_STARTED = "NOT_STARTED"
     RUNNING = "RUNNING"
@@ -45,7 +45,7 @@ class OrchestrationCreateRequest(Body):
 
 
 class OrchestrationUpdateRequest(Body):
-    """``OrchestrationUpdateRequestDto``: what is left out stays as it is."""
+    """``OrchestrationUpdateRequestDto``: omitted fields are unchanged."""
 
     name: Omissible[str] = None
     cron_schedule: Omissible[Cron] = None

@@ -15,7 +15,7 @@ _Id = Annotated[str, Field(min_length=1)]
 
 
 class Query(Body):
-    """Every query parameter of the interface with its rule. A name means the same wherever it is used."""
+    """All query parameters of the interface with their types. A name has the same meaning in all endpoints."""
 
     elt_sync_id: Omissible[_Id] = None
     elt_stream_id: Omissible[_Id] = None

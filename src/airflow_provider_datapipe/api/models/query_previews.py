@@ -1,4 +1,4 @@
-"""Query previews: SQL that is run to be looked at."""
+"""Query previews: ad hoc SQL queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_provider_datapipe.api.models.common import OPEN_ENUM, Answer, Body,
 
 
 class QueryPreviewState(StrEnum):
-    """Where a query preview stands."""
+    """Status of a query preview."""
 
     RUNNING = "RUNNING"
     DONE = "DONE"
@@ -17,21 +17,21 @@ class QueryPreviewState(StrEnum):
 
 
 class QueryPreviewCreated(Answer):
-    """``QueryPreviewCreateResponseDto``: the id by which to ask for the result, and the SQL as it is run."""
+    """``QueryPreviewCreateResponseDto``: ID of the query, and the SQL as executed."""
 
     query_execution_id: str
     dw_sql: str
 
 
 class QueryPreviewStatus(Answer):
-    """``QueryPreviewStatusResponseDto``; ``error`` says why it failed."""
+    """``QueryPreviewStatusResponseDto``; ``error`` is the reason for a failure."""
 
     status: Annotated[QueryPreviewState | str, OPEN_ENUM]
     error: str | None = None
 
 
 class QueryPreviewResult(Answer):
-    """``QueryPreviewResultResponseDto``: the first rows, and how many there are."""
+    """``QueryPreviewResultResponseDto``: the first rows and the total number of rows."""
 
     rows: tuple[FreeObject, ...]
     num_rows_total: Number

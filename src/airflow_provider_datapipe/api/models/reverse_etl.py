@@ -1,4 +1,4 @@
-"""Reverse ETL syncs, their runs and the records that a destination refused."""
+"""Reverse ETL syncs, their runs and failed records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_datapipe.api.models.rules import Cron, JsonObject, Omissib
 
 
 class ReverseEtlSyncRunStatus(StrEnum):
-    """Where a run of a reverse ETL sync stands. A completed run can still have failed rows."""
+    """Status of a reverse ETL sync run. A completed run can have failed rows."""
 
     SCHEDULED = "SCHEDULED"
     RUNNING = "RUNNING"
@@ -30,7 +30,7 @@ class ReverseEtlSyncRunStatus(StrEnum):
 
 
 class OperationName(StrEnum):
-    """What a reverse ETL sync does with a record at its destination."""
+    """Operation of a reverse ETL sync on the destination's records."""
 
     INSERT = "insert"
     UPDATE = "update"
@@ -39,14 +39,14 @@ class OperationName(StrEnum):
 
 
 class SourceType(StrEnum):
-    """What a reverse ETL sync reads."""
+    """Source type of a reverse ETL sync."""
 
     RAW_VIEW = "RawView"
     TRANSFORM = "Transform"
 
 
 class Mapping(Answer):
-    """``ReverseEtlSyncMappingDto``: a column of the source and the property that it becomes."""
+    """``ReverseEtlSyncMappingDto``: a source column and the destination property that it is mapped to."""
 
     source_property_id: str
     destination_property_id: str
@@ -54,7 +54,7 @@ class Mapping(Answer):
 
 
 class Operation(Answer):
-    """``ReverseEtlSyncOperationDto``: what is done with which columns."""
+    """``ReverseEtlSyncOperationDto``: mode and column mappings of a sync."""
 
     mode: Annotated[OperationName | str, OPEN_ENUM]
     mappings: tuple[Mapping, ...]
@@ -79,7 +79,7 @@ class ReverseEtlSync(Answer):
 
 
 class ReverseEtlSyncWithSettings(ReverseEtlSync):
-    """``ReverseEtlSyncWithSettingsDto``: in lists the settings are absent."""
+    """``ReverseEtlSyncWithSettingsDto``: a sync with its settings, which lists omit."""
 
     # Settings may hold secrets.
     settings: FreeObject = Field(repr=False)
@@ -102,7 +102,7 @@ class ReverseEtlSyncRun(Answer):
 
 
 class FailedRecord(Answer):
-    """``ReverseEtlSyncRecordErrorDto``: a record that the destination refused, and why."""
+    """``ReverseEtlSyncRecordErrorDto``: a record that the destination rejected, and the reason."""
 
     sync_id: str
     record_id: str
@@ -122,14 +122,14 @@ class FailedRecordCount(Answer):
 
 
 class OperationType(StrEnum):
-    """What an available operation writes."""
+    """Target of an available operation."""
 
     PRIMARY = "primary"
     ASSOCIATION = "association"
 
 
 class DestinationProperty(Answer):
-    """``ReverseEtlDestinationPropertyDto``: something at the destination that a column can become."""
+    """``ReverseEtlDestinationPropertyDto``: a destination property that a column can be mapped to."""
 
     id: str
     property_name: str
@@ -140,7 +140,7 @@ class DestinationProperty(Answer):
 
 
 class DestinationSchema(Answer):
-    """``ReverseEtlDestinationSchemaDto``: the right-hand side of mappings."""
+    """``ReverseEtlDestinationSchemaDto``: the properties that columns can be mapped to."""
 
     data: tuple[DestinationProperty, ...]
 
@@ -160,7 +160,7 @@ class AvailableOperations(Answer):
 
 
 class ObjectType(Answer):
-    """``ReverseEtlObjectTypeDto``: a kind of thing that a destination holds, such as a contact."""
+    """``ReverseEtlObjectTypeDto``: an object type of a destination, such as a contact."""
 
     id: str
     name: str
@@ -175,7 +175,7 @@ class ObjectTypes(Answer):
 
 
 class MappingRequest(Body):
-    """``ReverseEtlSyncMappingRequestDto``: a column of the source and the property that it becomes."""
+    """``ReverseEtlSyncMappingRequestDto``: a source column and the destination property that it is mapped to."""
 
     source_property_id: str
     destination_property_id: str
@@ -183,14 +183,14 @@ class MappingRequest(Body):
 
 
 class OperationRequest(Body):
-    """``ReverseEtlSyncOperationRequestDto``: what is done with which columns."""
+    """``ReverseEtlSyncOperationRequestDto``: mode and column mappings of a sync."""
 
     mode: OperationName
     mappings: tuple[MappingRequest, ...]
 
 
 class _ScheduledRequest(Body):
-    """A reverse ETL sync as it is to be: on a schedule of its own, or on that of an orchestration."""
+    """Requested state of a reverse ETL sync, with its own schedule or an orchestration."""
 
     object_type_id: str
     operation: OperationRequest
@@ -218,7 +218,7 @@ class ReverseEtlSyncUpdateRequest(_ScheduledRequest):
 
 
 class SettingsRequest(Body):
-    """``ReverseEtlSettingsRequestDto``: the settings that are known so far, on which further ones depend."""
+    """``ReverseEtlSettingsRequestDto``: settings that other settings depend on."""
 
     partial_settings: Omissible[JsonObject] = Field(default=None, repr=False)
 

@@ -1,4 +1,4 @@
-"""The rules for what is sent, as types of fields. Messages quote nothing that may be secret."""
+"""Field types that validate request fields. Error messages do not quote values that may be secret."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 def refuse_null(value: object) -> object:
     """
-    Refuse null where the interface gives it no meaning.
+    Reject null.
 
-    :raises ValueError: it is null.
+    :raises ValueError: if the value is null.
     """
     if value is None:
         raise ValueError("must have a value where it is given")
@@ -30,16 +30,16 @@ def refuse_null(value: object) -> object:
 
 def check_cron(expression: str) -> str:
     """
-    See to it that a cron expression is one.
+    Return a cron expression if it is valid.
 
     :param expression: minute, hour, day of month, month and day of week.
-    :raises ValueError: it is not; the message names the part that is wrong.
+    :raises ValueError: if the expression is invalid; the message names the invalid field.
     """
-    # On first use: it takes longer to load than all the models.
+    # Imported on first use: croniter takes longer to load than all the models.
     from croniter import croniter
 
     parts = expression.split()
-    # croniter knows six, too, and names such as @daily; the service's schedules do not.
+    # croniter also accepts six fields and names such as @daily; the service does not.
     if len(parts) != len(_CRON_FIELDS):
         raise ValueError(f"{expression[:100]!r} is no cron expression: give five fields, {', '.join(_CRON_FIELDS)}")
     for position, (name, part) in enumerate(zip(_CRON_FIELDS, parts, strict=True)):
@@ -54,16 +54,16 @@ def check_cron(expression: str) -> str:
 
 def check_redirect_uri(uri: str) -> str:
     """
-    See to it that the service can send a browser there.
+    Return a redirect URI if the service can redirect a browser to it.
 
-    :raises ValueError: it is no URL, or one that the interface forbids.
+    :raises ValueError: if it is not a URL, or if the interface forbids it.
     """
     try:
         url = urlsplit(uri)
         port = url.port
     except ValueError:
         raise ValueError("must be a URL") from None
-    # Browsers read a backslash as a slash. urlsplit ignores text that is beside a host in brackets.
+    # Browsers treat a backslash as a slash. urlsplit ignores text next to a host in brackets.
     if not url.hostname or not uri.isprintable() or {" ", "\\"} & set(uri) or _BESIDE_BRACKETS.search(url.netloc):
         raise ValueError("must be a URL such as https://app.example.com/connected")
     if "@" in url.netloc:
@@ -80,10 +80,10 @@ def check_redirect_uri(uri: str) -> str:
 
 def parse_day(value: object) -> object:
     """
-    Read a day in the one form that the interface has.
+    Return a day if it has the format of the interface.
 
-    :param value: the text, or a day already.
-    :raises ValueError: it is of another form, or has a time of day.
+    :param value: text in the form YYYY-MM-DD, or a date.
+    :raises ValueError: if the text has another format, or if the value has a time of day.
     """
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return value
@@ -94,9 +94,9 @@ def parse_day(value: object) -> object:
 
 def parse_object(value: object) -> object:
     """
-    Copy what can be sent as JSON.
+    Return a copy of a value that can be serialized as JSON.
 
-    :raises ValueError: it can't.
+    :raises ValueError: if it can't be serialized.
     """
     try:
         return json.loads(json.dumps(value, allow_nan=False))
@@ -104,20 +104,20 @@ def parse_object(value: object) -> object:
         raise ValueError("must hold only what JSON can: text, numbers, true, false, null, lists and objects") from None
 
 
-#: May be left out, and must not be null; it is None when left out.
+#: Optional field that must not be null; None if omitted.
 Omissible = Annotated[T | None, BeforeValidator(refuse_null)]
 
-#: A cron expression of five fields.
+#: Cron expression with five fields.
 Cron = Annotated[str, AfterValidator(check_cron)]
 
-#: Where a browser goes after somebody authorized a connection.
+#: Address to which the browser is redirected after a user authorized a connection.
 RedirectUri = Annotated[str, AfterValidator(check_redirect_uri)]
 
-#: A day, ``YYYY-MM-DD``.
+#: Day in the form ``YYYY-MM-DD``.
 Day = Annotated[dt.date, BeforeValidator(parse_day)]
 
-#: Any JSON object.
+#: JSON object.
 JsonObject = Annotated[dict[str, Any], BeforeValidator(parse_object)]
 
-#: How many items a page has.
+#: Number of items on a page.
 PageSize = Annotated[int, Field(ge=1, le=100)]

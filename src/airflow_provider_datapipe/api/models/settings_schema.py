@@ -1,4 +1,4 @@
-"""What settings a connection or a destination takes, as a JSON Schema."""
+"""JSON Schema of the settings of a connection or destination."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class SettingsSchema(Answer):
     """
     A JSON Schema object (draft-07).
 
-    ``dependencies`` maps a field to the fields that have to be known before its choices are; they are given as
-    ``partial_settings`` to ``reverse_etl_syncs.settings_schema``.
+    ``dependencies`` maps a field to the fields that determine its choices. The caller passes the values of those fields
+    as ``partial_settings`` to ``reverse_etl_syncs.settings_schema``.
     """
 
     schema_uri: str = Field(alias="$schema")
@@ -22,7 +22,7 @@ class SettingsSchema(Answer):
     type: str
     properties: FreeObject
     required: tuple[str, ...] | None = None
-    # In draft-07 a dependency may be a schema, too. Services add shapes of their own, which are kept as they are.
+    # In draft-07, a dependency may also be a schema. Other shapes of services are kept as they are.
     dependencies: Annotated[
         dict[str, tuple[str, ...] | FreeObject] | FreeJson | None, Field(union_mode="left_to_right")
     ] = None

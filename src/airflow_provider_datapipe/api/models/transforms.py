@@ -14,21 +14,21 @@ _MOST_IN_BULK = 50
 
 
 class TransformStatus(StrEnum):
-    """Whether a transform was published."""
+    """Publication status of a transform."""
 
     DRAFT = "draft"
     PUBLISHED = "published"
 
 
 class Materialization(StrEnum):
-    """What a transform becomes in the warehouse."""
+    """Materialization of a transform in the warehouse."""
 
     VIEW = "view"
     TABLE = "table"
 
 
 class MaterializationStatus(StrEnum):
-    """Where building a published table stands; absent for drafts and views."""
+    """Build status of a published table; absent for drafts and views."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -36,7 +36,7 @@ class MaterializationStatus(StrEnum):
 
 
 class ReferenceType(StrEnum):
-    """What a reference in a SQL template stands for."""
+    """Type of the object that a reference in a SQL template refers to."""
 
     RAW_VIEW = "raw_view"
     MODEL_VIEW = "model_view"
@@ -45,9 +45,9 @@ class ReferenceType(StrEnum):
 
 class Reference(Answer):
     """
-    ``TransformParameterDto``, ``AvailableReferenceDto``: something that a SQL template can name in double braces.
+    ``TransformParameterDto``, ``AvailableReferenceDto``: an object that SQL templates can reference in double braces.
 
-    ``tag`` is the text in the braces. The interface writes it ``{{serviceTag}}``; a live service calls the field
+    ``tag`` is the text in the braces. The interface writes it as ``{{serviceTag}}``; a live service calls the field
     ``weld_tag``.
     """
 
@@ -79,7 +79,7 @@ class Transform(Answer):
 
 
 class AvailableReferences(Answer):
-    """``AvailableReferencesResponseDto``: what SQL templates can name."""
+    """``AvailableReferencesResponseDto``: all references that SQL templates can use."""
 
     data: tuple[Reference, ...]
 
@@ -99,7 +99,7 @@ class TransformSchema(Answer):
 
 
 class TransformVersion(Answer):
-    """``TransformVersionDto``: the SQL of a transform as it was at some time."""
+    """``TransformVersionDto``: a version of a transform's SQL."""
 
     id: str
     sql_template: str
@@ -110,7 +110,7 @@ class TransformVersion(Answer):
 
 
 class TransformBulkResult(Answer):
-    """``TransformBulkResultItemDto``: what became of one transform of many; ``error`` says why there is no ``id``."""
+    """``TransformBulkResultItemDto``: result of one transform. If it failed, ``error`` is set and ``id`` is None."""
 
     name: str
     success: bool
@@ -128,8 +128,8 @@ class TransformCreateRequest(Body):
     """
     ``TransformCreateRequestDto``.
 
-    ``cron_expression`` is for published tables. ``wait_for_completion`` makes the call itself wait, for about 45 s at
-    the most.
+    ``cron_expression`` is for published tables. With ``wait_for_completion``, the service responds after the build, or
+    after about 45 s.
     """
 
     name: str
@@ -143,7 +143,7 @@ class TransformCreateRequest(Body):
 
 
 class TransformUpdateRequest(Body):
-    """``TransformUpdateRequestDto``: what is left out stays as it is; null takes ``cron_expression`` away."""
+    """``TransformUpdateRequestDto``: omitted fields are unchanged; null removes ``cron_expression``."""
 
     name: Omissible[str] = None
     folder_path: Omissible[str] = None
@@ -172,7 +172,7 @@ class PublishRequest(Body):
     """
     ``TransformPublishRequestDto``: overrides for this publish.
 
-    ``wait_for_completion`` makes the call itself wait, for about 45 s at the most.
+    With ``wait_for_completion``, the service responds after the build, or after about 45 s.
     """
 
     version_id: Omissible[str] = None
@@ -183,6 +183,6 @@ class PublishRequest(Body):
 
 
 class RematerializeRequest(Body):
-    """``TransformRematerializeRequestDto``: no overrides. That it can wait, as publishing can, is a guess."""
+    """``TransformRematerializeRequestDto``: no overrides. Support of ``wait_for_completion`` is an assumption."""
 
     wait_for_completion: bool = False

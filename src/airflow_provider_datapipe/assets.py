@@ -164,7 +164,7 @@ def sanitize_uri(parts: SplitResult) -> SplitResult:
 
 def run_of(event: Any) -> dict[str, Any]:
     """
-    Give the run that an event of an asset tells of, whoever has told it: a task, or a watcher.
+    Return the run of an asset event, from a task or from a watcher.
 
     :param event: one of ``triggering_asset_events[asset]``.
     :returns: a run's result; of an ELT sync, what :class:`~airflow_provider_datapipe.runs.sync.SyncResult` has; empty
@@ -177,7 +177,7 @@ def run_of(event: Any) -> dict[str, Any]:
 
 def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable[Any] = ()) -> list[Any]:
     """
-    Give the outlets of a task, for it to tell of what it has made new.
+    Return the outlets of a task, to emit asset events for them.
 
     :param kind: what kind of thing it works on.
     :param resource_id: its id, where it was given one.
@@ -199,7 +199,7 @@ def declared(kind: str, resource_id: Any, datapipe_conn_id: Any, given: Iterable
 
 def tell(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: Any) -> None:
     """
-    Say what the events of a task that succeeds tell, and of which assets those come that were not known before.
+    Set the extra of the asset events of a successful task, and add the assets that its run determined.
 
     :param outlets: the task's.
     :param events: ``outlet_events`` of Airflow's context.
@@ -218,7 +218,7 @@ def tell(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: Any
 
 
 def _news(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
-    """Give what was made new: kind, id, and what its event tells."""
+    """Return the updated resources: kind, ID, and extra of the event."""
     if "streams" in result:
         yield from _news_of_sync(result)
     elif "transforms" in result:
@@ -242,5 +242,5 @@ def _news_of_sync(result: Any) -> Iterable[tuple[str, str, dict[str, Any]]]:
 
 
 def _told(result: dict[str, Any]) -> dict[str, Any]:
-    """Give what the payload of a watcher's event has, too."""
+    """Return the fields that the payload of a watcher's event contains as well."""
     return {name: value for name, value in result.items() if name != "attached"}

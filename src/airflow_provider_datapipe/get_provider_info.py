@@ -1,4 +1,4 @@
-"""What Airflow is told of this provider. Plain data: Airflow reads it at every start."""
+"""Metadata of this provider for Airflow. Plain data, because Airflow reads it at each start."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class DatapipeRetryPolicy(RetryPolicy):
         return RetryDecision.default()
 
     def serialize(self) -> dict[str, Any]:
-        """Give its settings as JSON."""
+        """Return the settings as JSON."""
         return {"longest_delay": self.longest_delay.total_seconds(), "retry_failed_runs": self.retry_failed_runs}
 
     @classmethod

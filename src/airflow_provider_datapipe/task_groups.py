@@ -206,7 +206,7 @@ def _make(node: Node, transforms: Transforms) -> Callable[..., DatapipeRunOperat
 
 
 def _arguments(graph: Graph, node_args: NodeArgs | None) -> Callable[[Node], Mapping[str, Any]]:
-    """Give what gives the arguments of a node."""
+    """Return the function that returns the arguments of a node."""
     if node_args is None:
         return lambda _: {}
     if callable(node_args):

@@ -78,7 +78,7 @@ class Settings:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request carries."""
+        """Headers of every request."""
         return {
             "x-api-key": self.api_key,
             "accept": "application/json",

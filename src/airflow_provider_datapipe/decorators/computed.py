@@ -1,4 +1,4 @@
-"""What all decorators share: calling the function, and taking what it returns for arguments of an operator."""
+"""Base of the decorators: call the function, and use its return value as arguments of an operator."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ComputedOperator(DecoratedOperator):
         return self.python_callable(*self.op_args, **kwargs)
 
     def _read(self, returned: Any) -> dict[str, Any]:
-        """Give the arguments that the function has computed, by name."""
+        """Return the arguments that the function computed, by name."""
         raise NotImplementedError
 
     def _render_computed(self, context: Context, computed: Mapping[str, Any]) -> None:
@@ -102,7 +102,7 @@ def decorator(
 
 def template_fields(operator: type[Any]) -> Sequence[str]:
     """
-    Give the template fields of a decorated operator.
+    Return the template fields of a decorated operator.
 
     :param operator: the operator that is decorated.
     """

@@ -1,4 +1,4 @@
-"""How an Airflow connection becomes the settings of a client."""
+"""Settings of a client from an Airflow connection."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class DatapipeHook(BaseHook):
 
     def get_conn(self) -> Client:
         """
-        Give the client, which is made once.
+        Return the client, which is created once.
 
         :raises ConfigurationError: the connection can't be used as it is.
         """
@@ -207,7 +207,7 @@ class DatapipeHook(BaseHook):
         return settings_of(connection, read_extra(connection))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Tell a wrong address, a wrong key and a healthy service apart (Airflow's Test Connection)."""
+        """Return whether the service answers and accepts the API key, and why not (Airflow's Test Connection)."""
         try:
             settings = settings_of(self._connection, self.extra)
             # The user waits at the form. Airflow gives the connection of the form a random ID.

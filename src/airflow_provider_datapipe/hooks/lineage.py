@@ -1,4 +1,4 @@
-"""What the hook tells Airflow's collector of hook lineage: what functions of one's own run with it."""
+"""Hook lineage: report the runs that Python functions start with the hook to Airflow's collector."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SQL_JOB = "sql_job"
 
 def tell(hook: BaseHook, request: Request[Any], answer: Any) -> None:
     """
-    Tell what a request has brought about; it has no effect where nobody reads it.
+    Report the inputs and outputs of a request. Without a reader of hook lineage, this has no effect.
 
     :param hook: who has sent it.
     :param request: one of an endpoint of :data:`TOLD`.

@@ -118,7 +118,7 @@ class WebhookIngestHook(HttpHook):
     @cached_property
     def settings(self) -> WebhookSettings:
         """
-        How the webhook is reached.
+        Settings of the webhook.
 
         :raises ConfigurationError: the connection can't be used as it is.
         """
@@ -193,7 +193,7 @@ class WebhookIngestHook(HttpHook):
 
     def sending(self, endpoint: str | None = None) -> Sending:
         """
-        Say how bodies are sent.
+        Return how request bodies are sent.
 
         :param endpoint: the rest of the address, where the connection has only the beginning.
         :raises ConfigurationError: the connection can't be used as it is.
@@ -302,7 +302,7 @@ class WebhookIngestHook(HttpHook):
     @override
     def test_connection(self) -> tuple[bool, str]:
         """
-        Tell a wrong address, wrong credentials and a healthy webhook apart (Airflow's Test Connection).
+        Return whether the webhook answers and accepts the credentials, and why not (Airflow's Test Connection).
 
         Sends a body that is no JSON, which a webhook refuses, but not before it has looked at the credentials.
         """
@@ -350,7 +350,7 @@ def _json(text: bytes) -> Mapping[str, Any]:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Give an error and what it was made of, the innermost last: requests wraps what urllib3 wraps."""
+    """Return an error and its causes, the innermost last: requests wraps the errors of urllib3."""
     seen: list[BaseException] = []
     following: object = error
     while isinstance(following, BaseException) and following not in seen:

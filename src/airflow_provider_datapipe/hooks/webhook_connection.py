@@ -1,4 +1,4 @@
-"""How an Airflow connection becomes the settings of a webhook."""
+"""Settings of a webhook from an Airflow connection."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WebhookExtra(BaseModel):
 @dataclass(frozen=True)
 class WebhookSettings:
     """
-    How a webhook is reached.
+    Address and credentials of a webhook.
 
     :param url: its address; of a table, or what all tables' addresses begin with. It may be all that lets in.
     :param authentication: how requests authenticate.
@@ -74,12 +74,12 @@ class WebhookSettings:
 
     @property
     def origin(self) -> str:
-        """What of the address can be shown."""
+        """Part of the address without secrets, for messages."""
         return origin_of(self.url)
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """What must never be shown: what authenticates, and what of the address may let in. The longest first."""
+        """Secrets to mask: credentials, and parts of the address that may grant access. The longest first."""
         url = httpx.URL(self.url)
         quoted = url.raw_path.decode().partition("?")[0]
         paths = [path.strip("/") for path in (quoted, url.path)]
@@ -91,7 +91,7 @@ class WebhookSettings:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is on this machine."""
+        """True if the webhook is on this machine."""
         return httpx.URL(self.url).host in LOOPBACK
 
 
@@ -119,7 +119,7 @@ def webhook_settings(connection: WebhookConnection) -> WebhookSettings:
 
 def address(settings: WebhookSettings, endpoint: str | None) -> str:
     """
-    Give the address of a table.
+    Return the address of a table.
 
     :param settings: those of the connection.
     :param endpoint: what follows the connection's address; nothing if that is the table's.

@@ -1,4 +1,4 @@
-"""What people want to know of a task that has failed. DAG files import this: nothing heavy at import."""
+"""Description of a failed task for people. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_RUNS = 5
 @dataclass(frozen=True)
 class Failure:
     """
-    What is known of a failure. All of it is short, on one line, and without the secrets that Airflow knows.
+    Facts about a failure. Each is short, on one line, and without the secrets that Airflow masks.
 
     :param what: what failed: the task, or the run of a DAG.
     :param error: why.
@@ -47,7 +47,7 @@ class Failure:
 
     @property
     def title(self) -> str:
-        """What failed, on one line."""
+        """The failed task or DAG, on one line."""
         return f"{self.what} {self.happened}."
 
     @property
@@ -74,7 +74,7 @@ class Failure:
             yield f"Log: {self.log_url}"
 
     def __str__(self) -> str:
-        """Give the text."""
+        """Return the text."""
         return self.text
 
 
@@ -113,7 +113,7 @@ def failure_of(context: Any, *, show_records: int = 3) -> Failure:
 @checked
 def describe_failure(context: Any, *, show_records: int = 3) -> str:
     """
-    Tell of a failure: in Python ``describe_failure(context)``, in a template of any notifier ``describe_failure()``.
+    Describe a failure: ``describe_failure(context)`` in Python, ``describe_failure()`` in a template of any notifier.
 
     For templates, give it to the DAG: ``user_defined_macros={"describe_failure": describe_failure}``. It raises
     nothing.
@@ -125,7 +125,7 @@ def describe_failure(context: Any, *, show_records: int = 3) -> str:
 
 
 def tell_of(context: Any, *, show_records: int = 3) -> Failure:
-    """Give what is known of a failure, whatever is wrong with the context: less is better than nothing."""
+    """Return the known facts about a failure. An incomplete context is no error."""
     try:
         return failure_of(context, show_records=show_records)
     except Exception as error:  # noqa: BLE001 - a notification that is not sent for a detail helps nobody
@@ -170,7 +170,7 @@ def _error_of(context: Any) -> str:
 
 
 def _runs(batch: Batch | None, instance: Any) -> Iterator[str]:
-    """Tell of the runs: of the task that has just run here, or as one that ran elsewhere has left it."""
+    """Describe the runs: of the task that ran in this process, or from the XComs of one that ran elsewhere."""
     told = list(_told_of_batch(batch) if batch is not None else _told_of_result(_pulled(instance, "return_value")))
     yield from told[:_MOST_RUNS]
     if len(told) > _MOST_RUNS:

@@ -68,7 +68,7 @@ class DatapipeFailureNotifier(BaseNotifier):
 
     def __call__(self, *args: Any) -> None:
         """
-        Tell people; whatever goes wrong with that is said in the log.
+        Send the notification. Errors are logged.
 
         :param args: Airflow's context.
         """
@@ -78,12 +78,12 @@ class DatapipeFailureNotifier(BaseNotifier):
             self._give_up(error)
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Tell people, on an event loop."""
+        """Send the notification on an event loop."""
         return self.async_notify(self.context).__await__()
 
     def notify(self, context: Context) -> None:
         """
-        Tell people.
+        Send the notification.
 
         :param context: Airflow's context.
         """
@@ -103,7 +103,7 @@ class DatapipeFailureNotifier(BaseNotifier):
 
     async def async_notify(self, context: Context) -> None:
         """
-        Tell people, on an event loop.
+        Send the notification on an event loop.
 
         :param context: Airflow's context.
         """
@@ -130,7 +130,7 @@ class DatapipeFailureNotifier(BaseNotifier):
             await asyncio.to_thread(other, known)
 
     def _known(self, context: Any) -> dict[str, Any]:
-        """Give the context with what is known of the failure."""
+        """Return the context with the facts about the failure."""
         return {**context, _NAME: tell_of(context, show_records=self.show_records)}
 
     def _post(self, connection: Connection, known: dict[str, Any]) -> None:

@@ -27,7 +27,7 @@ _NO_HEADERS = frozenset(
 
 
 class NotPostedError(Exception):
-    """What was posted has not arrived; the message shows neither the address nor what is secret."""
+    """The message was not delivered. The error contains neither the address nor secrets."""
 
 
 def post(connection: Connection, endpoint: str, body: Any, timeout: float) -> None:
@@ -87,5 +87,5 @@ def _post(connection: Connection, endpoint: str, body: Any, timeout: float) -> N
 
 
 def _proxy_to(url: httpx.URL) -> str | None:
-    """Give the proxy that the environment has for an address."""
+    """Return the proxy of the environment for an address."""
     return None if proxy_bypass(url.host) else getproxies().get(url.scheme)

@@ -1,4 +1,4 @@
-"""What all operators that change something share. Nothing heavy is imported here: DAG files import this."""
+"""Base of the operators that change a resource. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
         return result
 
     def _change(self) -> Steps[Any]:
-        """Say what is to be done; most give a :class:`~airflow_provider_datapipe.changes.change.Change`."""
+        """Return the flow of the change; most return a :class:`~airflow_provider_datapipe.changes.change.Change`."""
         raise NotImplementedError
 
     def _error(self, result: Any) -> Exception | None:
-        """Give the error that the task ends with, if any, although its requests were answered."""
+        """Return the error of the task, if any, after all requests succeeded."""
         return None
 
     def _log_result(self, result: Change) -> None:

@@ -363,7 +363,7 @@ class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
 
 class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
     """
-    Have the next run of an ELT stream load what is new, although a full refresh was asked for.
+    Cancel the requested full refresh of an ELT stream: its next run loads incrementally again.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not show whether a full
     refresh was asked for, so it always counts as changed.

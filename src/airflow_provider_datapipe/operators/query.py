@@ -82,15 +82,15 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
     endpoints = ("query_previews.create",)
 
     def _rows_needed(self) -> int:
-        """Tell how many rows of each query are needed."""
+        """Return the number of rows to read of each query."""
         return 1
 
     def _queries(self) -> dict[str, str]:
-        """Give the queries, by what each is for."""
+        """Return the queries by their purpose."""
         raise NotImplementedError
 
     def _judge(self, results: dict[str, QueryResult]) -> tuple[Any, Exception | None]:
-        """Give the task's result, and its error, if any, once all queries are done."""
+        """Return the result of the task and its error, if any, after all queries."""
         raise NotImplementedError
 
     def _lineage_queries(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What the operators share that deactivate a reverse ETL sync for a moment. Nothing heavy is imported here."""
+"""Base of the operators that deactivate a reverse ETL sync for a change. Imports no large packages."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
 
     @property
     def _earlier(self) -> Earlier:
-        """What this task and its tries before have deactivated."""
+        """Syncs that this task and its earlier tries deactivated."""
         from airflow_provider_datapipe.changes.reverse_etl import Earlier
         from airflow_provider_datapipe.runs.records import NoRecords
 

@@ -347,7 +347,7 @@ class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
 
 class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
     """
-    Have records that the destination refused sent again by the next run of a reverse ETL sync. Starts no run.
+    Mark refused records of a reverse ETL sync, so that its next run sends them again. Starts no run.
 
     Give one of ``record_ids``, ``reason`` and ``reason_pattern``. The service lists no more than 100 failures at a
     time, without a cursor. By reason, those that are in sight are asked for until none of them fits: how many there

@@ -294,7 +294,7 @@ class SchedulePutBackOperator(_NotedOperator):
 
 
 def _near(task: Any, side: str, wanted: type) -> list[str]:
-    """Give the ids of the tasks of a class right beside a task."""
+    """Return the IDs of the direct neighbors of a task that are of a class."""
     beside = getattr(task, f"{side}_list") if task.has_dag() else []
     return [each.task_id for each in beside if issubclass(getattr(each, "operator_class", type(each)), wanted)]
 
@@ -332,7 +332,7 @@ def owned_schedule(
     **what: Any,
 ) -> Iterator[OwnedSchedule]:
     """
-    Have a DAG own something: while the tasks of the ``with`` block run, it is off its own schedule.
+    Pause the schedule of a resource while the tasks of the ``with`` block run.
 
     Three tasks are made around those of the block: the setups ``<name>_note`` and ``<name>_take_off``, and the teardown
     ``<name>_put_back``, which runs whatever has become of the others.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 class TransformDeployOperator(DatapipeSqlOperator):
     """
-    Have the service hold a transform as it is given here: create it, change what differs, or leave it alone.
+    Deploy a transform: create it, or update the fields that differ. Without differences, nothing is changed.
 
     Then it is published, if what stands in the warehouse is not that, and the task waits until its view or table is
     there. If nothing differs, nothing is sent that changes anything. The transform is known by its folder and its name.
@@ -133,7 +133,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
 
 
 def _records_before(context: Context) -> Records:
-    """Give what earlier tries have left: to ask Airflow of each of many transforms takes long, so not in vain."""
+    """Return the task state of earlier tries. A first try has none, and reading it for many transforms takes long."""
     from airflow_provider_datapipe.runs.records import NoRecords
 
     return NoRecords() if getattr(context["ti"], "try_number", None) == 1 else records_of(context)
@@ -213,7 +213,7 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
 
 class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
     """
-    Have the service hold a folder of SQL files as transforms, and publish them in the order in which they read others.
+    Deploy a folder of SQL files as transforms, and publish them in the order of their references.
 
     ``sales/orders.sql`` is the transform ``orders`` in the folder ``sales``. What is new is created, what differs is
     changed, and what has to be is published, each after those that it reads. What the service has besides stays.
@@ -329,7 +329,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
 
 class TransformPlanOperator(DatapipeTransformFolderOperator):
     """
-    Tell what :class:`TransformBulkDeployOperator` would do with a folder of SQL files, and change nothing.
+    Return the changes that :class:`TransformBulkDeployOperator` would make for a folder. Changes nothing.
 
     Returns the plan as the ``--format json`` of ``datapipe plan`` has it: ``changed``, ``counts``, ``items`` and
     ``warnings``. ``if_running``, ``on_kill``, ``timeout`` and ``deferrable`` mean nothing for it.

@@ -141,25 +141,25 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         return result
 
     def get_openlineage_facets_on_start(self) -> Any:
-        """Tell OpenLineage where records come from, and where they go."""
+        """Return the source and the table of the records for OpenLineage."""
         from airflow_provider_datapipe.lineage.webhooks import lineage_of_delivery
 
         accepted = None if self._delivery is None else self._delivery.result()
         return lineage_of_delivery(self.webhook_conn_id, self.endpoint, self.source, accepted)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
-        """Tell OpenLineage how many records went there, too."""
+        """Return the source, the table and the number of records for OpenLineage."""
         return self.get_openlineage_facets_on_start()
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> Any:
-        """Tell OpenLineage how many records went there before."""
+        """Return the source, the table and the number of records before the failure for OpenLineage."""
         return self.get_openlineage_facets_on_start()
 
     def _push(self, context: Context, delivery: Delivery) -> None:
         keep_result(self, context, delivery.result())
 
     def _open(self) -> tuple[Source, int]:
-        """Say how the source is opened, and how many records go into a request."""
+        """Return how to open the source, and the number of records per request."""
         from airflow_provider_datapipe.webhook.sources import given
 
         if self.source is None:

@@ -85,7 +85,7 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
         return place_of(self, required("workspace", self.workspace), is_folder=False)
 
     def _environment(self) -> dict[str, str]:
-        """Give the values that are given here: a DAG that renders native objects makes numbers of some."""
+        """Return the given values as text: a DAG that renders native objects converts some to numbers."""
         from airflow_provider_datapipe.changes.values import mapping
         from airflow_provider_datapipe.runs.rendered import text
 
@@ -106,7 +106,7 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
 
 class WorkspacePlanOperator(_WorkspaceOperator):
     """
-    Tell what a workspace file would change. Nothing is changed.
+    Return the changes that a workspace file would make, without changing anything.
 
     Returns the plan, as ``datapipe plan --format json`` gives it: ``changed``, ``counts``, ``items``, ``warnings``.
 
@@ -139,7 +139,7 @@ class WorkspacePlanOperator(_WorkspaceOperator):
 
 class WorkspaceApplyOperator(_WorkspaceOperator):
     """
-    Have the service hold what a workspace file says.
+    Apply a workspace file to the service.
 
     What is so already is left alone, so the task can be retried and cleared: also after it was killed. What fails does
     not keep the rest from being done, but what needs it.

@@ -46,7 +46,7 @@ R = TypeVar("R", bound=ListedRun)
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """
-    What a task knows of a resource before it requests a run.
+    Known runs of a resource before the task requests one.
 
     A list can lag, contain planned runs and be ordered by other keys. So a run counts as new only if its ID is not
     known and its times do not contradict: its position in the list proves nothing.

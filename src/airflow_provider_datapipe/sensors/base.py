@@ -1,4 +1,4 @@
-"""What all sensors share. Nothing heavy is imported here: DAG files import this."""
+"""Base of the sensors. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 

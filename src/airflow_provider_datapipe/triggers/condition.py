@@ -80,7 +80,7 @@ class DatapipeConditionTrigger(BaseTrigger):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the condition takes, with rendered templates where Airflow has rendered them."""
+        """Fields of the condition, with the templates that Airflow has rendered."""
         return {name: getattr(self, name) for name in self._names}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -118,7 +118,7 @@ class DatapipeConditionTrigger(BaseTrigger):
             return error_event(self.datapipe_conn_id, error)
 
     def _tell(self, level: int, line: str) -> None:
-        """Say how far it is in the log of the task, whose logger is made for the first line only."""
+        """Log the progress in the log of the task. The logger is created for the first line."""
         self.log.log(level, line)
 
     def _log_contact(self, patience: Patience, error: DatapipeError | None = None) -> None:

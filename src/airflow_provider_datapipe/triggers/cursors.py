@@ -1,4 +1,4 @@
-"""Where the cursor of a watcher outlives its triggerer: Airflow's state store of the assets that it watches."""
+"""Cursors of watchers in Airflow's asset state store, where they survive a restart of the triggerer."""
 
 from __future__ import annotations
 

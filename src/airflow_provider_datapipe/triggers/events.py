@@ -58,23 +58,23 @@ class _EventTrigger(BaseEventTrigger):
         )
 
     def _key(self) -> str:
-        """Give the key of what is looked at."""
+        """Return the key of the watched source."""
         raise NotImplementedError
 
     def _resource_id(self) -> str | None:
-        """Give what of that is watched; None for all."""
+        """Return the ID of the watched resource, None for all resources."""
         return self._key()
 
     def _options(self) -> dict[str, Any]:
-        """Give what the feed takes besides."""
+        """Return further options of the event source."""
         return {}
 
     def _arguments(self) -> dict[str, Any]:
-        """Give the arguments that say what is watched."""
+        """Return the arguments that select the watched resources."""
         raise NotImplementedError
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give class path and arguments."""
+        """Return the class path and the arguments."""
         shared = {
             "datapipe_conn_id": self.datapipe_conn_id,
             "outcomes": self.outcomes,
@@ -84,7 +84,7 @@ class _EventTrigger(BaseEventTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", shared | arguments
 
     def shared_stream_key(self) -> Hashable | None:
-        """Have one poller for all watchers of a connection, whatever they watch."""
+        """Return a key that all watchers of a connection share, so that one poller serves them."""
         # Without a word of what it has stored, Airflow's sharing would be worth less than watching alone.
         has_word = find_spec("airflow.triggers.shared_stream") is not None
         return (__name__, self.datapipe_conn_id) if has_word else None
@@ -95,7 +95,7 @@ class _EventTrigger(BaseEventTrigger):
         return _producer(kwargs["datapipe_conn_id"])
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Report]) -> AsyncIterator[TriggerEvent]:
-        """Give this watcher's part of what the poller tells."""
+        """Yield the events of the shared poller that belong to this watcher."""
         await load(*_NEEDED)
         from airflow_provider_datapipe.runs.desk import desk_of
 
@@ -176,7 +176,7 @@ def _producer(conn_id: str) -> SharedStreamProducer:
         """The poller of a connection."""
 
         async def open_stream(self) -> AsyncIterator[tuple[Report, Report]]:
-            """Give what is new, for ever."""
+            """Yield new events without end."""
             await load(*_NEEDED)
             from airflow_provider_datapipe.runs.desk import desk_of
 
@@ -365,7 +365,7 @@ class FailedRecordsEventTrigger(_EventTrigger):
         self.threshold = threshold
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Give class path and arguments."""
+        """Return the class path and the arguments."""
         path, arguments = super().serialize()
         del arguments["outcomes"]
         return path, arguments

@@ -91,13 +91,13 @@ class DatapipeRunTrigger(BaseTrigger):
 
     @property
     def batch(self) -> dict[str, Any]:
-        """Which runs."""
+        """Runs to wait for."""
         batch: dict[str, Any] = json.loads(self._batch)
         return batch
 
     @property
     def policy(self) -> dict[str, Any]:
-        """How patient to be."""
+        """Time limits and backoff of the wait."""
         policy: dict[str, Any] = json.loads(self._policy)
         return policy
 
@@ -122,7 +122,7 @@ class DatapipeRunTrigger(BaseTrigger):
 
     async def on_kill(self) -> None:
         """
-        Say which runs go on, and by policy take them off their schedule (Airflow 3.3 or later).
+        Log which runs continue, and pause their schedule if the policy requires it (Airflow 3.3 or later).
 
         Airflow also calls this when a task is cleared, and when its trigger is moved to another triggerer, of which
         this one may hear only after the task has ended there: then nothing is said or done.
@@ -157,7 +157,7 @@ class DatapipeRunTrigger(BaseTrigger):
         return Batch(batch.kind, waiting=[*late, *looked_at.waiting])
 
     def _tell(self, level: int, line: str) -> None:
-        """Say how far it is in the log of the task."""
+        """Log the progress in the log of the task."""
         self.log.log(level, line)
 
     async def _wait(self) -> dict[str, Any]:

@@ -21,14 +21,14 @@ class Fingerprint:
         self._hash.update(record.body)
 
     def now(self) -> str:
-        """Give what stands for all that was taken."""
+        """Return a fingerprint of all records so far."""
         return self._hash.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """
-    How large a batch may be.
+    Size limits of a batch.
 
     :param records: how many records it has at the most; a batch of one is the record itself, not an array.
     :param size: how many bytes its body has at the most.
@@ -58,7 +58,7 @@ class Batch:
 
     @property
     def end(self) -> int:
-        """How many records there are up to its end."""
+        """Number of records up to the end of the batch."""
         return self.first + self.records
 
 

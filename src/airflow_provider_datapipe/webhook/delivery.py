@@ -28,7 +28,7 @@ _SHOWN = 50
 
 
 class BatchResult(TypedDict):
-    """What became of a batch."""
+    """Result of a batch."""
 
     #: How many records of the source stand before it.
     first: int
@@ -42,7 +42,7 @@ class BatchResult(TypedDict):
 
 
 class IngestResult(TypedDict):
-    """What was accepted: by all tries together, but for ``results``, which are of the last one."""
+    """Accepted records of all tries. ``results`` belong to the last try only."""
 
     records: int
     batches: int
@@ -70,13 +70,13 @@ class IngestError(DatapipeError):
 
 
 class SourceChangedError(DatapipeError):
-    """What an earlier try has sent is no longer at the beginning of the source."""
+    """The source no longer starts with the records that an earlier try sent."""
 
 
 @dataclass(slots=True)
 class Progress:
     """
-    What was accepted, and what is not known of.
+    Accepted records, and records with an unknown outcome.
 
     :param records: how many records, from the beginning of the source.
     :param batches: in how many requests.
@@ -112,7 +112,7 @@ class Sent(NamedTuple):
 
 class Sending(NamedTuple):
     """
-    How a body is sent.
+    Function that sends request bodies, with its retries and warnings.
 
     :param post: sends it once, and gives the rows that the service says it has taken.
     :param retry: how patient to be.
@@ -232,7 +232,7 @@ class Delivery:
         return self.result()
 
     def result(self) -> IngestResult:
-        """Give what was accepted so far."""
+        """Return the result so far."""
         progress = self.progress
         return {
             "records": progress.records,
@@ -327,5 +327,5 @@ def _following(left: Iterator[Batch]) -> tuple[Batch | None, DatapipeError | Non
 
 
 def described(progress: Progress) -> str:
-    """Say in a line how far it is."""
+    """Return the progress as one line."""
     return f"Accepted: {progress.records:,} records in {progress.batches:,} batches, {progress.size:,} bytes."

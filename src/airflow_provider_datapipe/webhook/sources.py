@@ -1,4 +1,4 @@
-"""Where records come from: given ones, JSON Lines and Parquet. All are read as a stream."""
+"""Sources of records: given records, JSON Lines and Parquet. All are read as a stream."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def parquet(opener: Opener, name: str) -> Generator[Record]:
 
 
 def _rows(batch: Any, name: str, first: int) -> Iterator[dict[str, Any]]:
-    """Give the rows of a batch; the first of them that has a value that Python has not is an error, in its place."""
+    """Yield the rows of a batch. A value that Python cannot represent raises an error at its row."""
     names = batch.schema.names
     try:
         rows = [dict(zip(names, values, strict=True)) for values in zip(*map(_values, batch.columns), strict=True)]

@@ -14,7 +14,7 @@ from tests.support.operator_examples.example import Example
 SEED: dict[str, Any] = {
     "orchestrations": [
         {"id": f"orchestration.{use}", "name": f"Orchestration to {use}", "cron_schedule": "0 2 * * *"}
-        for use in ("keep", "update", "rename", "delete", "delete_by_name")
+        for use in ("keep", "change", "update", "rename", "delete", "delete_by_name")
     ]
 }
 
@@ -29,8 +29,8 @@ EXAMPLES = [
     Example(
         "orchestration_create_update",
         OrchestrationCreateOperator,
-        {"name": "Orchestration to update", "cron_schedule": "0 4 * * *"},
-        {"action": "updated", "changed": True, "id": "orchestration.update"},
+        {"name": "Orchestration to change", "cron_schedule": "0 4 * * *"},
+        {"action": "updated", "changed": True, "id": "orchestration.change"},
         {"action": "none", "changed": False},
     ),
     Example(

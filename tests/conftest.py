@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, settings
 # Before anything else: it replaces time.time and time.sleep by functions that can be simulated.
 import tests.support.simulated_time  # noqa: F401 - see above
 from tests.support.examples import LARGE
+from tests.support.local_service import LocalService
+
+LocalService.forked = True
 
 # Before any test imports Airflow.
 _HOME = tempfile.TemporaryDirectory(prefix="airflow-home-")

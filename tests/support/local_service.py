@@ -8,7 +8,7 @@ import signal
 import sys
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import yaml
 
@@ -38,6 +38,9 @@ class LocalService:
     :param schedules: Have what has a schedule run by itself; else a test does not meet midnight.
     :param ready_within: Seconds that ``init`` and ``serve`` may take.
     """
+
+    #: Start by a fork instead of a new interpreter. Set in tests; the demo and the measurements start as users do.
+    forked: ClassVar[bool] = False
 
     folder: Path
     home: Path
@@ -172,11 +175,9 @@ class LocalService:
 
     def _run(self, command: str, *options: str) -> Program:
         arguments = [command, "--home", str(self.home), *options]
-        # In a session of pytest, the modules are imported once; the demo and measurements start a new interpreter.
-        forked = "PYTEST_VERSION" in os.environ
-        if not forked:
+        if not self.forked:
             arguments = [sys.executable, "-m", "datapipe_local", *arguments]
-        return self._workspace.start("service", arguments, env=self._environment, forked=forked)
+        return self._workspace.start("service", arguments, env=self._environment, forked=self.forked)
 
     def _signal(self, number: signal.Signals) -> int:
         self._program.send(number)

@@ -1,5 +1,5 @@
 """
-The assets that runs of the service make new: their names, and what their events tell.
+Assets that runs of the service update: their names, and the extra of their events.
 
 An asset's URI is ``datapipe://<connection>/<collection>/<id>``, such as ``datapipe://datapipe_default/elt_streams/orders``.
 The connection's id tells two services apart. Its name is for people: ``ELT stream orders``. DAG files import this.
@@ -60,7 +60,7 @@ def elt_sync_asset(
     sync_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
     """
-    Name what an ELT sync loads as a whole.
+    Return the asset of all streams of an ELT sync.
 
     :param sync_id: id of the sync.
     :param datapipe_conn_id: the connection.
@@ -88,7 +88,7 @@ def orchestration_asset(
     orchestration_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
     """
-    Name what an orchestration brings about.
+    Return the asset of an orchestration.
 
     :param orchestration_id: id of the orchestration.
     :param datapipe_conn_id: the connection.
@@ -102,7 +102,7 @@ def reverse_etl_sync_asset(
     reverse_etl_sync_id: str, *, datapipe_conn_id: str = DEFAULT_CONNECTION, watchers: Sequence[AssetWatcher] = ()
 ) -> Asset:
     """
-    Name what a reverse ETL sync keeps up to date at its destination.
+    Return the asset of the records that a reverse ETL sync writes to its destination.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync.
     :param datapipe_conn_id: the connection.
@@ -139,7 +139,7 @@ def asset_of(kind: str, resource_id: str, datapipe_conn_id: str, watchers: Seque
 
 def alias_of(kind: str) -> AssetAlias:
     """
-    Name the alias through which tasks tell of assets whose ids are not known before they run.
+    Return the alias for assets whose IDs are known only when the task runs.
 
     :param kind: what kind of thing it is.
     """
@@ -204,7 +204,7 @@ def tell(outlets: Iterable[Any], events: Any, datapipe_conn_id: str, result: Any
     :param outlets: the task's.
     :param events: ``outlet_events`` of Airflow's context.
     :param datapipe_conn_id: the connection.
-    :param result: what the task returns.
+    :param result: the result of the task.
     """
     declared_assets = [each for each in outlets if isinstance(each, Asset)]
     aliases = {each.name for each in outlets if isinstance(each, AssetAlias)}

@@ -46,7 +46,7 @@ class DatapipeRetryPolicy(RetryPolicy):
         """
         Decide about one failure.
 
-        :param exception: what the task raised.
+        :param exception: the exception of the task.
         :param try_number: which try it was, from 1.
         :param max_tries: how many there may be.
         :param context: Airflow's context.

@@ -36,8 +36,8 @@ class DatapipeTaskGroup(TaskGroup):
 
     :param group_id: name of the group.
     :param snapshot: the file that ``datapipe snapshot`` wrote; a path that is not absolute is one beside the DAG file.
-    :param select: what is run, such as ``"+orders folder:marts"``, or a list of such terms; None for all.
-    :param exclude: what is left out of that, in the same language.
+    :param select: selected resources, such as ``"+orders folder:marts"``, or a list of such terms; None for all.
+    :param exclude: excluded resources, in the same syntax.
     :param transforms: ``rebuild`` what is published, as it is, and pass over drafts; or ``publish`` the newest SQL of
         all of them.
     :param operator_args: arguments of all tasks, such as ``{"deferrable": True, "retries": 2}``.
@@ -81,12 +81,12 @@ class DatapipeTaskGroup(TaskGroup):
 
 class DatapipeDag(DAG):
     """
-    A DAG of nothing but what a snapshot has: :class:`DatapipeTaskGroup` as a DAG of its own.
+    DAG of the resources of a snapshot: :class:`DatapipeTaskGroup` as a DAG.
 
     :param dag_id: name of the DAG.
     :param snapshot: as of the task group, and so all parameters up to ``datapipe_conn_id``.
-    :param select: what is run.
-    :param exclude: what is left out of that.
+    :param select: selected resources.
+    :param exclude: excluded resources.
     :param transforms: ``rebuild`` or ``publish``.
     :param operator_args: arguments of all tasks.
     :param node_args: more arguments of some.

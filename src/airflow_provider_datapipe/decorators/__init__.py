@@ -1,1 +1,1 @@
-"""TaskFlow decorators: the function says what is sent, and the task sends it, waits, and returns what came of it."""
+"""TaskFlow decorators: the function returns the arguments of an operator, which the task then executes."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class ComputedOperator(DecoratedOperator):
     """
-    An operator some of whose arguments a function computes, when the task runs.
+    Operator with arguments that a function computes when the task runs.
 
     :param python_callable: the function.
     :param op_args: its positional arguments. (templated)
@@ -50,7 +50,7 @@ class ComputedOperator(DecoratedOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Call the function, and do what it says.
+        Call the function, and execute the operator with the returned arguments.
 
         :raises TypeError: it returned something that makes no sense.
         """

@@ -25,7 +25,7 @@ _RENDERERS = {"op_args": "py", "op_kwargs": "py", "sql_template": "sql"}
 
 
 class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
-    """An operator whose SQL a function computes. It is rendered as SQL in a DAG file is."""
+    """Operator whose SQL a function computes. The SQL is rendered like SQL in a DAG file."""
 
     computed: ClassVar[tuple[str, ...]] = ("sql_template",)
     #: What was computed, which a task that was deferred does not compute again.
@@ -57,7 +57,7 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         """
-        Go on with what the trigger saw.
+        Continue with the event of the trigger.
 
         :param event: the event of :class:`~airflow_provider_datapipe.triggers.run.DatapipeRunTrigger`.
         :raises DatapipeError: the query did not succeed, or could not be waited for.

@@ -1,4 +1,4 @@
-"""``@task.datapipe``: the function returns what is asked of which endpoint."""
+"""``@task.datapipe``: the function returns the endpoint and the arguments of a request."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class DatapipeHook(BaseHook):
         """
         Send a request and read its answer.
 
-        :param request: what an endpoint function returned.
+        :param request: the return value of an endpoint function.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
         answer = self.get_conn().send(request)
@@ -125,7 +125,7 @@ class DatapipeHook(BaseHook):
         """
         Iterate the items of a list.
 
-        :param request: what the list's endpoint function returned.
+        :param request: the return value of the endpoint function of a list.
         :param limit: the most items to give; None for all.
         """
         return self.get_conn().pages(request, limit=limit)
@@ -142,7 +142,7 @@ class DatapipeHook(BaseHook):
         """
         Carry out several series of steps, as many at a time as the connection's ``max_connections``.
 
-        :return: what each of them gives, in their order.
+        :return: their results, in the same order.
         """
         from airflow_provider_datapipe.runs.together import FEW, run_together
 
@@ -180,7 +180,7 @@ class DatapipeHook(BaseHook):
 
         For many requests, :meth:`aget_conn` gives a client that keeps its connections.
 
-        :param request: what an endpoint function returned.
+        :param request: the return value of an endpoint function.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
         """
         async with await self.aget_conn() as client:
@@ -188,7 +188,7 @@ class DatapipeHook(BaseHook):
 
     async def aget_conn(self) -> AsyncClient:
         """
-        Make a client for the running event loop. Whoever asks for it closes it.
+        Create a client for the running event loop. The caller closes it.
 
         :raises ConfigurationError: the connection can't be used as it is.
         """

@@ -80,7 +80,7 @@ _TOLD_BY_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], ...]
 
 class _Credentials(AuthBase):
     """
-    Adds what a request has to carry, once its body is final.
+    Adds the credentials and the signature to a request with its final body.
 
     :param authentication: how requests authenticate.
     """
@@ -129,10 +129,10 @@ class WebhookIngestHook(HttpHook):
         self, headers: dict[Any, Any] | None = None, extra_options: dict[str, Any] | None = None
     ) -> requests.Session:
         """
-        Make a session of requests, which authenticates what it sends.
+        Create a session of requests that authenticates its requests.
 
         :param headers: further headers.
-        :param extra_options: not used: all that there is to say is in the connection.
+        :param extra_options: not used; the connection has all settings.
         :raises ConfigurationError: the connection can't be used as it is.
         """
         settings = self.settings
@@ -179,7 +179,7 @@ class WebhookIngestHook(HttpHook):
         """
         Send a payload until it is accepted, or the connection's ``retry_budget`` is used up.
 
-        A request whose answer is lost is sent again: its payload may then be there twice, which the result says.
+        A request without a response is sent again. Its rows may then be duplicated, which the result states.
 
         :param payload: what :mod:`airflow_provider_datapipe.api.canonical` can write: an object, or a list of them.
         :param endpoint: the rest of the address, where the connection has only the beginning.
@@ -209,7 +209,7 @@ class WebhookIngestHook(HttpHook):
 
         :param body: canonical JSON.
         :param endpoint: the rest of the address, where the connection has only the beginning.
-        :return: the rows that the service says it has taken; None where it does not say.
+        :return: number of rows that the service reports as accepted; None without a report.
         :raises DatapipeError: they were not accepted, as far as is known.
         """
         return self._post(address(self.settings, endpoint), body)
@@ -296,7 +296,7 @@ class WebhookIngestHook(HttpHook):
         )
 
     def _shown(self, said: object, longest: int = 500) -> str:
-        """Make what the other side says safe to show: it may be anything, and repeat what is secret."""
+        """Return a response as text without secrets, which it may repeat."""
         return one_line(str(said), secret=self._mask, longest=longest)
 
     @override

@@ -60,7 +60,7 @@ class _PunctualTlsConnection(_PunctualConnection, HTTPSConnection):
 
 class PunctualAdapter(HTTPAdapter):
     """
-    An adapter of requests whose time-outs are of whole requests.
+    Adapter of requests with timeouts for whole requests.
 
     :param sending: seconds in which a request is to be sent, once there is a connection.
     """

@@ -30,7 +30,7 @@ class Failure:
 
     :param what: what failed: the task, or the run of a DAG.
     :param error: why.
-    :param runs: what is known of each run on the service that did not succeed, a line each.
+    :param runs: a line for each run that did not succeed.
     :param records: records that the destination refused, a line each.
     :param link: the page of what ran on the service; empty where there is none.
     :param log_url: the page of the task's log; empty where there is none.
@@ -81,10 +81,10 @@ class Failure:
 @checked
 def failure_of(context: Any, *, show_records: int = 3) -> Failure:
     """
-    Find out what is known of a failure, from what is at hand: the service is not asked for anything.
+    Return the facts about a failure from the context and the XComs, without requests to the service.
 
     :param context: Airflow's context, as callbacks get it: of a task, or of the run of a DAG.
-    :param show_records: how many of the records that a destination refused are told; 0 for none.
+    :param show_records: number of refused records to show; 0 for none.
     """
     if context.get("deadline") is not None:
         return Failure(_what(context), "It was not over in time.", happened="missed its deadline")
@@ -119,7 +119,7 @@ def describe_failure(context: Any, *, show_records: int = 3) -> str:
     nothing.
 
     :param context: Airflow's context, as callbacks get it; templates have it by themselves.
-    :param show_records: how many of the records that a destination refused are told; 0 for none.
+    :param show_records: number of refused records to show; 0 for none.
     """
     return tell_of(context, show_records=show_records).text
 
@@ -225,7 +225,7 @@ def _without_quotes(error: str, batch: Batch | None) -> str:
 
 
 def _pulled(instance: Any, key: str) -> Any:
-    """Read what the task has left; None where that can't be read."""
+    """Return an XCom of the task; None if it cannot be read."""
     pull = getattr(instance, "xcom_pull", None)
     if pull is None:
         return None

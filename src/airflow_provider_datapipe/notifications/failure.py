@@ -33,7 +33,7 @@ class DatapipeFailureNotifier(BaseNotifier):
         :class:`~airflow_provider_datapipe.notifications.describe.Failure`. The default is what Slack takes.
     :param notifier: another notifier, or any callback, to be handed the same context: its templates find ``failure``
         there. How long it may take is up to it.
-    :param show_records: how many of the records that a destination refused are told; 0 for none.
+    :param show_records: number of refused records to show; 0 for none.
     :param timeout: time limit of the request, as a duration.
     :param context: Airflow's context, where the notifier is awaited.
     """

@@ -23,7 +23,7 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
     """
     Brings something about on the service, at once, and returns what became of it.
 
-    What is so already is success, so a task can be retried and cleared.
+    Idempotent: succeeds without changes if the resource already has the requested state.
 
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
     """
@@ -44,7 +44,7 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
         Bring it about.
 
         :raises DatapipeError: the service refused, or could not be reached.
-        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 

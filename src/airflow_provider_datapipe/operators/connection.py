@@ -91,7 +91,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
         Open the bridge, and have the address sent.
 
         :raises DatapipeError: the service refused, or could not be reached.
-        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.changes.connections import result_of
         from airflow_provider_datapipe.changes.values import flag

@@ -75,7 +75,7 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
 
         :raises CustomReportError: some failed, and that is a failure of the task.
         :raises DatapipeError: the service refused, or could not be reached.
-        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.changes.custom_reports import check_policy
 

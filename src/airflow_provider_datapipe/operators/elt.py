@@ -28,7 +28,7 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
     :param stream_id: id of the stream; or give ``sync_id`` and ``stream_name``. (templated)
     :param sync_id: id of the sync that the stream belongs to. (templated)
     :param stream_name: name of the stream in its sync. (templated)
-    :param full_refresh: load everything anew, in place of what is new.
+    :param full_refresh: load everything again, instead of an incremental load.
 
     .. seealso:: interface.md, "POST /elt_streams/{id}/request_run" and "request_full_refresh".
     """
@@ -80,7 +80,7 @@ class EltSyncRunOperator(DatapipeRunOperator):
 
     :param sync_id: id of the sync. (templated)
     :param streams: names or ids of the streams to run; None for all. (templated)
-    :param full_refresh: load everything anew, in place of what is new.
+    :param full_refresh: load everything again, instead of an incremental load.
     :param max_active_streams: the most streams that run at a time; None for no limit.
     :param on_partial_failure: what happens when some streams failed and some did not: ``fail`` the task, or
         ``succeed`` with a warning. When all failed, the task fails.

@@ -147,7 +147,7 @@ class EltSyncCreateOperator(DatapipeChangeOperator):
 
 class EltSyncUpdateOperator(DatapipeEltSyncOperator):
     """
-    Change the schedule or the settings of an ELT sync. What is not given stays as it is.
+    Change the schedule or the settings of an ELT sync. Omitted fields keep their values.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -198,7 +198,7 @@ class EltSyncEnableOperator(DatapipeEltSyncOperator):
 
 class EltSyncDisableOperator(DatapipeEltSyncOperator):
     """
-    Take an ELT sync off its schedule. What is running goes on; no run can be asked for.
+    Disable an ELT sync. Active runs continue; no run can be requested.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -215,7 +215,7 @@ class EltSyncDisableOperator(DatapipeEltSyncOperator):
 
 class EltSyncDeleteOperator(DatapipeEltSyncOperator):
     """
-    Delete an ELT sync and its streams. Its tables stay, unless it is said that they go.
+    Delete an ELT sync and its streams, and on request its tables.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -343,7 +343,7 @@ class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not show whether the next run
     was to be one already, so it always counts as changed.
 
-    :param reset_history_table: whether the history table begins anew, too: True, or the text of it. (templated)
+    :param reset_history_table: also empty the history table: True, or its text. (templated)
 
     .. seealso:: interface.md, "POST /elt_streams/{id}/request_full_refresh".
     """

@@ -56,7 +56,7 @@ class OrchestrationCreateOperator(DatapipeChangeOperator):
 
 class OrchestrationUpdateOperator(DatapipeChangeOperator):
     """
-    Change the name or the schedule of an orchestration. What is not given stays as it is.
+    Change the name or the schedule of an orchestration. Omitted fields keep their values.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -103,13 +103,13 @@ class OrchestrationUpdateOperator(DatapipeChangeOperator):
 
 class OrchestrationDeleteOperator(DatapipeChangeOperator):
     """
-    Delete an orchestration. What was attached to it goes on by the schedule that is given.
+    Delete an orchestration. Its attached resources get the given schedule.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
-    :param cron_schedule: cron expression of five fields, UTC, by which what was attached runs from now on. (templated)
+    :param cron_schedule: cron expression of five fields, UTC, for the resources that were attached. (templated)
     :param if_missing: what happens when there is no such orchestration: ``succeed`` or ``fail``. (templated)
 
     .. seealso:: interface.md, "DELETE /orchestrations/{id}".

@@ -23,7 +23,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
         Bring it about.
 
         :raises DatapipeError: the service refused, or could not be reached.
-        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.changes.reverse_etl import Earlier, restore

@@ -22,7 +22,7 @@ _MOST_RECORDS = 100
 
 class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     """
-    Run a reverse ETL sync, and wait until its destination has taken what it takes.
+    Run a reverse ETL sync, and wait for the end of the run.
 
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
@@ -93,7 +93,7 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
 
 def _records(value: bool | list[str] | str) -> bool | list[str]:
     """
-    Read what a template rendered to.
+    Parse the rendered arguments.
 
     :raises ValueError: it is neither True or False nor a list of record ids.
     """

@@ -183,7 +183,7 @@ class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
 
 class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
     """
-    Change a reverse ETL sync. What is not given stays as it is.
+    Change a reverse ETL sync. Omitted fields keep their values.
 
     The service changes only what is deactivated. So it is deactivated, changed, and as active afterwards as it was
     before: also where the change is refused or not answered, where the task is stopped or out of time, and, with
@@ -319,7 +319,7 @@ class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
 
 class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
     """
-    Delete a reverse ETL sync. What it has written stays at its destination.
+    Delete a reverse ETL sync. Its records stay at the destination.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 

@@ -42,7 +42,7 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
     :param destination_schema_name: the schema that an ELT sync fills. (templated)
     :param transform_id: id of a transform. (templated)
     :param transform_name: name of a transform. (templated)
-    :param folder_path: the folder in which ``transform_name`` is looked up; None for all folders. (templated)
+    :param folder_path: the folder of ``transform_name``; None to search all folders. (templated)
     :param reverse_etl_sync_id: id of a reverse ETL sync. (templated)
     :param orchestration_id: id of an orchestration. (templated)
     :param orchestration_name: name of an orchestration. (templated)
@@ -110,7 +110,7 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
 
     def execute(self, context: Context) -> Noted:
         """
-        Note what is there.
+        Take the snapshot.
 
         :raises ScheduleOwnedError: another task has taken it off its schedule.
         :raises ScheduleLostError: this task has done so, and nobody knows any more what was there.
@@ -224,7 +224,7 @@ class ScheduleTakeOffOperator(_NotedOperator):
 
 class SchedulePutBackOperator(_NotedOperator):
     """
-    Put back what was noted of a schedule. The last of the three tasks of :func:`owned_schedule`.
+    Restore a schedule from its snapshot. The last of the three tasks of :func:`owned_schedule`.
 
     Only the fields of the schedule that were changed are put back; all else stays as it is by now. If somebody has
     changed one of them in the meantime, nothing is overwritten, unless that is said. What another task has taken off
@@ -309,7 +309,7 @@ class OwnedSchedule:
     """
     The tasks of an owned schedule.
 
-    :param note: notes what is there.
+    :param note: task that takes the snapshot.
     :param take_off: takes it off.
     :param put_back: puts it back.
     """
@@ -337,7 +337,7 @@ def owned_schedule(
     Three tasks are made around those of the block: the setups ``<name>_note`` and ``<name>_take_off``, and the teardown
     ``<name>_put_back``, which runs whatever has become of the others.
 
-    :param name: what the names of the three tasks begin with.
+    :param name: prefix of the IDs of the three tasks.
     :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, with nothing put
         back; ``keep`` what was changed, and put back the rest; or ``restore`` what was there before.
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL

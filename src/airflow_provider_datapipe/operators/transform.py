@@ -22,7 +22,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
 
     :param transform_id: id of the transform; or give ``transform_name``. (templated)
     :param transform_name: name of the transform. (templated)
-    :param folder_path: the folder in which the name is looked up; None for all folders. (templated)
+    :param folder_path: the folder of the name; None to search all folders. (templated)
     :param materialization: ``view`` or ``table``; None for the transform's own. (templated)
     :param version_id: an older version of its SQL; None for the latest. (templated)
     :param new_name: publish it under this name; None for its own. (templated)
@@ -98,7 +98,7 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
 
     :param transform_id: id of the transform; or give ``transform_name``. (templated)
     :param transform_name: name of the transform. (templated)
-    :param folder_path: the folder in which the name is looked up; None for all folders. (templated)
+    :param folder_path: the folder of the name; None to search all folders. (templated)
 
     .. seealso:: interface.md, "POST /transforms/{id}/rematerialize".
     """

@@ -38,8 +38,8 @@ class TransformDeployOperator(DatapipeSqlOperator):
     :param sql_template: one SELECT, or the path of a ``.sql`` file with it. Names of the context are Airflow's, such as
         ``{{ ds }}``; other references, such as ``{{raw.stripe.payments}}``, the service's. (templated)
     :param folder_path: the folder that it is in, such as ``analytics/marketing``; empty for none. (templated)
-    :param materialization: ``view`` or ``table``; None for what it is, or else the service's default. (templated)
-    :param documentation: what it is, for people; None for what is there. (templated)
+    :param materialization: ``view`` or ``table``; None to keep it, or for the default. (templated)
+    :param documentation: description of the transform; None to keep the current one. (templated)
     :param cron_expression: schedule of a published table, cron expression of five fields, UTC; ``none`` to have none;
         None to leave what is there. It is set once the table is built. (templated)
     :param publish: whether it is published, too; False leaves a draft, or the SQL of an earlier publication in the
@@ -90,7 +90,7 @@ class TransformDeployOperator(DatapipeSqlOperator):
         Deploy the transform.
 
         :raises DatapipeError: the service refused, could not be reached, or the build failed.
-        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        :raises ValueError: if a rendered argument is invalid.
         """
         self._records, self._is_retry = records_of(context), is_retry(context)
         result: DeployResult = super().execute(context)
@@ -223,7 +223,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
     Returns a :class:`~airflow_provider_datapipe.changes.transform_bulk.BulkResult` with one result for each, also where
     the task fails. A transform that fails does not stop the others, but for those that read it.
 
-    :param publish: whether they are published, too, but for those whose files say otherwise. (templated)
+    :param publish: publish the transforms as well, unless a file states otherwise. (templated)
     :param on_partial_failure: what happens when some transforms failed and some did not: ``fail`` the task, or
         ``succeed`` with a warning. When all failed, the task fails. (templated)
 
@@ -263,7 +263,7 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
         Deploy the folder.
 
         :raises DatapipeError: the service refused, could not be reached, or some transforms could not be deployed.
-        :raises ValueError: an argument is not what it has to be, once its template was rendered.
+        :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
         from airflow_provider_datapipe.changes.values import choice
@@ -383,7 +383,7 @@ class DatapipeTransformOperator(DatapipeChangeOperator):
 
     :param transform_id: id of the transform; or give ``transform_name``. (templated)
     :param transform_name: name of the transform. (templated)
-    :param folder_path: the folder in which the name is looked up; None for all folders. (templated)
+    :param folder_path: the folder of the name; None to search all folders. (templated)
     """
 
     template_fields: Sequence[str] = (

@@ -36,12 +36,12 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
     :param records: an object (dict), or a list of them, such as the output of another task; also as JSON text. A
         single object is sent as it is. Or give ``source``. (templated)
     :param source: path of a JSON Lines or Parquet file, local or in object storage (``s3://…``). (templated)
-    :param source_format: ``jsonl`` or ``parquet``; None for what the end of the file's name says. (templated)
+    :param source_format: ``jsonl`` or ``parquet``; None to derive it from the file name. (templated)
     :param source_conn_id: the Airflow connection of the object storage. (templated)
     :param endpoint: the rest of the table's address, where the connection has only the beginning. (templated)
     :param batch_size: how many records are sent in a request, as an array; with 1, each record is a request, and no
         array: what tables in Packed mode need.
-    :param max_batch_bytes: how many bytes a request has at the most.
+    :param max_batch_bytes: maximum size of a request in bytes.
     :param if_changed: when what an earlier try has sent is no longer what the source begins with: ``fail``, or
         ``restart``, which sends all of it.
     :param webhook_conn_id: the :ref:`webhook connection <webhook-connection>`. (templated)
@@ -96,8 +96,8 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
         """
         Send what no earlier try has sent.
 
-        :raises IngestError: not all was accepted; the message says what was.
-        :raises SourceChangedError: the source is not what an earlier try has sent.
+        :raises IngestError: if not all records were accepted.
+        :raises SourceChangedError: if the source no longer starts with the records of an earlier try.
         :raises DatapipeError: the connection or the source can't be used.
         """
         from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
@@ -207,7 +207,7 @@ class _Log:
     """
     Tells now and then how far a delivery is.
 
-    :param say: writes a line.
+    :param say: writes a line to the log.
     """
 
     def __init__(self, say: Any) -> None:

@@ -1,4 +1,4 @@
-"""Operators for workspace files: what the commands ``plan`` and ``apply`` do, as tasks."""
+"""Operators for workspace files: the commands ``plan`` and ``apply`` as tasks."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class DatapipeRunSensor(DatapipeAfterSensor):
     It is the first run that started, or ended, at or after a moment: whenever one looks, the same. A run that did not
     succeed fails the sensor, or skips it with ``soft_fail`` or ``never_fail``.
 
-    :param run_id: another way to say which: this one. (templated)
+    :param run_id: alternatively, the ID of the run. (templated)
     :param newest: wait for the newest run at the first poll instead: the active or due one, else the one that finished
         last; with no run so far, the first. Runs that are planned for later do not count. In mode ``reschedule`` with
         Airflow before 3.3, which has no task state, it is the newest run at each poll.

@@ -202,7 +202,7 @@ class ReverseEtlFailedRecordsSensor(DatapipeReverseEtlSensor):
 
 class ConnectionBridgeSensor(DatapipeSensor):
     """
-    Waits until somebody has authorized with a connection bridge, so that the connection is there.
+    Waits until a user has authorized a connection bridge, so that its connection exists.
 
     It returns ``connection_id``, ``integration_id`` and ``label``. A new connection is told by its integration and its
     label, among those that were not there before the bridge; one that is authorized again by the bridge's going from

@@ -1,4 +1,4 @@
-"""Waiting in the triggerer for what a sensor waits for."""
+"""Trigger of the sensors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FASTEST = 0.1
 
 class DatapipeConditionTrigger(BaseTrigger):
     """
-    Waits until a condition is met, and gives what was seen.
+    Waits until a condition is met, and sends its result as an event.
 
     It holds no secret: the connection is looked up where the trigger runs. The condition's fields are arguments and
     attributes of their own, so that Airflow renders their templates where a task starts from its trigger.
@@ -47,7 +47,7 @@ class DatapipeConditionTrigger(BaseTrigger):
     :param poll_after: time before which the service is not polled, because a poll of the worker failed, as seconds
         since the epoch; None for no limit.
     :param lost_since: time of a loss of contact that the worker has logged, as seconds since the epoch.
-    :param fields: what the condition takes, as JSON.
+    :param fields: the fields of the condition, as JSON.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait, and give one event: what was seen, or why there was nothing to see."""
+        """Wait, and yield one event: the result of the condition, or an error."""
         event = await self._wait()
         await hold_event(self, self.deferred_at, self.minimum_deferral_time)
         yield TriggerEvent(event | {"deadline": self.deadline})

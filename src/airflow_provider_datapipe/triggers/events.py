@@ -1,4 +1,4 @@
-"""Triggers for an ``AssetWatcher``: an event for each run that ends, whoever has started it."""
+"""Triggers for an ``AssetWatcher``: an event for each run that ends, also for runs that Airflow did not start."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _producer(conn_id: str) -> SharedStreamProducer:
                     yield report, report
 
         async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-            """Store the cursors of those whose events are stored."""
+            """Store the cursors of watchers whose events are stored."""
             for item in batch:
                 if item.outcome.failed:
                     # All watchers start again from the cursors that are stored: nothing is missed.

@@ -59,7 +59,7 @@ def serialized_hold(deferred_at: float | None, minimum: float) -> dict[str, floa
 
 class DatapipeRunTrigger(BaseTrigger):
     """
-    Waits for the runs of a batch, and gives the batch back as it then stands.
+    Waits for the runs of a batch, and sends the finished batch as its event.
 
     It holds no secret: the connection is looked up where the trigger runs.
 
@@ -193,7 +193,7 @@ def check_event(event: dict[str, Any]) -> None:
     """
     Refuse an event that brings no batch.
 
-    :param event: what the trigger gave.
+    :param event: the event of the trigger.
     :raises LostContactError: the run could not be waited for.
     """
     from airflow_provider_datapipe.runs.errors import LostContactError

@@ -1,1 +1,1 @@
-"""Pushing records to a webhook: from where, in which batches, and what a retry knows. Knows nothing of Airflow."""
+"""Push of records to a webhook: sources, batches, delivery and the state of retries. Does not import Airflow."""

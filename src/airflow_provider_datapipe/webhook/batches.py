@@ -30,8 +30,8 @@ class Limits:
     """
     Size limits of a batch.
 
-    :param records: how many records it has at the most; a batch of one is the record itself, not an array.
-    :param size: how many bytes its body has at the most.
+    :param records: maximum number of records; a batch with the limit 1 is the record itself, not an array.
+    :param size: maximum size of the body in bytes.
     """
 
     records: int

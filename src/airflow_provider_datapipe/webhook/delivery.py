@@ -1,5 +1,5 @@
 """
-Sending batches one after another, and knowing afterwards what has arrived.
+Delivery of batches, one after the other, with a record of the accepted ones.
 
 The interface has no idempotency key. So what was answered is noted at once, and is not sent again; what was not
 answered is sent again, and counted: it may be there twice.
@@ -58,10 +58,10 @@ class IngestResult(TypedDict):
 
 class IngestError(DatapipeError):
     """
-    Not all was accepted. The message says what was, and what a retry does.
+    Not all records were accepted. The message has the number of accepted records, and the behavior of a retry.
 
     :param message: for people.
-    :param result: what was accepted.
+    :param result: the accepted records.
     """
 
     def __init__(self, message: str, result: IngestResult) -> None:
@@ -81,7 +81,7 @@ class Progress:
     :param records: how many records, from the beginning of the source.
     :param batches: in how many requests.
     :param size: how many bytes.
-    :param rows: how many rows the service said; None if it once said nothing.
+    :param rows: number of rows that the service reported; None if a response had no number.
     :param maybe_twice: how many of the records may be there twice.
     :param in_doubt: up to which record something was sent that may have been accepted.
     :param fingerprint: that of the records.
@@ -100,7 +100,7 @@ class Sent(NamedTuple):
     """
     A batch that was accepted.
 
-    :param rows: how many rows the service says it has taken; None where it does not say.
+    :param rows: number of rows that the service reports as accepted; None without a report.
     :param attempts: how often it was sent.
     :param in_doubt: whether an earlier attempt may have been accepted, too.
     """
@@ -114,9 +114,9 @@ class Sending(NamedTuple):
     """
     Function that sends request bodies, with its retries and warnings.
 
-    :param post: sends it once, and gives the rows that the service says it has taken.
+    :param post: sends a body once, and returns the number of accepted rows.
     :param retry: how patient to be.
-    :param warn: is told of an attempt that failed and is followed by another.
+    :param warn: called with a message for each failed attempt that is repeated.
     """
 
     post: Callable[[bytes], int | None]
@@ -193,7 +193,7 @@ class Delivery:
         self._sent = 0
 
     def resume(self) -> int:
-        """Read what an earlier try has noted, and give how many records were accepted by then."""
+        """Read the task state of an earlier try, and return its number of accepted records."""
         noted = self._notes.get(KEY)
         if noted is not None:
             self.progress = Progress(**noted)
@@ -201,16 +201,16 @@ class Delivery:
         return self._resumed_from
 
     def restart(self) -> None:
-        """Forget what an earlier try has noted: all is sent, once more."""
+        """Delete the task state of an earlier try, so that all records are sent again."""
         self._notes.delete(KEY)
         self.progress, self._resumed_from = Progress(), 0
 
     def run(self, accepted: Callable[[Progress], None]) -> IngestResult:
         """
-        Send what is left.
+        Send the remaining batches.
 
-        :param accepted: is told after each batch.
-        :raises SourceChangedError: what was sent earlier is no longer there; nothing was sent.
+        :param accepted: called after each batch.
+        :raises SourceChangedError: if the source no longer starts with the records that were sent. Nothing was sent.
         :raises IngestError: not all was accepted.
         """
         with closing(self._source()) as records:

@@ -35,7 +35,7 @@ Opener: TypeAlias = Callable[[], BinaryIO]
 
 
 class RecordError(InvalidInputError):
-    """A record can't be sent. The message says where it stands and why, and quotes none of its values."""
+    """A record cannot be sent. The message has its position and the reason, but none of its values."""
 
 
 def given(records: Iterable[Any]) -> Generator[Record]:
@@ -54,7 +54,7 @@ def json_lines(opener: Opener, name: str) -> Generator[Record]:
     Read JSON Lines: an object in each line; empty lines are passed over.
 
     :param opener: opens the file.
-    :param name: what the file is called in messages.
+    :param name: name of the file in messages.
     :raises RecordError: a line can't be sent.
     """
     with closing(opener()) as file:
@@ -82,7 +82,7 @@ def parquet(opener: Opener, name: str) -> Generator[Record]:
     Read the rows of a Parquet file.
 
     :param opener: opens the file.
-    :param name: what the file is called in messages.
+    :param name: name of the file in messages.
     :raises ConfigurationError: pyarrow is not installed.
     :raises RecordError: it is no such file, or a row can't be sent.
     """

@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
     """
-    Open a connection bridge: a session, of 86,400 seconds, in which a person authorizes a connection.
+    Open a connection bridge: a session of 86,400 seconds, in which a user authorizes a connection.
 
-    Whoever has the bridge's address can authorize. So it is in no log, and in the result only with
-    ``show_authorize_url``; otherwise ``notifiers`` send it to the person. A
+    Everyone who has the address of the bridge can authorize. The address is therefore in no log, and in the result only
+    with ``show_authorize_url``; otherwise ``notifiers`` send it to the user. A
     :class:`~airflow_provider_datapipe.sensors.state.ConnectionBridgeSensor` waits for the connection. Each try opens
-    another bridge; one that nobody uses ends by itself.
+    another bridge; an unused bridge expires.
 
-    Returns ``integration_id``, ``label``, ``connection_id`` (None for a new connection), ``expires_at`` and what the
-    sensor needs; with ``show_authorize_url`` also ``authorize_url`` and ``state``.
+    Returns ``integration_id``, ``label``, ``connection_id`` (None for a new connection), ``expires_at`` and the fields
+    that the sensor needs; with ``show_authorize_url`` also ``authorize_url`` and ``state``.
 
-    :param redirect_uri: where the browser goes afterwards, with ``connection_id`` and ``state``: https, without port
-        and query; on localhost also http and a port. (templated)
-    :param integration_id: id of the integration; left out, that of the connection. (templated)
-    :param new_label: name that the connection gets, for people, 1 character or more; left out, the one that it has. It
-        should be one that no other connection has. (templated)
-    :param connection_id: id of a connection that is authorized again; or give ``connection_label``. (templated)
-    :param connection_label: label of a connection that is authorized again. (templated)
-    :param state: up to 255 characters, handed back to the ``redirect_uri``; None for something that nobody can guess.
-        What is given here is shown among the rendered templates of the task. (templated)
-    :param show_authorize_url: whether the result has the address, where all can read it who may read XComs of the DAG.
+    :param redirect_uri: target of the browser after the authorization, with ``connection_id`` and ``state``: https,
+        without port and query; on localhost also http and a port. (templated)
+    :param integration_id: ID of the integration; default: that of the connection. (templated)
+    :param new_label: label of the connection, at least 1 character, unique among connections; default: the current
+        label. (templated)
+    :param connection_id: ID of a connection to authorize again; or set ``connection_label``. (templated)
+    :param connection_label: label of a connection to authorize again. (templated)
+    :param state: up to 255 characters, which are returned to the ``redirect_uri``; None for a random value. A given
+        value is shown in the rendered templates of the task. (templated)
+    :param show_authorize_url: add the address to the result, where all users who can read XComs of the DAG see it.
         (templated)
-    :param notifiers: Airflow's notifiers, which are given the address: in their templates ``authorize_url``,
-        ``bridge_expires_at``, ``bridge_label`` and ``bridge_state`` are known.
+    :param notifiers: Airflow notifiers that send the address: their templates can contain ``authorize_url``,
+        ``bridge_expires_at``, ``bridge_label`` and ``bridge_state``.
 
     .. seealso:: interface.md, "POST /connection_bridges".
     """
@@ -88,7 +88,7 @@ class ConnectionBridgeCreateOperator(DatapipeChangeOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Open the bridge, and have the address sent.
+        Open the bridge, and send its address.
 
         :raises DatapipeError: the service refused, or could not be reached.
         :raises ValueError: if a rendered argument is invalid.
@@ -135,14 +135,14 @@ class ConnectionDeleteOperator(DatapipeChangeOperator):
     """
     Delete a connection.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` are the ids of the
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` are the IDs of the
     ``elt_syncs`` and ``reverse_etl_syncs`` that used it.
 
-    :param connection_id: id of the connection; or give ``connection_label``. (templated)
+    :param connection_id: ID of the connection; or set ``connection_label``. (templated)
     :param connection_label: label of the connection. (templated)
-    :param if_used: what happens when syncs use it: ``fail`` before anything is sent, or ask the service to ``delete``
-        it all the same: the interface does not say what a service does then. (templated)
-    :param if_missing: what happens when there is no such connection: ``succeed`` or ``fail``. (templated)
+    :param if_used: policy if syncs use the connection: ``fail`` without sending a request, or ``delete`` it. The
+        interface does not define the behavior of the service in this case. (templated)
+    :param if_missing: policy if the connection does not exist: ``succeed`` or ``fail``. (templated)
 
     .. seealso:: interface.md, "DELETE /connections/{id}".
     """

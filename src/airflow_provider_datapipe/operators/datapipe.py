@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 class DatapipeOperator(DatapipeChangeOperator):
     """
-    Call any endpoint of the interface by its name, for what no other operator does.
+    Call an endpoint of the interface by its name, if no other operator does.
 
-    Returns the answer as JSON: the declared fields, without those that may be secret; None where the service answers
-    nothing. With ``all_pages`` or ``limit`` it returns the items of a list, and otherwise one page of it.
+    Returns the response as JSON: the declared fields, without those that may be secret; None for an empty response.
+    With ``all_pages`` or ``limit``, returns the items of a list, otherwise one page of it.
 
-    It sends what it is told and no more: names are not looked up, a run that it asks for is not waited for, and a retry
-    sends the request again, whatever became of the one before. What is not there, or is so already, is an error where
-    the service says so.
+    Sends exactly one request per page: it does not resolve names, does not wait for a requested run, and a retry sends
+    the request again, regardless of its first outcome. An error of the service fails the task, also if the resource
+    already has the requested state.
 
     :param endpoint: name of the endpoint, such as ``elt_syncs.enable``. (templated)
     :param arguments: the arguments of the endpoint's function by their names, such as ``{"sync_id": "..."}``; or the
         text of such a mapping. (templated)
-    :param all_pages: whether all pages of a list are read: True, or the text of it. (templated)
-    :param limit: the most items of a list to read, over its pages; None for one page. (templated)
+    :param all_pages: read all pages of a list: True, or its text. (templated)
+    :param limit: maximum number of items of a list, over all pages; None for one page. (templated)
 
     .. seealso:: :doc:`/endpoints` for names and arguments.
     """

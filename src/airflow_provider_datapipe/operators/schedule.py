@@ -31,14 +31,14 @@ _KEPT = "datapipe.schedule"
 
 class ScheduleNoteOperator(DatapipeChangeOperator):
     """
-    Note by what schedule something runs, before it is taken off. Changes nothing.
+    Take a snapshot of a schedule before it is paused. Changes nothing.
 
     The first of the three tasks of :func:`owned_schedule`. Returns a
-    :class:`~airflow_provider_datapipe.changes.schedules.Noted`, for the two others. What the same task of the same DAG
-    run has had taken off already is noted as it was before that. What another task has taken off is an error; a retry
-    looks again.
+    :class:`~airflow_provider_datapipe.changes.schedules.Noted` for the two others. If an earlier try of this task has
+    paused the schedule, returns the snapshot from before that. If another task has paused it, the task fails, and a
+    retry reads the schedule again.
 
-    :param elt_sync_id: id of an ELT sync; or give one of the others. (templated)
+    :param elt_sync_id: ID of an ELT sync; or one of the following. (templated)
     :param destination_schema_name: the schema that an ELT sync fills. (templated)
     :param transform_id: id of a transform. (templated)
     :param transform_name: name of a transform. (templated)
@@ -46,11 +46,11 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
     :param reverse_etl_sync_id: id of a reverse ETL sync. (templated)
     :param orchestration_id: id of an orchestration. (templated)
     :param orchestration_name: name of an orchestration. (templated)
-    :param cron_schedule: the schedule to put back where the service does not show it: of an ELT sync that is attached
-        to an orchestration, and, with an older service, of orchestrations and transforms; ``none`` for none.
+    :param cron_schedule: the schedule to restore if the service does not return it: of an ELT sync that is attached
+        to an orchestration, and of orchestrations and transforms of older services; ``none`` for no schedule.
         (templated)
-    :param paused: whether an ELT sync or reverse ETL sync is disabled altogether, so that the DAG can't ask for runs of
-        it either: True, or the text of it. (templated)
+    :param paused: disable the ELT sync or reverse ETL sync completely, so that the DAG cannot request runs of it
+        either: True, or its text. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -112,9 +112,9 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
         """
         Take the snapshot.
 
-        :raises ScheduleOwnedError: another task has taken it off its schedule.
-        :raises ScheduleLostError: this task has done so, and nobody knows any more what was there.
-        :raises NotHoldableError: the interface can't take it off, or not put back what is there.
+        :raises ScheduleOwnedError: if another task has paused the schedule.
+        :raises ScheduleLostError: if this task has paused the schedule, and its snapshot was lost.
+        :raises NotHoldableError: if the interface cannot pause or restore this schedule.
         """
         ti, records = context["ti"], records_of(context)
         self._owner = (self.dag_id, getattr(ti, "run_id", ""), self.task_id, getattr(ti, "map_index", -1))
@@ -178,11 +178,11 @@ class _NotedOperator(ReactivatingOperator):
 
 class ScheduleTakeOffOperator(_NotedOperator):
     """
-    Take something off its schedule, as was noted. The second of the three tasks of :func:`owned_schedule`.
+    Pause the schedule of a snapshot. The second of the three tasks of :func:`owned_schedule`.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param noted: the output of :class:`ScheduleNoteOperator`, or the JSON of it. (templated)
+    :param noted: the output of :class:`ScheduleNoteOperator`, or its JSON. (templated)
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync. (templated)
     """
@@ -202,11 +202,11 @@ class ScheduleTakeOffOperator(_NotedOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Take it off.
+        Pause the schedule.
 
-        :raises ScheduleChangedError: it is neither as it was noted nor taken off already.
-        :raises ScheduleOwnedError: another task was faster.
-        :raises DatapipeError: the service refused, or could not be reached.
+        :raises ScheduleChangedError: if the schedule differs from the snapshot and is not paused.
+        :raises ScheduleOwnedError: if another task has paused it first.
+        :raises DatapipeError: if the service refused the request or was unreachable.
         """
         from airflow_provider_datapipe.changes.schedules import read_note
 
@@ -226,17 +226,16 @@ class SchedulePutBackOperator(_NotedOperator):
     """
     Restore a schedule from its snapshot. The last of the three tasks of :func:`owned_schedule`.
 
-    Only the fields of the schedule that were changed are put back; all else stays as it is by now. If somebody has
-    changed one of them in the meantime, nothing is overwritten, unless that is said. What another task has taken off
-    meanwhile is left to that one in any case.
+    Restores only the fields that were changed for the pause. If another client has changed one of them meanwhile,
+    ``if_changed`` decides. If another task has paused the schedule meanwhile, the task fails, which restores it.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param noted: the output of :class:`ScheduleNoteOperator`, or the JSON of it. (templated)
+    :param noted: the output of :class:`ScheduleNoteOperator`, or its JSON. (templated)
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync. (templated)
-    :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, with nothing put
-        back; ``keep`` what was changed, and put back the rest; or ``restore`` what was there before. (templated)
+    :param if_changed: policy if another client has changed the schedule meanwhile: ``fail`` without restoring
+        anything, ``keep`` its changes and restore the other fields, or ``restore`` all fields. (templated)
     """
 
     template_fields: Sequence[str] = (*_NotedOperator.template_fields, "if_changed")
@@ -260,13 +259,13 @@ class SchedulePutBackOperator(_NotedOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Put it back.
+        Restore the schedule.
 
-        :raises ScheduleOwnedError: another task has taken it off since.
-        :raises ScheduleChangedError: somebody has changed the schedule, and ``if_changed`` is ``fail``; or the
-            orchestration is gone to which it was attached.
-        :raises NotPutBackError: the service shows something else afterwards.
-        :raises DatapipeError: the service refused, or could not be reached.
+        :raises ScheduleOwnedError: if another task has paused it meanwhile.
+        :raises ScheduleChangedError: if another client has changed the schedule, and ``if_changed`` is ``fail``; or if
+            its orchestration was deleted.
+        :raises NotPutBackError: if the service returns another schedule afterwards.
+        :raises DatapipeError: if the service refused the request or was unreachable.
         """
         from airflow_provider_datapipe.changes.schedules import read_note
 
@@ -307,11 +306,11 @@ def _pulled(context: Context, task_id: str, key: str) -> Any:
 @dataclass(frozen=True)
 class OwnedSchedule:
     """
-    The tasks of an owned schedule.
+    Tasks of a paused schedule.
 
     :param note: task that takes the snapshot.
-    :param take_off: takes it off.
-    :param put_back: puts it back.
+    :param take_off: task that pauses the schedule.
+    :param put_back: task that restores it.
     """
 
     note: ScheduleNoteOperator
@@ -334,19 +333,19 @@ def owned_schedule(
     """
     Pause the schedule of a resource while the tasks of the ``with`` block run.
 
-    Three tasks are made around those of the block: the setups ``<name>_note`` and ``<name>_take_off``, and the teardown
-    ``<name>_put_back``, which runs whatever has become of the others.
+    Adds three tasks around those of the block: the setups ``<name>_note`` and ``<name>_take_off``, and the teardown
+    ``<name>_put_back``, which runs regardless of the outcome of the other tasks.
 
     :param name: prefix of the IDs of the three tasks.
-    :param if_changed: what happens when somebody has changed the schedule in the meantime: ``fail``, with nothing put
-        back; ``keep`` what was changed, and put back the rest; or ``restore`` what was there before.
+    :param if_changed: policy if another client has changed the schedule meanwhile: ``fail`` without restoring
+        anything, ``keep`` its changes and restore the other fields, or ``restore`` all fields.
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses to change a reverse ETL
         sync.
-    :param fail_dag_run: whether the DAG run fails when what was there could not be put back. A teardown alone does not
-        bring that about, or hides what failed before it: an empty task behind it does, ``<name>_is_back``.
+    :param fail_dag_run: fail the DAG run if the schedule could not be restored. A failed teardown does not fail the
+        DAG run, so this adds an empty task behind it, ``<name>_is_back``.
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`; None for that of ``default_args``.
     :param task_arguments: more arguments of all three tasks, such as ``retries``.
-    :param what: what to own, as :class:`ScheduleNoteOperator` takes it: one of ``elt_sync_id``,
+    :param what: the resource, as for :class:`ScheduleNoteOperator`: one of ``elt_sync_id``,
         ``destination_schema_name``, ``transform_id``, ``transform_name``, ``reverse_etl_sync_id``,
         ``orchestration_id`` and ``orchestration_name``; also ``cron_schedule`` and ``paused``.
     :raises ValueError: the DAG has a ``dagrun_timeout``.

@@ -28,22 +28,22 @@ class TransformDeployOperator(DatapipeSqlOperator):
     """
     Deploy a transform: create it, or update the fields that differ. Without differences, nothing is changed.
 
-    Then it is published, if what stands in the warehouse is not that, and the task waits until its view or table is
-    there. If nothing differs, nothing is sent that changes anything. The transform is known by its folder and its name.
+    Then it is published if its publication differs, and the task waits until its view or table exists. The folder and
+    the name identify the transform.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.transforms.DeployResult`: what is known of the build, and what
-    this try did.
+    Returns a :class:`~airflow_provider_datapipe.changes.transforms.DeployResult`: the result of the build, and the
+    changes of this try.
 
     :param name: name of the transform. (templated)
-    :param sql_template: one SELECT, or the path of a ``.sql`` file with it. Names of the context are Airflow's, such as
-        ``{{ ds }}``; other references, such as ``{{raw.stripe.payments}}``, the service's. (templated)
-    :param folder_path: the folder that it is in, such as ``analytics/marketing``; empty for none. (templated)
+    :param sql_template: one SELECT, or the path of a ``.sql`` file. Airflow renders names of its context, such as
+        ``{{ ds }}``; the service resolves other references, such as ``{{raw.stripe.payments}}``. (templated)
+    :param folder_path: the folder of the transform, such as ``analytics/marketing``; empty for none. (templated)
     :param materialization: ``view`` or ``table``; None to keep it, or for the default. (templated)
     :param documentation: description of the transform; None to keep the current one. (templated)
-    :param cron_expression: schedule of a published table, cron expression of five fields, UTC; ``none`` to have none;
-        None to leave what is there. It is set once the table is built. (templated)
-    :param publish: whether it is published, too; False leaves a draft, or the SQL of an earlier publication in the
-        warehouse. (templated)
+    :param cron_expression: schedule of a published table, cron expression of five fields, UTC; ``none`` for no
+        schedule; None to keep the current one. It is set after the table was built. (templated)
+    :param publish: publish the transform as well; with False, a draft stays a draft, and the warehouse keeps an earlier
+        publication. (templated)
 
     .. seealso:: interface.md, "POST /transforms", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
     """
@@ -141,16 +141,16 @@ def _records_before(context: Context) -> Records:
 
 class DatapipeTransformFolderOperator(DatapipeSqlOperator):
     """
-    An operator that is given a folder of SQL files.
+    Base of operators with a folder of SQL files.
 
-    :param folder: path of the folder; one that is relative is looked for where the DAG's file is, then in the DAG's
+    :param folder: path of the folder. A relative path is searched in the folder of the DAG file, then in the DAG's
         ``template_searchpath``. (templated)
-    :param folder_path: the folder of the service that all of them are put in or below; empty for none. (templated)
-    :param materialization: ``view`` or ``table`` for all whose files don't say; None for what each is, or else the
-        service's default. (templated)
-    :param delete_orphans: whether what else is in ``folder_path`` or below it is deleted, once nothing failed; with no
-        ``folder_path``, whatever else the service has. What reads others goes first, and what is still read stays, and
-        fails. (templated)
+    :param folder_path: the folder of the service for these transforms; empty for none. (templated)
+    :param materialization: ``view`` or ``table`` for files without one; None to keep that of each transform, or for
+        the default of the service. (templated)
+    :param delete_orphans: after a deployment without failures, delete the other transforms in ``folder_path`` and
+        below, or all other transforms without ``folder_path``. Transforms are deleted before those that they read.
+        Deleting a transform that another one still reads fails. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -215,17 +215,17 @@ class TransformBulkDeployOperator(DatapipeTransformFolderOperator):
     """
     Deploy a folder of SQL files as transforms, and publish them in the order of their references.
 
-    ``sales/orders.sql`` is the transform ``orders`` in the folder ``sales``. What is new is created, what differs is
-    changed, and what has to be is published, each after those that it reads. What the service has besides stays.
-    A file may say more of its transform in :ref:`front matter <front-matter>`, also what has to hold before it is
-    published. Airflow's Jinja works in the SQL, as in that of :class:`TransformDeployOperator`, and in that of checks.
+    ``sales/orders.sql`` is the transform ``orders`` in the folder ``sales``. New transforms are created, different ones
+    are updated, and both are published if required, each after the transforms that it reads. Other transforms of the
+    service stay. The :ref:`front matter <front-matter>` of a file can contain further fields, and checks that must pass
+    before the publication. Airflow renders Jinja in the SQL, as for :class:`TransformDeployOperator`, and in checks.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.transform_bulk.BulkResult` with one result for each, also where
-    the task fails. A transform that fails does not stop the others, but for those that read it.
+    Returns a :class:`~airflow_provider_datapipe.changes.transform_bulk.BulkResult` with a result for each transform,
+    also if the task fails. After a failed transform, only the transforms that read it are skipped.
 
     :param publish: publish the transforms as well, unless a file states otherwise. (templated)
-    :param on_partial_failure: what happens when some transforms failed and some did not: ``fail`` the task, or
-        ``succeed`` with a warning. When all failed, the task fails. (templated)
+    :param on_partial_failure: policy if some but not all transforms failed: ``fail`` the task, or ``succeed``
+        with a warning. If all failed, the task fails. (templated)
 
     .. seealso:: interface.md, "POST /transforms/bulk", "PATCH /transforms/{id}" and "POST /transforms/{id}/publish".
     """
@@ -331,10 +331,10 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
     """
     Return the changes that :class:`TransformBulkDeployOperator` would make for a folder. Changes nothing.
 
-    Returns the plan as the ``--format json`` of ``datapipe plan`` has it: ``changed``, ``counts``, ``items`` and
-    ``warnings``. ``if_running``, ``on_kill``, ``timeout`` and ``deferrable`` mean nothing for it.
+    Returns the plan like ``datapipe plan --format json``: ``changed``, ``counts``, ``items`` and ``warnings``.
+    ``if_running``, ``on_kill``, ``timeout`` and ``deferrable`` have no effect.
 
-    :param fail_on_changes: fail the task if there is anything to do. (templated)
+    :param fail_on_changes: fail the task if the plan contains changes. (templated)
     """
 
     template_fields: Sequence[str] = (*DatapipeTransformFolderOperator.template_fields, "fail_on_changes")
@@ -347,9 +347,9 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
         """
         Make the plan.
 
-        :raises PlanNotEmptyError: there is something to do, and the task is to fail then.
+        :raises PlanNotEmptyError: if the plan contains changes, and ``fail_on_changes`` is set.
         :raises DatapipeError: the service refused, or could not be reached.
-        :raises ValueError: a file, or an argument, is not what it has to be.
+        :raises ValueError: if a file or an argument is invalid.
         """
         from airflow_provider_datapipe.changes.values import flag
         from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError, plan_text
@@ -379,7 +379,7 @@ class TransformPlanOperator(DatapipeTransformFolderOperator):
 
 class DatapipeTransformOperator(DatapipeChangeOperator):
     """
-    An operator that changes something of one transform.
+    Base of operators that change one transform.
 
     :param transform_id: id of the transform; or give ``transform_name``. (templated)
     :param transform_name: name of the transform. (templated)
@@ -410,11 +410,11 @@ class DatapipeTransformOperator(DatapipeChangeOperator):
 
 class TransformDeleteOperator(DatapipeTransformOperator):
     """
-    Delete a transform, and its view or table. What reads it fails from then on.
+    Delete a transform, and its view or table. Resources that read it fail from then on.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param if_missing: what happens when there is no such transform: ``succeed`` or ``fail``. (templated)
+    :param if_missing: policy if the transform does not exist: ``succeed`` or ``fail``. (templated)
 
     .. seealso:: interface.md, "DELETE /transforms/{id}".
     """
@@ -434,7 +434,7 @@ class TransformDeleteOperator(DatapipeTransformOperator):
 
 class TransformAttachOperator(DatapipeTransformOperator):
     """
-    Let a published transform be built as a part of an orchestration, instead of on its own schedule.
+    Attach a published transform to an orchestration, which then builds it instead of its own schedule.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -473,13 +473,13 @@ class TransformAttachOperator(DatapipeTransformOperator):
 
 class TransformDetachOperator(DatapipeTransformOperator):
     """
-    Take a transform out of its orchestration: it is built on its own schedule again.
+    Detach a transform from its orchestration. It is built on its own schedule again.
 
-    Without one, and without ``cron_expression``, it is no longer built by itself.
+    Without a schedule and ``cron_expression``, it is no longer built automatically.
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param cron_expression: schedule of a published table from now on, cron expression of five fields, UTC; None for the
-        one that it had. (templated)
+    :param cron_expression: new schedule of a published table, cron expression of five fields, UTC; None to keep the
+        current one. (templated)
 
     .. seealso:: interface.md, "DELETE /transforms/{id}/orchestration".
     """

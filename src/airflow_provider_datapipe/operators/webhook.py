@@ -27,23 +27,23 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
     """
     Push records to a table of a webhook connection, in batches.
 
-    What was accepted is noted in Airflow's task state (Airflow 3.3 or later): a retry checks that the source still
-    begins with it, and goes on after it. A batch whose answer was lost is sent again, and its records are counted in
-    ``maybe_twice``. See "Webhooks" in the documentation.
+    Accepted batches are stored in Airflow's task state (Airflow 3.3 or later). A retry verifies that the source still
+    starts with these records, and continues after them. A batch without a response is sent again, and its records are
+    counted in ``maybe_twice``. See "Webhooks" in the documentation.
 
-    Returns an :class:`~airflow_provider_datapipe.webhook.delivery.IngestResult`; it is pushed when the task fails, too.
+    Returns an :class:`~airflow_provider_datapipe.webhook.delivery.IngestResult`, also pushed if the task fails.
 
-    :param records: an object (dict), or a list of them, such as the output of another task; also as JSON text. A
-        single object is sent as it is. Or give ``source``. (templated)
+    :param records: an object (dict), or a list of objects, such as the output of another task; also as JSON text. A
+        single object is sent unchanged. Alternatively, set ``source``. (templated)
     :param source: path of a JSON Lines or Parquet file, local or in object storage (``s3://…``). (templated)
     :param source_format: ``jsonl`` or ``parquet``; None to derive it from the file name. (templated)
     :param source_conn_id: the Airflow connection of the object storage. (templated)
-    :param endpoint: the rest of the table's address, where the connection has only the beginning. (templated)
-    :param batch_size: how many records are sent in a request, as an array; with 1, each record is a request, and no
-        array: what tables in Packed mode need.
+    :param endpoint: the end of the table's address, if the connection contains only its beginning. (templated)
+    :param batch_size: number of records per request, as an array; with 1, each request contains one record and no
+        array, as tables in Packed mode require.
     :param max_batch_bytes: maximum size of a request in bytes.
-    :param if_changed: when what an earlier try has sent is no longer what the source begins with: ``fail``, or
-        ``restart``, which sends all of it.
+    :param if_changed: policy if the source no longer starts with the records of an earlier try: ``fail``, or
+        ``restart``, which sends all records.
     :param webhook_conn_id: the :ref:`webhook connection <webhook-connection>`. (templated)
 
     .. seealso:: interface.md, "Webhook ingestion endpoints".
@@ -94,11 +94,11 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
 
     def execute(self, context: Context) -> IngestResult:
         """
-        Send what no earlier try has sent.
+        Send the records that no earlier try has sent.
 
         :raises IngestError: if not all records were accepted.
         :raises SourceChangedError: if the source no longer starts with the records of an earlier try.
-        :raises DatapipeError: the connection or the source can't be used.
+        :raises DatapipeError: if the connection or the source is not usable.
         """
         from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
         from airflow_provider_datapipe.webhook.batches import Limits
@@ -205,7 +205,7 @@ class WebhookIngestOperator(CheckedArguments, MapLabel, BaseOperator):
 
 class _Log:
     """
-    Tells now and then how far a delivery is.
+    Logs the progress of a delivery at intervals.
 
     :param say: writes a line to the log.
     """

@@ -227,7 +227,8 @@ class SchedulePutBackOperator(_NotedOperator):
     Restore a schedule from its snapshot. The last of the three tasks of :func:`owned_schedule`.
 
     Restores only the fields that were changed for the pause. If another client has changed one of them meanwhile,
-    ``if_changed`` decides. If another task has paused the schedule meanwhile, the task fails, which restores it.
+    ``if_changed`` decides. If another task has paused the schedule meanwhile, this task fails, and the other one
+    restores the schedule.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 

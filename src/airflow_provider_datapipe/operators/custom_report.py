@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 class CustomReportsCreateOperator(DatapipeChangeOperator):
     """
-    Create custom reports, each of which becomes a stream of its ELT sync, or fails by itself.
+    Create custom reports. Each one becomes a stream of its ELT sync, or fails independently of the others.
 
-    The interface lists no reports. So a retry knows by the task's records what was created before (Airflow 3.3 or
-    later), and otherwise a report is taken to be there where its sync has a stream of its name (without
-    ``add_as_source_stream``: has or offers one); what is no letter or digit does not count.
+    The interface does not list reports. With Airflow 3.3 or later, a retry reads the reports of earlier tries from the
+    task state. Otherwise, a report counts as existing if its sync has a stream of its name (without
+    ``add_as_source_stream``: a stream or an available stream). The comparison ignores all characters except letters and
+    digits.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.custom_reports.ReportsResult`, also where the task fails.
+    Returns a :class:`~airflow_provider_datapipe.changes.custom_reports.ReportsResult`, also if the task fails.
 
-    :param reports: ``elt_sync_id``, ``name`` and ``query`` of each, or the JSON of it. The query is in the language of
-        the sync's source. (templated)
-    :param add_as_source_stream: whether each becomes a stream at once, so that it is loaded by the next run.
-        (templated)
-    :param if_exists: what happens where there is a stream of the name: ``keep`` it, whatever its query is, or
-        ``create`` another report. (templated)
-    :param on_partial_failure: what happens when some reports failed and some did not: ``fail`` the task, or
-        ``succeed`` with a warning. When all failed, the task fails. (templated)
-    :param tolerated_errors: codes of errors that are no failure of the task: of ``connection_error``,
+    :param reports: ``elt_sync_id``, ``name`` and ``query`` of each report, or their JSON. The query is in the language
+        of the sync's source. (templated)
+    :param add_as_source_stream: add each report as a stream, so that the next run loads it. (templated)
+    :param if_exists: policy if a stream of the name exists: ``keep`` it, regardless of its query, or ``create`` another
+        report. (templated)
+    :param on_partial_failure: policy if some but not all reports failed: ``fail`` the task, or ``succeed`` with a
+        warning. If all failed, the task fails. (templated)
+    :param tolerated_errors: codes of errors that do not fail the task: of ``connection_error``,
         ``connection_lost_access``, ``invalid_query``, ``not_found``, ``unknown``, ``unsupported_integration``.
         (templated)
 
@@ -71,9 +71,9 @@ class CustomReportsCreateOperator(DatapipeChangeOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Create them.
+        Create the reports.
 
-        :raises CustomReportError: some failed, and that is a failure of the task.
+        :raises CustomReportError: if reports failed, and this fails the task.
         :raises DatapipeError: the service refused, or could not be reached.
         :raises ValueError: if a rendered argument is invalid.
         """

@@ -25,7 +25,7 @@ class EltStreamRunOperator(DatapipeSingleRunOperator):
 
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
-    :param stream_id: id of the stream; or give ``sync_id`` and ``stream_name``. (templated)
+    :param stream_id: ID of the stream; or set ``sync_id`` and ``stream_name``. (templated)
     :param sync_id: id of the sync that the stream belongs to. (templated)
     :param stream_name: name of the stream in its sync. (templated)
     :param full_refresh: load everything again, instead of an incremental load.

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 class DatapipeEltSyncOperator(DatapipeChangeOperator):
     """
-    Brings something about with an ELT sync.
+    Base of operators that change an ELT sync.
 
-    :param sync_id: id of the sync; or give ``destination_schema_name``. (templated)
-    :param destination_schema_name: the schema that the sync fills, which stands for a name. (templated)
+    :param sync_id: ID of the sync; or set ``destination_schema_name``. (templated)
+    :param destination_schema_name: the schema of the sync in the warehouse, instead of a name. (templated)
     """
 
     template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "sync_id", "destination_schema_name")
@@ -37,12 +37,12 @@ class DatapipeEltSyncOperator(DatapipeChangeOperator):
 
 class DatapipeEltStreamOperator(DatapipeChangeOperator):
     """
-    Brings something about with an ELT stream.
+    Base of operators that change an ELT stream.
 
-    :param stream_id: id of the stream; or give ``stream_name``, and which sync it belongs to. (templated)
+    :param stream_id: ID of the stream; or set ``stream_name`` and its sync. (templated)
     :param stream_name: name of the stream in its sync. (templated)
-    :param sync_id: id of the sync of ``stream_name``; or give ``destination_schema_name``. (templated)
-    :param destination_schema_name: the schema that the sync of ``stream_name`` fills. (templated)
+    :param sync_id: ID of the sync of ``stream_name``; or set ``destination_schema_name``. (templated)
+    :param destination_schema_name: the schema of the sync of ``stream_name``. (templated)
     """
 
     template_fields: Sequence[str] = (
@@ -77,22 +77,21 @@ class DatapipeEltStreamOperator(DatapipeChangeOperator):
 
 class EltSyncCreateOperator(DatapipeChangeOperator):
     """
-    Create an ELT sync, which is known by its source connection and the schema that it fills.
+    Create an ELT sync. Its source connection and its schema identify it.
 
-    It has no streams yet: add them with :class:`EltSyncAddStreamsOperator`.
+    A new sync has no streams: add them with :class:`EltSyncAddStreamsOperator`.
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param connection_id: id of the source connection; or give ``connection_label``. (templated)
+    :param connection_id: ID of the source connection; or set ``connection_label``. (templated)
     :param connection_label: label of the source connection. (templated)
-    :param destination_schema_name: the schema in the warehouse that it fills. (templated)
+    :param destination_schema_name: its schema in the warehouse. (templated)
     :param sync_interval: cron expression of five fields, UTC. (templated)
-    :param elt_settings: settings of the source, a mapping or the JSON of one; None for the source's own. Airflow shows
-        them, as it shows every templated field: have secrets come from a connection or variable, which Airflow hides.
-        (templated)
-    :param data_start_date: the first day of the data, ``YYYY-MM-DD``, for sources that know one. A sync that is there
+    :param elt_settings: settings of the source, a mapping or its JSON; None for its defaults. Airflow shows them like
+        every templated field: read secrets from a connection or variable, which Airflow masks. (templated)
+    :param data_start_date: the first day of the data, ``YYYY-MM-DD``, for sources that support it. An existing sync
         keeps its own. (templated)
-    :param if_exists: what happens when there is one already: ``update`` its schedule and settings, ``keep`` it as it
-        is, or ``fail``. (templated)
+    :param if_exists: policy if the sync exists: ``update`` its schedule and settings, ``keep`` it unchanged, or
+        ``fail``. (templated)
 
     .. seealso:: interface.md, "POST /elt_syncs".
     """
@@ -152,8 +151,8 @@ class EltSyncUpdateOperator(DatapipeEltSyncOperator):
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     :param sync_interval: its new cron expression of five fields, UTC. (templated)
-    :param elt_settings: new settings of the source, a mapping or the JSON of one. Airflow shows them, as it shows every
-        templated field: have secrets come from a connection or variable, which Airflow hides. (templated)
+    :param elt_settings: new settings of the source, a mapping or its JSON. Airflow shows them like every templated
+        field: read secrets from a connection or variable, which Airflow masks. (templated)
 
     .. seealso:: interface.md, "POST /elt_syncs/{id}".
     """
@@ -181,7 +180,7 @@ class EltSyncUpdateOperator(DatapipeEltSyncOperator):
 
 class EltSyncEnableOperator(DatapipeEltSyncOperator):
     """
-    Let an ELT sync run on its schedule.
+    Enable an ELT sync, so that it runs on its schedule.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -219,9 +218,8 @@ class EltSyncDeleteOperator(DatapipeEltSyncOperator):
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param remove_data_references: whether the tables that it made are dropped, too: True, or the text of it.
-        (templated)
-    :param if_missing: what happens when there is no such sync: ``succeed`` or ``fail``. (templated)
+    :param remove_data_references: also drop its tables: True, or its text. (templated)
+    :param if_missing: policy if the sync does not exist: ``succeed`` or ``fail``. (templated)
 
     .. seealso:: interface.md, "DELETE /elt_syncs/{id}".
     """
@@ -257,13 +255,13 @@ class EltSyncDeleteOperator(DatapipeEltSyncOperator):
 
 class EltSyncAddStreamsOperator(DatapipeEltSyncOperator):
     """
-    Add streams to an ELT sync, and update those that it has already.
+    Add streams to an ELT sync, and update existing ones.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` have the names of the streams
-    that were ``added``, ``updated``, and ``unchanged``, and by each name its id in ``stream_ids``. Which columns are
-    excluded or hashed the service does not show: a stream for which they are given counts as updated.
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` contain the names of the
+    ``added``, ``updated``, and ``unchanged`` streams, and their IDs by name in ``stream_ids``. The service does not
+    return excluded and hashed columns: a stream with these arguments counts as updated.
 
-    :param source_streams: names of streams, or mappings with a ``name`` and what its defaults are not to be, such as
+    :param source_streams: names of streams, or mappings with a ``name`` and further fields, such as
         ``full_sync_always``; or the text of such a list. (templated)
 
     .. seealso:: interface.md, "POST /elt_syncs/{id}/source_streams"; fields.md, "SourceStreamDto".
@@ -284,11 +282,11 @@ class EltSyncAddStreamsOperator(DatapipeEltSyncOperator):
 
 class EltSyncAttachOperator(DatapipeEltSyncOperator):
     """
-    Let an ELT sync run as a part of an orchestration, instead of on its own schedule.
+    Attach an ELT sync to an orchestration, which then runs it instead of its own schedule.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
 
     .. seealso:: interface.md, "POST /elt_syncs/{id}/orchestration".
@@ -319,9 +317,9 @@ class EltSyncAttachOperator(DatapipeEltSyncOperator):
 
 class EltSyncDetachOperator(DatapipeEltSyncOperator):
     """
-    Let an ELT sync run on its own schedule again, daily if it has none.
+    Detach an ELT sync from its orchestration. It runs on its own schedule again, or daily without one.
 
-    Streams with a schedule of their own run on that.
+    Streams with their own schedule keep it.
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     .. seealso:: interface.md, "DELETE /elt_syncs/{id}/orchestration".
@@ -339,9 +337,9 @@ class EltStreamRequestFullRefreshOperator(DatapipeEltStreamOperator):
     """
     Make the next run of an ELT stream a full refresh.
 
-    It starts no run: for that, give ``full_refresh`` to :class:`EltStreamRunOperator`.
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not show whether the next run
-    was to be one already, so it always counts as changed.
+    Starts no run: to start one, set ``full_refresh`` of :class:`EltStreamRunOperator`.
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not return pending full
+    refreshes, so the result is always ``changed``.
 
     :param reset_history_table: also empty the history table: True, or its text. (templated)
 
@@ -365,8 +363,8 @@ class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
     """
     Cancel the requested full refresh of an ELT stream: its next run loads incrementally again.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not show whether a full
-    refresh was asked for, so it always counts as changed.
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. The service does not return pending full
+    refreshes, so the result is always ``changed``.
 
     .. seealso:: interface.md, "POST /elt_streams/{id}/cancel_full_refresh".
     """
@@ -381,7 +379,7 @@ class EltStreamCancelFullRefreshOperator(DatapipeEltStreamOperator):
 
 class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
     """
-    Let an ELT stream run on a schedule of its own, apart from its sync and the orchestration of that.
+    Set the schedule of an ELT stream, independent of its sync and the orchestration of the sync.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -405,10 +403,10 @@ class EltStreamSetIntervalOperator(DatapipeEltStreamOperator):
 
 class EltStreamClearIntervalOperator(DatapipeEltStreamOperator):
     """
-    Return an ELT stream to the schedule of its sync, or of the orchestration of that.
+    Remove the schedule of an ELT stream, so that it runs with its sync or the orchestration of the sync.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. A service that does not show the schedule of
-    a stream counts as one where nothing changed; the request is sent all the same.
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`. If the service does not return schedules of
+    streams, the request is sent, and the result is not ``changed``.
 
     .. seealso:: interface.md, "POST /elt_streams/{id}/clear_sync_interval".
     """
@@ -427,7 +425,7 @@ class EltStreamDeleteOperator(DatapipeEltStreamOperator):
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param if_missing: what happens when there is no such stream: ``succeed`` or ``fail``. (templated)
+    :param if_missing: policy if the stream does not exist: ``succeed`` or ``fail``. (templated)
 
     .. seealso:: interface.md, "DELETE /elt_streams/{id}".
     """

@@ -19,7 +19,7 @@ class OrchestrationRunOperator(DatapipeSingleRunOperator):
 
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
-    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
 
     .. seealso:: interface.md, "POST /orchestrations/{id}/request_run".

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 class OrchestrationCreateOperator(DatapipeChangeOperator):
     """
-    Create an orchestration, which is known by its name.
+    Create an orchestration. Its name identifies it.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     :param name: name of the orchestration. (templated)
     :param cron_schedule: cron expression of five fields, UTC. (templated)
-    :param if_exists: what happens when there is one of the name already: ``update`` its schedule, ``keep`` it as it
-        is, or ``fail``. (templated)
+    :param if_exists: policy if an orchestration of this name exists: ``update`` its schedule, ``keep`` it unchanged,
+        or ``fail``. (templated)
 
     .. seealso:: interface.md, "POST /orchestrations".
     """
@@ -60,10 +60,10 @@ class OrchestrationUpdateOperator(DatapipeChangeOperator):
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
-    :param new_name: its new name. (templated)
-    :param cron_schedule: its new cron expression of five fields, UTC. (templated)
+    :param new_name: the new name. (templated)
+    :param cron_schedule: the new cron expression of five fields, UTC. (templated)
 
     .. seealso:: interface.md, "POST /orchestrations/{id}".
     """
@@ -107,10 +107,10 @@ class OrchestrationDeleteOperator(DatapipeChangeOperator):
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
     :param cron_schedule: cron expression of five fields, UTC, for the resources that were attached. (templated)
-    :param if_missing: what happens when there is no such orchestration: ``succeed`` or ``fail``. (templated)
+    :param if_missing: policy if the orchestration does not exist: ``succeed`` or ``fail``. (templated)
 
     .. seealso:: interface.md, "DELETE /orchestrations/{id}".
     """

@@ -20,7 +20,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Bring it about.
+        Make the change.
 
         :raises DatapipeError: the service refused, or could not be reached.
         :raises ValueError: if a rendered argument is invalid.

@@ -64,31 +64,31 @@ class _ReverseEtlDefinitionOperator(ReactivatingOperator):
 
 class ReverseEtlSyncCreateOperator(_ReverseEtlDefinitionOperator):
     """
-    Create a reverse ETL sync, which is active at once.
+    Create a reverse ETL sync. It is active immediately.
 
-    It has no name: it is known by what it copies, its source, destination connection and object type together. Where
-    several copy the same, the task fails and lists their ids.
+    A sync has no name: its source, destination connection and object type identify it. If several syncs have the same,
+    the task fails and lists their IDs.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param source_id: id of the transform or the raw view that it reads; or give ``transform_name``. (templated)
-    :param transform_name: name of the transform that it reads. (templated)
-    :param folder_path: folder of the transform, where its name is not enough. (templated)
-    :param destination_connection_id: id of the connection that it writes to; or give ``destination_connection_label``.
+    :param source_id: ID of the transform or the raw view that it reads; or set ``transform_name``. (templated)
+    :param transform_name: name of the source transform. (templated)
+    :param folder_path: folder of the transform, if its name is not unique. (templated)
+    :param destination_connection_id: ID of the connection that it writes to; or set ``destination_connection_label``.
         (templated)
-    :param destination_connection_label: label of the connection that it writes to. (templated)
-    :param object_type_id: id of the kind of object that it writes; or give ``object_type_name``. (templated)
-    :param object_type_name: name of the kind of object, as the destination has it. (templated)
+    :param destination_connection_label: label of the destination connection. (templated)
+    :param object_type_id: ID of the kind of object that it writes; or set ``object_type_name``. (templated)
+    :param object_type_name: name of the object type at the destination. (templated)
     :param operation: ``mode`` (``insert``, ``update``, ``upsert`` or ``mirror``) and ``mappings``, each with
-        ``source_property_id``, ``destination_property_id`` and, if it is so, ``primary_key``; or the JSON of it.
+        ``source_property_id``, ``destination_property_id`` and optionally ``primary_key``; or its JSON.
         (templated)
-    :param sync_interval: cron expression of five fields, UTC; needed unless it runs with an orchestration. (templated)
-    :param orchestration_id: id of the orchestration that it runs with; or give ``orchestration_name``. (templated)
-    :param orchestration_name: name of the orchestration that it runs with. (templated)
-    :param settings: settings of the destination, or the JSON of them. They are never shown in results; what is given
-        here is shown among the rendered templates of the task. (templated)
-    :param if_exists: what happens when there is one already: ``update`` it, as :class:`ReverseEtlSyncUpdateOperator`
-        does, ``keep`` it as it is, or ``fail``. Either way it stays active or not, as it was. (templated)
+    :param sync_interval: cron expression of five fields, UTC; required without an orchestration. (templated)
+    :param orchestration_id: ID of the orchestration that it runs with; or set ``orchestration_name``. (templated)
+    :param orchestration_name: name of the orchestration. (templated)
+    :param settings: settings of the destination, or their JSON. Results never contain them, but the rendered templates
+        of the task show the given values. (templated)
+    :param if_exists: policy if the sync exists: ``update`` it like :class:`ReverseEtlSyncUpdateOperator`, ``keep`` it
+        unchanged, or ``fail``. An existing sync stays active or inactive. (templated)
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses an update. (templated)
 
     .. seealso:: interface.md, "POST /reverse_etl_syncs".
@@ -185,25 +185,24 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
     """
     Change a reverse ETL sync. Omitted fields keep their values.
 
-    The service changes only what is deactivated. So it is deactivated, changed, and as active afterwards as it was
-    before: also where the change is refused or not answered, where the task is stopped or out of time, and, with
-    Airflow 3.3 or later, where the worker was killed and the task is tried again. A sync that is as it is to be is
-    left alone.
+    The service changes only inactive syncs. The operator deactivates the sync, changes it, and activates it again if it
+    was active: also if the change is refused or gets no response, if the task is stopped or times out, and, with
+    Airflow 3.3 or later, in a retry after the worker was killed. Without differences, nothing is changed.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
-    :param object_type_id: id of the kind of object that it is to write; or give ``object_type_name``. (templated)
-    :param object_type_name: name of the kind of object, as the destination has it. (templated)
-    :param operation: ``mode`` and ``mappings``, all of them, or the JSON of it. (templated)
-    :param sync_interval: cron expression of five fields, UTC. With it alone the sync leaves its orchestration.
-        (templated)
+    :param object_type_id: ID of the kind of object that it is to write; or set ``object_type_name``. (templated)
+    :param object_type_name: name of the object type at the destination. (templated)
+    :param operation: complete ``mode`` and ``mappings``, or their JSON. (templated)
+    :param sync_interval: cron expression of five fields, UTC. Without an orchestration, the sync is detached from its
+        orchestration. (templated)
     :param orchestration_id: id of the orchestration that it is to run with, in place of its ``sync_interval``; or give
         ``orchestration_name``. (templated)
-    :param orchestration_name: name of the orchestration that it is to run with. (templated)
-    :param settings: settings of the destination, all of them, or the JSON of it. They are never shown in results; what
-        is given here is shown among the rendered templates of the task. (templated)
-    :param enabled: whether it is to be active afterwards; None for as before. (templated)
+    :param orchestration_name: name of the new orchestration. (templated)
+    :param settings: complete settings of the destination, or their JSON. Results never contain them, but the rendered
+        templates of the task show the given values. (templated)
+    :param enabled: activate or deactivate the sync; None to keep its state. (templated)
     :param wait_for_run: duration of the wait for the end of a run for which the service refuses the update. (templated)
 
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}".
@@ -271,7 +270,7 @@ class ReverseEtlSyncUpdateOperator(_ReverseEtlDefinitionOperator):
 
 class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
     """
-    Let a reverse ETL sync run on its schedule. One that does so already is success.
+    Activate a reverse ETL sync, so that it runs on its schedule. Succeeds if it is active.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -295,7 +294,7 @@ class ReverseEtlSyncActivateOperator(DatapipeChangeOperator):
 
 class ReverseEtlSyncDeactivateOperator(DatapipeChangeOperator):
     """
-    Take a reverse ETL sync off its schedule. One that is off it already is success. A run that is going goes on.
+    Deactivate a reverse ETL sync. Succeeds if it is inactive. An active run continues.
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
@@ -324,7 +323,7 @@ class ReverseEtlSyncDeleteOperator(DatapipeChangeOperator):
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
-    :param if_missing: what happens when there is no such sync: ``succeed`` or ``fail``. (templated)
+    :param if_missing: policy if the sync does not exist: ``succeed`` or ``fail``. (templated)
 
     .. seealso:: interface.md, "DELETE /reverse_etl_syncs/{id}".
     """
@@ -349,18 +348,18 @@ class ReverseEtlRetryFailedRecordsOperator(DatapipeChangeOperator):
     """
     Mark refused records of a reverse ETL sync, so that its next run sends them again. Starts no run.
 
-    Give one of ``record_ids``, ``reason`` and ``reason_pattern``. The service lists no more than 100 failures at a
-    time, without a cursor. By reason, those that are in sight are asked for until none of them fits: how many there
-    were and how many were seen is told.
+    Set one of ``record_ids``, ``reason`` and ``reason_pattern``. The service lists at most 100 failures, without a
+    cursor. To select records by reason, the operator reads the list and marks matching records until the list contains
+    none.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` are ``failed_records`` (how
-    many there were before), ``seen`` (by how many of them the reason was looked for; None where it was not) and
-    ``requested``.
+    Returns a :class:`~airflow_provider_datapipe.changes.change.Change`, whose ``details`` are ``failed_records``
+    (number of failures before), ``seen`` (number of failures that were compared with the reason; None without a
+    reason) and ``requested``.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
-    :param record_ids: ``"all"``, or the ids of the records; none of them is success. (templated)
-    :param reason: a part of the error, such as ``"address"``, as it is spelt. (templated)
-    :param reason_pattern: a regular expression (of Python) that is found in the error. (templated)
+    :param record_ids: ``"all"``, or the IDs of the records. An empty list succeeds. (templated)
+    :param reason: a part of the error, such as ``"address"``, case-sensitive. (templated)
+    :param reason_pattern: a Python regular expression to search in the error. (templated)
 
     .. seealso:: interface.md, "POST /reverse_etl_failed_records/retry" and "retry_all".
     """

@@ -20,7 +20,7 @@ class TransformPublishOperator(DatapipeSingleRunOperator):
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`; a materialization has no run id and no
     times.
 
-    :param transform_id: id of the transform; or give ``transform_name``. (templated)
+    :param transform_id: ID of the transform; or set ``transform_name``. (templated)
     :param transform_name: name of the transform. (templated)
     :param folder_path: the folder of the name; None to search all folders. (templated)
     :param materialization: ``view`` or ``table``; None for the transform's own. (templated)
@@ -96,7 +96,7 @@ class TransformRematerializeOperator(DatapipeSingleRunOperator):
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`; a materialization has no run id and no
     times.
 
-    :param transform_id: id of the transform; or give ``transform_name``. (templated)
+    :param transform_id: ID of the transform; or set ``transform_name``. (templated)
     :param transform_name: name of the transform. (templated)
     :param folder_path: the folder of the name; None to search all folders. (templated)
 

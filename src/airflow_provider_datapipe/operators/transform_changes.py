@@ -381,7 +381,7 @@ class DatapipeTransformOperator(DatapipeChangeOperator):
     """
     Base of operators that change one transform.
 
-    :param transform_id: id of the transform; or give ``transform_name``. (templated)
+    :param transform_id: ID of the transform; or set ``transform_name``. (templated)
     :param transform_name: name of the transform. (templated)
     :param folder_path: the folder of the name; None to search all folders. (templated)
     """
@@ -438,7 +438,7 @@ class TransformAttachOperator(DatapipeTransformOperator):
 
     Returns a :class:`~airflow_provider_datapipe.changes.change.Change`.
 
-    :param orchestration_id: id of the orchestration; or give ``orchestration_name``. (templated)
+    :param orchestration_id: ID of the orchestration; or set ``orchestration_name``. (templated)
     :param orchestration_name: name of the orchestration. (templated)
 
     .. seealso:: interface.md, "POST /transforms/{id}/orchestration".

@@ -28,12 +28,12 @@ _LISTED = 3
 
 class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
     """
-    Reads a workspace file.
+    Base of operators with a workspace file.
 
-    :param workspace: path of the file; one that is relative is looked for where the DAG's file is, then in the DAG's
+    :param workspace: path of the file. A relative path is searched in the folder of the DAG file, then in the DAG's
         ``template_searchpath``. (templated)
-    :param delete_orphans: whether what the service holds, and the file does not name, is to be deleted. (templated)
-    :param environment: values for ``${NAME}`` in settings, over those of the worker's environment. (templated)
+    :param delete_orphans: delete resources that the file does not contain. (templated)
+    :param environment: values for ``${NAME}`` in settings. They override the worker's environment. (templated)
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`. (templated)
     """
 
@@ -60,9 +60,9 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Do it.
+        Plan or apply the file.
 
-        :raises WorkspaceError: something in the file is not right; nothing was done.
+        :raises WorkspaceError: if the file is invalid. Nothing was changed.
         :raises DatapipeError: the service refused, or could not be reached.
         """
         import os
@@ -108,13 +108,13 @@ class WorkspacePlanOperator(_WorkspaceOperator):
     """
     Return the changes that a workspace file would make, without changing anything.
 
-    Returns the plan, as ``datapipe plan --format json`` gives it: ``changed``, ``counts``, ``items``, ``warnings``.
+    Returns the plan like ``datapipe plan --format json``: ``changed``, ``counts``, ``items``, ``warnings``.
 
-    :param workspace: path of the file; one that is relative is looked for where the DAG's file is, then in the DAG's
+    :param workspace: path of the file. A relative path is searched in the folder of the DAG file, then in the DAG's
         ``template_searchpath``. (templated)
-    :param delete_orphans: whether what the service holds, and the file does not name, would be deleted. (templated)
-    :param environment: values for ``${NAME}`` in settings, over those of the worker's environment. (templated)
-    :param fail_on_changes: fail if there is anything to do; the plan is the task's result all the same. (templated)
+    :param delete_orphans: delete resources that the file does not contain. (templated)
+    :param environment: values for ``${NAME}`` in settings. They override the worker's environment. (templated)
+    :param fail_on_changes: fail the task if the plan contains changes. The plan is still pushed to XCom. (templated)
     """
 
     template_fields: Sequence[str] = (*_WorkspaceOperator.template_fields, "fail_on_changes")
@@ -141,21 +141,18 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
     """
     Apply a workspace file to the service.
 
-    What is so already is left alone, so the task can be retried and cleared: also after it was killed. What fails does
-    not keep the rest from being done, but what needs it.
+    Idempotent: the task can be retried and cleared, also after it was killed. If the change of a resource fails, only
+    the resources that depend on it are skipped.
 
-    Returns the report, as ``datapipe apply --format json`` gives it: ``failed``, ``counts``, ``items`` and
-    ``warnings``. It is there also where something failed, and the task with it.
+    Returns the report like ``datapipe apply --format json``: ``failed``, ``counts``, ``items`` and ``warnings``. It is
+    pushed to XCom also if the task fails.
 
-    :param workspace: path of the file; one that is relative is looked for where the DAG's file is, then in the DAG's
+    :param workspace: path of the file. A relative path is searched in the folder of the DAG file, then in the DAG's
         ``template_searchpath``. (templated)
-    :param delete_orphans: whether what the service holds, and the file does not name, is deleted; tables stay.
-        (templated)
-    :param environment: values for ``${NAME}`` in settings, over those of the worker's environment. They are shown among
-        the rendered templates of the task, but for what comes from a connection or a variable that Airflow hides.
-        (templated)
-    :param wait_for_run: seconds to wait for a run that stands in the way of a change of a reverse ETL sync.
-        (templated)
+    :param delete_orphans: delete resources that the file does not contain. Tables stay. (templated)
+    :param environment: values for ``${NAME}`` in settings. They override the worker's environment. The rendered templates
+        of the task show them, except values of connections and variables that Airflow masks. (templated)
+    :param wait_for_run: seconds to wait for the end of a run that blocks the change of a reverse ETL sync. (templated)
     """
 
     template_fields: Sequence[str] = (*_WorkspaceOperator.template_fields, "wait_for_run")

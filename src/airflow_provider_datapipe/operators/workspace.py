@@ -150,8 +150,8 @@ class WorkspaceApplyOperator(_WorkspaceOperator):
     :param workspace: path of the file. A relative path is searched in the folder of the DAG file, then in the DAG's
         ``template_searchpath``. (templated)
     :param delete_orphans: delete resources that the file does not contain. Tables stay. (templated)
-    :param environment: values for ``${NAME}`` in settings. They override the worker's environment. The rendered templates
-        of the task show them, except values of connections and variables that Airflow masks. (templated)
+    :param environment: values for ``${NAME}`` in settings. They override the worker's environment. The rendered
+        templates of the task show them, except values of connections and variables that Airflow masks. (templated)
     :param wait_for_run: seconds to wait for the end of a run that blocks the change of a reverse ETL sync. (templated)
     """
 

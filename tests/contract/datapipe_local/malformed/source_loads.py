@@ -97,6 +97,12 @@ def load_all(cases: Sequence[Case], folder: Path) -> Outcomes:
     return outcomes
 
 
+def content_of(outcome: Outcome) -> tuple[tuple[tuple[str, str], ...], list[Any]]:
+    """Return the columns of the table, and its rows in an order of their own."""
+    assert outcome.table is not None
+    return outcome.table.columns, sorted(outcome.table.rows, key=str)
+
+
 def fault_of(case: Case, outcome: Outcome) -> str | None:
     """Return the reason why an outcome is not acceptable. None if it is."""
     if outcome.status == "FAILED":

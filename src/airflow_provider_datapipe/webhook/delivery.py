@@ -143,7 +143,7 @@ def send(body: bytes, sending: Sending) -> Sent:
     """
     Send a body until it is accepted.
 
-    Rate limits (429), server errors and transport errors are retried within the retry budget.
+    Rate limits (429), temporary server errors and transport errors are retried within the retry budget.
 
     :param body: request body.
     :param sending: function that sends it, with its retry policy.

@@ -112,7 +112,7 @@ class DatapipeDag(DAG):
         **kwargs: Any,
     ) -> None:
         super().__init__(dag_id, **kwargs)
-        # Airflow would use the file of this caller. Two frames up, because the check of arguments adds a frame.
+        # Airflow sets the file of its direct caller, which is this one. The check of arguments adds another frame.
         self.fileloc = sys._getframe(2).f_code.co_filename  # noqa: SLF001 - as Airflow itself does
         #: Task IDs by node ID.
         self.task_ids_of_nodes = _fill(

@@ -1,4 +1,4 @@
-"""Adapter of requests with a time limit for the whole response head. A timeout of requests applies to each read."""
+"""Adapter for ``requests`` with a time limit for the whole response head. Its own timeout applies to each read."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class _PunctualTlsConnection(_PunctualConnection, HTTPSConnection):
 
 class PunctualAdapter(HTTPAdapter):
     """
-    Adapter of requests with timeouts for whole requests.
+    Adapter for ``requests`` with a time limit for the whole response head.
 
     :param sending: socket timeout for sending a request over an open connection, in seconds.
     """

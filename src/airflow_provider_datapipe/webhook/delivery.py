@@ -252,7 +252,7 @@ class Delivery:
         """Read the accepted records, and raise if they have changed."""
         number = 0
         try:
-            for number in range(self.progress.records):  # noqa: B007 - the message tells how far it came
+            for number in range(self.progress.records):  # noqa: B007 - the message states the last number
                 fingerprint.take(next(records))
         except StopIteration:
             how = f"it has {number:,} records"

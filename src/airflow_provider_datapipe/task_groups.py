@@ -1,4 +1,4 @@
-"""Task groups and DAGs that are generated from a snapshot. Nothing heavy is imported: DAG files import this."""
+"""Task groups and DAGs that are generated from a snapshot. DAG files import this module: no large packages here."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ _GIVEN = "which the generated task groups give themselves"
 
 class DatapipeTaskGroup(TaskGroup):
     """
-    A task for each stream, transform and reverse ETL sync of a snapshot, which run in the order of their references.
+    Task group with a task for each stream, transform and reverse ETL sync of a snapshot, in the order of dependencies.
 
-    Where something in between is not selected, what reads it still waits for what it reads.
+    Dependencies through resources that are not selected are kept.
 
     :param group_id: name of the group.
-    :param snapshot: the file that ``datapipe snapshot`` wrote; a path that is not absolute is one beside the DAG file.
+    :param snapshot: path of the file from ``datapipe snapshot``, absolute or relative to the folder of the DAG file.
     :param select: selected resources, such as ``"+orders folder:marts"``, or a list of such terms; None for all.
-    :param exclude: excluded resources, in the same syntax.
-    :param transforms: ``rebuild`` what is published, as it is, and pass over drafts; or ``publish`` the newest SQL of
-        all of them.
+    :param exclude: excluded resources, in the same syntax; None for none.
+    :param transforms: ``rebuild`` the published transforms without changes, and ignore drafts; or ``publish`` the
+        newest SQL of all transforms.
     :param operator_args: arguments of all tasks, such as ``{"deferrable": True, "retries": 2}``.
-    :param node_args: more arguments of some: a function that takes a node and gives them, or selections with the
-        arguments of what each means, of which later ones win: ``{"kind:stream": {"pool": "loads"}}``.
-    :param group_by_folder: whether schemas and folders are groups within this one. The ids of tasks are the same.
+    :param node_args: arguments of some tasks: a function that returns the arguments of a node, or a mapping of
+        selections to arguments, such as ``{"kind:stream": {"pool": "loads"}}``. Later selections take precedence.
+    :param group_by_folder: True for a nested group for each schema and folder. The task IDs are the same.
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>` of the tasks; None for that of
         ``default_args``, or ``datapipe_default``.
-    :param kwargs: what any task group takes, such as ``default_args`` and ``tooltip``.
-    :raises PipelineError: the snapshot can't be used, or a selection means nothing that is there.
+    :param kwargs: arguments of any task group, such as ``default_args`` and ``tooltip``.
+    :raises PipelineError: if the snapshot is invalid, or if a selection is invalid or matches no resource.
     """
 
     @checked
@@ -66,7 +66,7 @@ class DatapipeTaskGroup(TaskGroup):
         **kwargs: Any,
     ) -> None:
         super().__init__(group_id=group_id, **kwargs)
-        #: The ids of the tasks, by the ids of their nodes.
+        #: Task IDs by node ID.
         self.task_ids = _fill(
             self,
             _beside(self.dag.fileloc, snapshot),
@@ -81,19 +81,19 @@ class DatapipeTaskGroup(TaskGroup):
 
 class DatapipeDag(DAG):
     """
-    DAG of the resources of a snapshot: :class:`DatapipeTaskGroup` as a DAG.
+    DAG with the tasks of a :class:`DatapipeTaskGroup`, which describes the parameters in detail.
 
-    :param dag_id: name of the DAG.
-    :param snapshot: as of the task group, and so all parameters up to ``datapipe_conn_id``.
+    :param dag_id: ID of the DAG.
+    :param snapshot: path of the snapshot file.
     :param select: selected resources.
     :param exclude: excluded resources.
     :param transforms: ``rebuild`` or ``publish``.
     :param operator_args: arguments of all tasks.
-    :param node_args: more arguments of some.
-    :param group_by_folder: whether schemas and folders are groups.
+    :param node_args: arguments of some tasks.
+    :param group_by_folder: True for a group for each schema and folder.
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>` of the tasks.
-    :param kwargs: what any DAG takes, such as ``schedule`` and ``default_args``.
-    :raises PipelineError: the snapshot can't be used, or a selection means nothing that is there.
+    :param kwargs: arguments of any DAG, such as ``schedule`` and ``default_args``.
+    :raises PipelineError: if the snapshot is invalid, or if a selection is invalid or matches no resource.
     """
 
     @checked
@@ -112,9 +112,9 @@ class DatapipeDag(DAG):
         **kwargs: Any,
     ) -> None:
         super().__init__(dag_id, **kwargs)
-        # Airflow uses the file of its caller as the file of the DAG. The check of arguments is one more frame.
+        # Airflow sets the file of its direct caller, which is this one. The check of arguments adds another frame.
         self.fileloc = sys._getframe(2).f_code.co_filename  # noqa: SLF001 - as Airflow itself does
-        #: The ids of the tasks, by the ids of their nodes.
+        #: Task IDs by node ID.
         self.task_ids_of_nodes = _fill(
             self.task_group,
             _beside(self.fileloc, snapshot),
@@ -148,7 +148,7 @@ def _fill(
     node_args: NodeArgs | None,
     group_by_folder: bool,
 ) -> dict[str, str]:
-    """Put the tasks into a group, and give their ids by those of their nodes."""
+    """Add the tasks to a group, and return their IDs by node ID."""
     if transforms not in ("rebuild", "publish"):
         raise ValueError(f"transforms must be 'rebuild' or 'publish', not {transforms!r}")
     graph = Graph(read(path), sql="newest" if transforms == "publish" else "published")

@@ -1,1 +1,1 @@
-"""TaskFlow decorators: the function returns the arguments of an operator, which the task then executes."""
+"""TaskFlow decorators. The function returns arguments of an operator, which the task then executes."""

@@ -1,4 +1,4 @@
-"""Base of the decorators: call the function, and use its return value as arguments of an operator."""
+"""Base class of the decorated operators: the return value of the function becomes arguments of the operator."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class ComputedOperator(DecoratedOperator):
     """
     Operator with arguments that a function computes when the task runs.
 
-    :param python_callable: the function.
+    :param python_callable: the function, which must not be asynchronous.
     :param op_args: its positional arguments. (templated)
-    :param op_kwargs: its arguments by name. (templated)
+    :param op_kwargs: its keyword arguments. (templated)
     """
 
-    #: What Airflow calls it.
+    #: Name in the Airflow UI.
     custom_operator_name: str
-    #: Airflow's pages show what was computed.
+    #: True to show the computed arguments as rendered templates in the Airflow UI.
     overwrite_rtif_after_execution: bool = True
-    #: The arguments that the function may compute; those that are not said in the decorator it has to.
+    #: Arguments that the function may compute. It must compute those that the decorator does not set.
     computed: ClassVar[tuple[str, ...]]
 
     def __init__(
@@ -52,7 +52,7 @@ class ComputedOperator(DecoratedOperator):
         """
         Call the function, and execute the operator with the returned arguments.
 
-        :raises TypeError: it returned something that makes no sense.
+        :raises TypeError: if the return value of the function is invalid.
         """
         computed = self._read(self._call(context))
         for name, value in computed.items():
@@ -66,14 +66,14 @@ class ComputedOperator(DecoratedOperator):
         return self.python_callable(*self.op_args, **kwargs)
 
     def _read(self, returned: Any) -> dict[str, Any]:
-        """Return the arguments that the function computed, by name."""
+        """Return the computed arguments by name, from the return value of the function."""
         raise NotImplementedError
 
     def _render_computed(self, context: Context, computed: Mapping[str, Any]) -> None:
-        """Render what was computed, where that is what it is for. Data is not: it may have braces of its own."""
+        """Render computed templates. By default nothing is rendered, because data may contain braces."""
 
     def _several(self, returned: Mapping[str, Any]) -> dict[str, Any]:
-        """Take a mapping for several arguments."""
+        """Return the arguments from a mapping, or raise if arguments are unknown or missing."""
         name = self.python_callable.__name__
         unknown = [repr(each) for each in returned if each not in self.computed]
         if unknown:
@@ -89,13 +89,13 @@ def decorator(
     operator: type[ComputedOperator], python_callable: Callable[..., Any] | None, kwargs: dict[str, Any]
 ) -> TaskDecorator:
     """
-    Make a decorator of an operator.
+    Return a decorator for an operator.
 
-    :param operator: the operator.
-    :param python_callable: the function, where the decorator has no arguments.
-    :param kwargs: the arguments of the decorator.
+    :param operator: class of the operator.
+    :param python_callable: the function, if the decorator is used without arguments; else None.
+    :param kwargs: arguments of the decorator.
     """
-    # What the function returns is not what the task returns: nothing follows from its annotation.
+    # Airflow would derive this from the return annotation, but the task does not return the value of the function.
     kwargs = {"multiple_outputs": False} | kwargs
     return task_decorator_factory(python_callable=python_callable, decorated_operator_class=operator, **kwargs)
 
@@ -104,6 +104,6 @@ def template_fields(operator: type[Any]) -> Sequence[str]:
     """
     Return the template fields of a decorated operator.
 
-    :param operator: the operator that is decorated.
+    :param operator: class of the undecorated operator.
     """
     return (*DecoratedOperator.template_fields, *operator.template_fields)

@@ -1,4 +1,4 @@
-"""``@task.datapipe_query`` and the checks: the function returns SQL."""
+"""Decorators ``@task.datapipe_query`` and its checks. The function returns SQL."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _RENDERERS = {"op_args": "py", "op_kwargs": "py", "sql_template": "sql"}
 
 
 class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
-    """Operator whose SQL a function computes. The SQL is rendered like SQL in a DAG file."""
+    """Operator with SQL that a function computes. The SQL is rendered like SQL in a DAG file."""
 
     computed: ClassVar[tuple[str, ...]] = ("sql_template",)
-    #: What was computed, which a task that was deferred does not compute again.
+    #: Computed arguments, which are kept for the time after a deferral.
     _known: Mapping[str, Any] = {}
 
     def _read(self, returned: Any) -> dict[str, Any]:
@@ -42,13 +42,13 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
 
     def _render_computed(self, context: Context, computed: Mapping[str, Any]) -> None:
         fields = [name for name in computed if name in self.template_fields]
-        # Without those that were rendered before: what came of that may have braces of its own.
+        # Only the computed fields: the others are already rendered, and their values may contain braces.
         self._do_render_template_fields(self, fields, context, self.get_template_env(), set())
         self._known = {name: getattr(self, name) for name in computed}
 
     def _begin(self) -> Steps[Batch]:
         batch = yield from super()._begin()
-        # A decimal or a date is compared as text anyway, and a trigger's arguments are JSON.
+        # Trigger arguments are JSON. Decimals and dates become text, as in the comparison.
         batch.note["computed"] = {
             name: value if isinstance(value, str | int | float | None) else str(value)
             for name, value in self._known.items()
@@ -60,16 +60,16 @@ class ComputedSqlOperator(ComputedOperator, DatapipeQueryOperator):
         Continue with the event of the trigger.
 
         :param event: the event of :class:`~airflow_provider_datapipe.triggers.run.DatapipeRunTrigger`.
-        :raises DatapipeError: the query did not succeed, or could not be waited for.
+        :raises DatapipeError: if the query did not succeed, or the trigger could not wait for it.
         """
-        # It is another object, and the function has been called.
+        # Restore the computed arguments, because this is another operator object. Do not call the function again.
         for name, value in event.get("batch", {}).get("note", {}).get("computed", {}).items():
             setattr(self, name, value)
         return super().execute_complete(context, event)
 
 
 class QueryDecoratedOperator(ComputedSqlOperator, QueryPreviewOperator):
-    """Run the query that a function returns."""
+    """Operator that runs the query that a function returns."""
 
     template_fields: Sequence[str] = template_fields(QueryPreviewOperator)
     template_fields_renderers: ClassVar[dict[str, str]] = _RENDERERS
@@ -77,7 +77,7 @@ class QueryDecoratedOperator(ComputedSqlOperator, QueryPreviewOperator):
 
 
 class CheckDecoratedOperator(ComputedSqlOperator, DatapipeCheckOperator):
-    """Check by the query that a function returns."""
+    """Operator that checks the values of the query that a function returns."""
 
     template_fields: Sequence[str] = template_fields(DatapipeCheckOperator)
     template_fields_renderers: ClassVar[dict[str, str]] = _RENDERERS
@@ -85,7 +85,7 @@ class CheckDecoratedOperator(ComputedSqlOperator, DatapipeCheckOperator):
 
 
 class ValueCheckDecoratedOperator(ComputedSqlOperator, DatapipeValueCheckOperator):
-    """Check a value by the query that a function returns."""
+    """Operator that compares the values of the query that a function returns with an expected value."""
 
     template_fields: Sequence[str] = template_fields(DatapipeValueCheckOperator)
     template_fields_renderers: ClassVar[dict[str, str]] = _RENDERERS
@@ -94,7 +94,7 @@ class ValueCheckDecoratedOperator(ComputedSqlOperator, DatapipeValueCheckOperato
 
 
 class ThresholdCheckDecoratedOperator(ComputedSqlOperator, DatapipeThresholdCheckOperator):
-    """Check thresholds by the query that a function returns."""
+    """Operator that checks that the value of the query that a function returns is between two thresholds."""
 
     template_fields: Sequence[str] = template_fields(DatapipeThresholdCheckOperator)
     template_fields_renderers: ClassVar[dict[str, str]] = _RENDERERS
@@ -114,7 +114,7 @@ def query_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any)
 
 def query_check_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
     """
-    Check that every value of the first row is true, of the query that the function returns.
+    Run the query that the function returns, and check that every value of its first row is true.
 
     :param python_callable: the function.
     :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeCheckOperator`.
@@ -124,9 +124,10 @@ def query_check_task(python_callable: Callable[..., Any] | None = None, **kwargs
 
 def query_value_check_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
     """
-    Check that every value of the first row is a certain one, of the query that the function returns.
+    Run the query that the function returns, and check that every value of its first row is the expected one.
 
-    It returns SQL; or ``sql_template`` and ``pass_value``, if the decorator does not say the latter.
+    The function returns SQL, or a mapping with ``sql_template`` and ``pass_value`` if the decorator does not set
+    ``pass_value``.
 
     :param python_callable: the function.
     :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeValueCheckOperator`.
@@ -136,9 +137,10 @@ def query_value_check_task(python_callable: Callable[..., Any] | None = None, **
 
 def query_threshold_check_task(python_callable: Callable[..., Any] | None = None, **kwargs: Any) -> TaskDecorator:
     """
-    Check that the first value lies between two thresholds, of the query that the function returns.
+    Run the query that the function returns, and check that its first value is between two thresholds.
 
-    It returns SQL; or ``sql_template``, and of ``min_threshold`` and ``max_threshold`` what the decorator does not say.
+    The function returns SQL, or a mapping with ``sql_template`` and those of ``min_threshold`` and ``max_threshold``
+    that the decorator does not set.
 
     :param python_callable: the function.
     :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.query.DatapipeThresholdCheckOperator`.

@@ -1,4 +1,4 @@
-"""``@task.datapipe``: the function returns the endpoint and the arguments of a request."""
+"""Decorator ``@task.datapipe``. The function returns the endpoint and the arguments of a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RequestDecoratedOperator(ComputedOperator, DatapipeOperator):
-    """Call the endpoint, or give it the arguments, that a function returns."""
+    """Operator that calls an endpoint with the arguments that a function returns."""
 
     template_fields: Sequence[str] = template_fields(DatapipeOperator)
     template_fields_renderers: ClassVar[dict[str, str]] = {"op_args": "py", "op_kwargs": "py", "arguments": "json"}
@@ -23,7 +23,7 @@ class RequestDecoratedOperator(ComputedOperator, DatapipeOperator):
     def _read(self, returned: Any) -> dict[str, Any]:
         name = self.python_callable.__name__
         if "endpoint" not in self._needed:
-            # An endpoint without arguments needs none.
+            # For an endpoint without arguments, the function can return None.
             arguments = {} if returned is None else returned
             if not isinstance(arguments, Mapping):
                 raise TypeError(
@@ -46,7 +46,8 @@ def request_task(python_callable: Callable[..., Any] | None = None, **kwargs: An
     """
     Call an endpoint with the arguments that the function returns.
 
-    It returns the arguments by name; or, if the decorator names no ``endpoint``, that and the arguments.
+    The function returns a mapping of arguments. If the decorator does not set ``endpoint``, the function returns the
+    endpoint name, or the endpoint name and the arguments.
 
     :param python_callable: the function.
     :param kwargs: arguments of :class:`~airflow_provider_datapipe.operators.datapipe.DatapipeOperator`.

@@ -1,4 +1,4 @@
-"""``@task.datapipe_webhook``: the function returns records."""
+"""Decorator ``@task.datapipe_webhook``. The function returns records."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class WebhookDecoratedOperator(ComputedOperator, WebhookIngestOperator):
-    """Push the records that a function returns."""
+    """Operator that pushes the records that a function returns."""
 
     template_fields: Sequence[str] = template_fields(WebhookIngestOperator)
     template_fields_renderers: ClassVar[dict[str, str]] = {"op_args": "py", "op_kwargs": "py", "records": "json"}
     custom_operator_name = "@task.datapipe_webhook"
-    # Records may be many: Airflow's pages do without.
+    # Not shown in the Airflow UI, because there can be many records.
     overwrite_rtif_after_execution = False
     computed = ("records",)
 
     def _read(self, returned: Any) -> dict[str, Any]:
-        # A generator has to be there as a whole: a retry looks at what was sent.
+        # Read a generator completely, because the delivery may read the records more than once.
         records = list(returned) if isinstance(returned, Iterator) else returned
         if isinstance(records, str | bytes) or not isinstance(records, Mapping | Sequence):
             name = self.python_callable.__name__

@@ -1,1 +1,1 @@
-"""Airflow hooks over ``runs`` and ``api``."""
+"""Airflow hooks, based on ``runs`` and ``api``."""

@@ -1,4 +1,4 @@
-"""Settings of a client from an Airflow connection."""
+"""Client settings from an Airflow connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class AirflowConnection(Protocol):
-    """The part of an Airflow connection that is used."""
+    """Attributes of an Airflow connection that this module uses."""
 
     conn_id: str
     host: str | None
@@ -26,11 +26,11 @@ class AirflowConnection(Protocol):
 
     @property
     def extra_dejson(self) -> dict[str, Any]:
-        """The connection's further fields."""
+        """Extra fields of the connection."""
 
 
 class ConnectionExtra(BaseModel):
-    """The connection's further fields; each is described in :mod:`airflow_provider_datapipe.get_provider_info`."""
+    """Extra fields of a connection, described in :mod:`airflow_provider_datapipe.get_provider_info`."""
 
     # Trigger arguments are strict JSON.
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
@@ -59,7 +59,7 @@ class ConnectionExtra(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _default_if_empty(cls, value: object, info: Any) -> object:
-        # The form stores an emptied field as null or as an empty text.
+        # Airflow's connection form stores an empty field as null or as an empty string.
         return cls.model_fields[info.field_name].default if value in (None, "") else value
 
 
@@ -70,9 +70,9 @@ def named(conn_id: str) -> str:
 
 def read_extra(connection: AirflowConnection) -> ConnectionExtra:
     """
-    Read the further fields of a connection.
+    Read the extra fields of a connection, and log unknown fields that look like typing errors.
 
-    :raises ConfigurationError: one of them can't be used.
+    :raises ConfigurationError: if a field is invalid.
     """
     given = connection.extra_dejson
     known = ConnectionExtra.model_fields
@@ -90,9 +90,9 @@ def read_extra(connection: AirflowConnection) -> ConnectionExtra:
 
 def base_url(connection: AirflowConnection) -> str:
     """
-    Put the base address together: the host may be a whole URL, or a name beside scheme and port.
+    Return the base URL from the host, which can be a host name or a URL, the scheme and the port.
 
-    :raises ConfigurationError: there is no host.
+    :raises ConfigurationError: if there is no host.
     """
     host = (connection.host or "").strip()
     if not host:
@@ -109,18 +109,18 @@ def base_url(connection: AirflowConnection) -> str:
 def _with_port(url: str, port: int) -> str:
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
-    # A port in the address itself is the more explicit one.
+    # A port in the URL takes precedence over the port field.
     has_port = authority.rpartition("]")[2].count(":") == 1
     return url if has_port else f"{scheme}://{authority}:{port}{slash}{path}"
 
 
 def settings_of(connection: AirflowConnection, extra: ConnectionExtra) -> Settings:
     """
-    Make the settings of a client.
+    Return the client settings of a connection.
 
-    :param connection: where to, and with which key.
-    :param extra: its further fields.
-    :raises ConfigurationError: the connection can't be used as it is.
+    :param connection: the connection, with the address and the API key.
+    :param extra: its extra fields.
+    :raises ConfigurationError: if the connection is invalid.
     """
     try:
         return Settings(

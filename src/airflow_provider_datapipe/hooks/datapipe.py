@@ -1,4 +1,4 @@
-"""The hook: one connection to the service, for blocking tasks and for triggers."""
+"""Hook for the service, with blocking methods for tasks and asynchronous methods for triggers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 class DatapipeHook(BaseHook):
     """
-    Talks to a data pipeline service.
+    Hook that sends requests to a data pipeline service.
 
     :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`.
     """
@@ -58,7 +58,7 @@ class DatapipeHook(BaseHook):
     def __init__(self, datapipe_conn_id: str = default_conn_name) -> None:
         super().__init__()
         self.datapipe_conn_id = datapipe_conn_id
-        #: Whether Airflow's collector of hook lineage is told what was run; operators tell more than that themselves.
+        #: True to report runs to Airflow's hook lineage. Operators disable it and report more detailed lineage.
         self.tells_lineage = True
 
     @cached_property
@@ -68,9 +68,9 @@ class DatapipeHook(BaseHook):
     @cached_property
     def extra(self) -> ConnectionExtra:
         """
-        The connection's further fields.
+        Extra fields of the connection.
 
-        :raises ConfigurationError: one of them can't be used.
+        :raises ConfigurationError: if a field is invalid.
         """
         return read_extra(self._connection)
 
@@ -81,17 +81,15 @@ class DatapipeHook(BaseHook):
     @property
     def page_template(self) -> str | None:
         """
-        Template of addresses of the service's pages, None if it is not known.
+        URL template of the service's pages, None if unknown: the connection's ``link``, else that of a response.
 
-        It is the connection's ``link``, or what the service named in a response so far.
-
-        :raises ConfigurationError: if the connection cannot be used.
+        :raises ConfigurationError: if the connection is invalid.
         """
         return self.extra.link or self.named_pages
 
     @property
     def named_pages(self) -> str | None:
-        """Template of addresses of pages that the service named in a response so far, None if it has not."""
+        """URL template of the service's pages from a response, None if no response has had one so far."""
         client: Client | None = self.__dict__.get("_client")
         return client.page_template if client else None
 
@@ -99,19 +97,19 @@ class DatapipeHook(BaseHook):
         """
         Return the client, which is created once.
 
-        :raises ConfigurationError: the connection can't be used as it is.
+        :raises ConfigurationError: if the connection is invalid.
         """
         return self._client
 
     def close(self) -> None:
-        """Close the client's connections, if there are any."""
+        """Close the HTTP connections of the client, if it was created."""
         if "_client" in self.__dict__:
             self._client.close()
             del self._client
 
     def send(self, request: Request[T]) -> T:
         """
-        Send a request and read its answer.
+        Send a request, and return its parsed response.
 
         :param request: the return value of an endpoint function.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
@@ -123,15 +121,15 @@ class DatapipeHook(BaseHook):
 
     def pages(self, request: Request[Page[T]], *, limit: int | None = None) -> Iterator[T]:
         """
-        Iterate the items of a list.
+        Iterate over the items of all pages of a list.
 
         :param request: the return value of the endpoint function of a list.
-        :param limit: the most items to give; None for all.
+        :param limit: maximum number of items; None for all.
         """
         return self.get_conn().pages(request, limit=limit)
 
     def run(self, steps: Steps[T]) -> T:
-        """Carry out steps of :mod:`airflow_provider_datapipe.runs`, blocking. A wrong ID gets suggestions."""
+        """Run a flow of :mod:`airflow_provider_datapipe.runs`, blocking. Add suggestions to the error of a wrong ID."""
         try:
             return drive(steps, self.send, time.sleep, self.run_together)
         except NotFoundError as error:
@@ -140,9 +138,9 @@ class DatapipeHook(BaseHook):
 
     def run_together(self, several: Sequence[Steps[T]]) -> list[T]:
         """
-        Carry out several series of steps, as many at a time as the connection's ``max_connections``.
+        Run several flows, at most ``max_connections`` of the connection at a time.
 
-        :return: their results, in the same order.
+        :return: the results of the flows, in the same order.
         """
         from airflow_provider_datapipe.runs.together import FEW, run_together
 
@@ -154,7 +152,7 @@ class DatapipeHook(BaseHook):
         """
         Find a stream by its sync and its name.
 
-        :raises NameLookupError: there is none; the error lists near names.
+        :raises NameLookupError: if none or several match. The error lists similar names.
         """
         return self.run(names.find_stream(sync_id, name))
 
@@ -162,15 +160,15 @@ class DatapipeHook(BaseHook):
         """
         Find an orchestration by its name.
 
-        :raises NameLookupError: there is none, or several; the error lists what there is.
+        :raises NameLookupError: if none or several match. The error lists similar names or the matches.
         """
         return self.run(names.find_orchestration(name))
 
     def find_transform(self, name: str, folder_path: str | None = None) -> Transform:
         """
-        Find a transform by its name and, where that is not enough, its folder.
+        Find a transform by its name and, if the name is not unique, its folder.
 
-        :raises NameLookupError: there is none, or several; the error lists what there is.
+        :raises NameLookupError: if none or several match. The error lists similar names or the matches.
         """
         return self.run(names.find_transform(name, folder_path))
 
@@ -178,7 +176,7 @@ class DatapipeHook(BaseHook):
         """
         Send one request from an event loop.
 
-        For many requests, :meth:`aget_conn` gives a client that keeps its connections.
+        For many requests, use the client of :meth:`aget_conn`, which reuses its connections.
 
         :param request: the return value of an endpoint function.
         :raises DatapipeError: see :mod:`airflow_provider_datapipe.api.errors`.
@@ -190,24 +188,24 @@ class DatapipeHook(BaseHook):
         """
         Create a client for the running event loop. The caller closes it.
 
-        :raises ConfigurationError: the connection can't be used as it is.
+        :raises ConfigurationError: if the connection is invalid.
         """
-        # Tasks that block have no use for its HTTP library.
+        # Imported here, because blocking tasks do not need its HTTP library.
         from airflow_provider_datapipe.api.async_client import AsyncClient
 
         return await AsyncClient.create(await self.aget_settings())
 
     async def aget_settings(self) -> Settings:
         """
-        Read the connection from an event loop, anew each time.
+        Read the connection from an event loop. The result is not cached.
 
-        :raises ConfigurationError: the connection can't be used as it is.
+        :raises ConfigurationError: if the connection is invalid.
         """
         connection: Any = await self.aget_connection(self.datapipe_conn_id)
         return settings_of(connection, read_extra(connection))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether the service answers and accepts the API key, and why not (Airflow's Test Connection)."""
+        """Return True if the service accepts the API key, else False, and a message (Airflow's Test Connection)."""
         try:
             settings = settings_of(self._connection, self.extra)
             # The user waits at the form. Airflow gives the connection of the form a random ID.

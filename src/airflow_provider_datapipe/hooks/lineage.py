@@ -1,4 +1,4 @@
-"""Hook lineage: report the runs that Python functions start with the hook to Airflow's collector."""
+"""Hook lineage: reports runs and queries that Python functions start with the hook to Airflow's collector."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _RUNS = (
     "transforms.publish",
     "transforms.rematerialize",
 )
-#: The endpoints that are told of, by their names.
+#: Names of the endpoints whose requests are reported.
 TOLD = frozenset({_QUERY, *_RUNS})
-#: What Airflow's providers call the SQL that a hook has run.
+#: Key of Airflow's providers for SQL that a hook has run.
 _SQL_JOB = "sql_job"
 
 
 def tell(hook: BaseHook, request: Request[Any], answer: Any) -> None:
     """
-    Report the inputs and outputs of a request. Without a reader of hook lineage, this has no effect.
+    Report the output asset or the SQL of a request. This has no effect if no plugin reads hook lineage.
 
-    :param hook: who has sent it.
-    :param request: one of an endpoint of :data:`TOLD`.
-    :param answer: the service's answer.
+    :param hook: the hook that sent the request.
+    :param request: a request of an endpoint of :data:`TOLD`.
+    :param answer: the response of the service.
     """
     try:
         from airflow.providers.common.compat.lineage.hook import get_hook_lineage_collector
@@ -44,10 +44,10 @@ def tell(hook: BaseHook, request: Request[Any], answer: Any) -> None:
             sql = getattr(request.body, "sql_template", None)
             collector.add_extra(hook, _SQL_JOB, {"sql": sql, "job_id": answer.query_execution_id})
         else:
-            # As :mod:`airflow_provider_datapipe.assets` names it; the id is quoted in the path.
+            # The URI format of :mod:`airflow_provider_datapipe.assets`. The ID is already quoted in the path.
             collection, resource_id = request.path.strip("/").split("/")[:2]
             conn_id = quote(getattr(hook, "datapipe_conn_id", ""), safe="")
             collector.add_output_asset(hook, uri=f"datapipe://{conn_id}/{collection}/{resource_id}")
     except Exception:
-        # What was sent has been carried out, whatever becomes of its lineage.
+        # The service has processed the request, so an error in its lineage must not fail the task.
         log.warning("The lineage of %s is not told.", request.label, exc_info=True)

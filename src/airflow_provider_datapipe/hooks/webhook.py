@@ -1,4 +1,4 @@
-"""The hook for webhooks: pushes data to where the service takes it, by an address and credentials of its own."""
+"""Hook that pushes data to webhooks of the service, which have their own addresses and credentials."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from airflow_provider_datapipe.hooks.webhook_connection import WebhookSettings, 
 from airflow_provider_datapipe.hooks.webhook_transport import PunctualAdapter
 from airflow_provider_datapipe.webhook.delivery import Sending, Sent, UnconfirmedError, send
 
-# An answer says how many rows were taken, or why not: what is longer is not read on.
+# The most bytes of a response that are read. It has only the number of accepted rows, or an error.
 _LONGEST_ANSWER = 64 << 10
 _AT_A_TIME = 8 << 10
-# No request has more; and what is kept of an answer stays small, whatever it says.
+# Larger numbers of accepted rows in a response are ignored: no request has so many rows.
 _MOST_ROWS = 1 << 53
 _CONNECT_LIMIT = 10.0
 _TEST_LIMIT = 15.0
@@ -63,7 +63,7 @@ _HINTS = {
 }
 _HINT_5XX = "The service has a problem; try again later."
 _BAD_REQUESTS = (400, 422)
-#: What Test Connection says before an error.
+#: Introductions to an error in the message of Test Connection.
 _TOLD_BY_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], ...], str], ...] = (
     (
         (AuthenticationError, PermissionDeniedError),
@@ -80,9 +80,9 @@ _TOLD_BY_TEST: tuple[tuple[type[DatapipeError] | tuple[type[DatapipeError], ...]
 
 class _Credentials(AuthBase):
     """
-    Adds the credentials and the signature to a request with its final body.
+    Authentication of requests: adds the credentials, and the signature of the final body.
 
-    :param authentication: how requests authenticate.
+    :param authentication: authentication method and secrets.
     """
 
     def __init__(self, authentication: Authentication) -> None:
@@ -96,10 +96,10 @@ class _Credentials(AuthBase):
 
 class WebhookIngestHook(HttpHook):
     """
-    Pushes JSON to a webhook connection of the service.
+    Hook that pushes JSON to a webhook connection of the service.
 
-    What is sent is canonical JSON, and the bytes that are signed are those that are sent. Redirects are not followed:
-    the credentials go to one address.
+    It sends canonical JSON, and signs the bytes that it sends. It does not follow redirects, so that no other address
+    gets the credentials.
 
     :param webhook_conn_id: the :ref:`webhook connection <webhook-connection>`.
     """
@@ -120,7 +120,7 @@ class WebhookIngestHook(HttpHook):
         """
         Settings of the webhook.
 
-        :raises ConfigurationError: the connection can't be used as it is.
+        :raises ConfigurationError: if the connection is invalid.
         """
         return webhook_settings(self.get_connection(self.webhook_conn_id))
 
@@ -133,19 +133,19 @@ class WebhookIngestHook(HttpHook):
 
         :param headers: further headers.
         :param extra_options: not used; the connection has all settings.
-        :raises ConfigurationError: the connection can't be used as it is.
+        :raises ConfigurationError: if the connection is invalid.
         """
         settings = self.settings
         self.base_url, self._base_url_initialized = settings.url, True
         self.adapter = PunctualAdapter(settings.timeout)
         session = self._configure_session_from_mount_adapters(requests.Session())
-        # Also where there is nothing to add: requests would look for a password in the user's .netrc.
+        # Set also without credentials, because requests would otherwise read a password from the user's .netrc.
         session.auth = _Credentials(settings.authentication)
         session.verify = settings.ca_bundle or True
         if proxy := settings.proxy or environment_proxy(settings.url):
             session.proxies = {"http": proxy, "https": proxy}
         elif settings.is_here:
-            # A proxy of the environment is for other machines: the local service is asked directly.
+            # Ignore a proxy of the environment: requests to the local service must not go through it.
             session.trust_env = False
         session.headers.update(
             {
@@ -170,7 +170,7 @@ class WebhookIngestHook(HttpHook):
         return self.get_conn()
 
     def close(self) -> None:
-        """Close the connections, if there are any."""
+        """Close the HTTP connections of the session, if it was created."""
         if "_session" in self.__dict__:
             self._session.close()
             del self._session
@@ -181,10 +181,11 @@ class WebhookIngestHook(HttpHook):
 
         A request without a response is sent again. Its rows may then be duplicated, which the result states.
 
-        :param payload: what :mod:`airflow_provider_datapipe.api.canonical` can write: an object, or a list of them.
-        :param endpoint: the rest of the address, where the connection has only the beginning.
-        :raises NotCanonicalError: it can't be written; nothing was sent.
-        :raises DatapipeError: it was not accepted.
+        :param payload: an object or a list of objects, of types that :mod:`airflow_provider_datapipe.api.canonical`
+            supports.
+        :param endpoint: the end of the table's address, if the connection contains only its beginning.
+        :raises NotCanonicalError: if the payload has no canonical form. Nothing was sent.
+        :raises DatapipeError: if the payload was not accepted.
         """
         try:
             return send(canonical(payload), self.sending(endpoint))
@@ -193,10 +194,10 @@ class WebhookIngestHook(HttpHook):
 
     def sending(self, endpoint: str | None = None) -> Sending:
         """
-        Return how request bodies are sent.
+        Return the function that sends request bodies, with its retry policy and its log function.
 
-        :param endpoint: the rest of the address, where the connection has only the beginning.
-        :raises ConfigurationError: the connection can't be used as it is.
+        :param endpoint: the end of the table's address, if the connection contains only its beginning.
+        :raises ConfigurationError: if the connection is invalid.
         """
         url = address(self.settings, endpoint)
         return Sending(
@@ -205,12 +206,12 @@ class WebhookIngestHook(HttpHook):
 
     def post(self, body: bytes, endpoint: str | None = None) -> int | None:
         """
-        Send bytes as they are, once.
+        Send a request body unchanged, without retries.
 
         :param body: canonical JSON.
-        :param endpoint: the rest of the address, where the connection has only the beginning.
+        :param endpoint: the end of the table's address, if the connection contains only its beginning.
         :return: number of rows that the service reports as accepted; None without a report.
-        :raises DatapipeError: they were not accepted, as far as is known.
+        :raises DatapipeError: if the body was rejected, or its outcome is unknown.
         """
         return self._post(address(self.settings, endpoint), body)
 
@@ -224,16 +225,16 @@ class WebhookIngestHook(HttpHook):
         self, session: requests.Session, prepped_request: requests.PreparedRequest, extra_options: dict[Any, Any]
     ) -> requests.Response:
         """
-        Send what :meth:`run` has prepared, as all that this hook sends.
+        Send a request that :meth:`run` has prepared, with the limits and error handling of this hook.
 
-        :param session: what :meth:`get_conn` gave.
+        :param session: the return value of :meth:`get_conn`.
         :param prepped_request: the request.
         :param extra_options: not used.
-        :raises DatapipeError: it was not accepted, as far as is known.
+        :raises DatapipeError: if the request was rejected, or its outcome is unknown.
         """
         response, text = self._answer(session, prepped_request)
-        response._content = text  # noqa: SLF001 - it has been read, within bounds
-        # Callers may log it or return it as the result of their task.
+        response._content = text  # noqa: SLF001 - it was read with limits of size and time
+        # Masked, because callers may log it or return it as the result of their task.
         response.reason = self._shown(response.reason or "")
         return response
 
@@ -257,7 +258,7 @@ class WebhookIngestHook(HttpHook):
             if httpx.codes.is_success(response.status_code):
                 return response, text
             lost = self._refusal(response, text)
-        # Not from the other one: what the libraries say may hold what is secret.
+        # Raised outside the except block, because the error of a library may contain secrets.
         raise lost
 
     def _lost(self, error: Exception, timeout: float) -> DatapipeError:
@@ -272,7 +273,7 @@ class WebhookIngestHook(HttpHook):
         if isinstance(error, Timeout):
             how = f"within {timeout:g} s" if sent else "in time: there is no connection"
             return RequestTimeoutError(f"The webhook at {where} gave no answer {how}.{advice}", sent=sent)
-        # The innermost says what has happened, in words of the operating system.
+        # The innermost error has the message of the operating system.
         reasons = [each.strerror for each in causes if isinstance(each, OSError) and each.strerror]
         told = self._shown(reasons[-1] if reasons else type(causes[-1]).__name__, longest=100)
         return TransportError(f"The webhook at {where} gave no answer ({told}).{advice}", sent=sent)
@@ -296,15 +297,15 @@ class WebhookIngestHook(HttpHook):
         )
 
     def _shown(self, said: object, longest: int = 500) -> str:
-        """Return a response as text without secrets, which it may repeat."""
+        """Return a text of the service on one line, without secrets that it may repeat."""
         return one_line(str(said), secret=self._mask, longest=longest)
 
     @override
     def test_connection(self) -> tuple[bool, str]:
         """
-        Return whether the webhook answers and accepts the credentials, and why not (Airflow's Test Connection).
+        Return True if the webhook accepts the credentials, else False, and a message (Airflow's Test Connection).
 
-        Sends a body that is no JSON, which a webhook refuses, but not before it has looked at the credentials.
+        The test sends a body of invalid JSON. A webhook rejects it only after it has checked the credentials.
         """
         # Airflow gives the connection of the form a random ID.
         self._connection_name = "this connection"
@@ -323,7 +324,7 @@ class WebhookIngestHook(HttpHook):
 
 
 def _read(response: requests.Response, ends: float) -> bytes:
-    """Read an answer within bounds of size and time; what can't be read is left out: its status has said it all."""
+    """Read a response body with limits of size and time. Ignore errors, because the status code is sufficient."""
     body = bytearray()
     try:
         while len(body) < _LONGEST_ANSWER and time.monotonic() < ends:
@@ -350,7 +351,7 @@ def _json(text: bytes) -> Mapping[str, Any]:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Return an error and its causes, the innermost last: requests wraps the errors of urllib3."""
+    """Yield an error and its causes, the innermost last, because requests wraps the errors of urllib3."""
     seen: list[BaseException] = []
     following: object = error
     while isinstance(following, BaseException) and following not in seen:

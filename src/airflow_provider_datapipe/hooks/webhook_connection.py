@@ -1,4 +1,4 @@
-"""Settings of a webhook from an Airflow connection."""
+"""Webhook settings from an Airflow connection."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from airflow_provider_datapipe.hooks.connection import AirflowConnection, base_u
 
 log = logging.getLogger(__name__)
 _HIGHEST_PORT = 65_535
-# A part of a path that is as long as this may be a key; a shorter one is a word that messages may need.
+# Path segments of at least this length may be keys. Shorter ones are words that messages may need.
 _LIKE_A_KEY = 16
-# Signs that would end the path, or that some servers take for a slash.
+# Characters that would end the path, or that some servers treat as a slash.
 _NO_PART = re.compile(r"[\x00-\x20\x7f#\\]")
 
 
 class WebhookConnection(AirflowConnection, Protocol):
-    """The part of an Airflow connection that is used."""
+    """Attributes of an Airflow connection that this module uses."""
 
     login: str | None
 
 
 class WebhookExtra(BaseModel):
-    """The connection's further fields; each is described in :mod:`airflow_provider_datapipe.get_provider_info`."""
+    """Extra fields of a connection, described in :mod:`airflow_provider_datapipe.get_provider_info`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -48,7 +48,7 @@ class WebhookExtra(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _default_if_empty(cls, value: object, info: Any) -> object:
-        # The form stores an emptied field as null or as an empty text.
+        # Airflow's connection form stores an empty field as null or as an empty string.
         return cls.model_fields[info.field_name].default if value in (None, "") else value
 
 
@@ -57,12 +57,13 @@ class WebhookSettings:
     """
     Address and credentials of a webhook.
 
-    :param url: its address; of a table, or what all tables' addresses begin with. It may be all that lets in.
-    :param authentication: how requests authenticate.
-    :param timeout: seconds in which the service has to answer a request.
-    :param retry_budget: seconds for which a request is tried again.
-    :param proxy: address of an HTTP proxy.
-    :param ca_bundle: path of a file with the certificates to trust, in place of the usual ones.
+    :param url: address of a table, or the common beginning of the addresses of several tables. It may be the only
+        secret that grants access.
+    :param authentication: authentication method and secrets.
+    :param timeout: time limit for the response to a request, in seconds.
+    :param retry_budget: time for retries of a request, in seconds.
+    :param proxy: URL of an HTTP proxy; None for that of the environment.
+    :param ca_bundle: path of a file with the certificates to trust instead of the default ones; None for the default.
     """
 
     url: str = field(repr=False)
@@ -79,7 +80,7 @@ class WebhookSettings:
 
     @cached_property
     def secrets(self) -> tuple[str, ...]:
-        """Secrets to mask: credentials, and parts of the address that may grant access. The longest first."""
+        """Secrets to mask, longest first: the credentials, and parts of the address that may grant access."""
         url = httpx.URL(self.url)
         quoted = url.raw_path.decode().partition("?")[0]
         paths = [path.strip("/") for path in (quoted, url.path)]
@@ -97,9 +98,9 @@ class WebhookSettings:
 
 def webhook_settings(connection: WebhookConnection) -> WebhookSettings:
     """
-    Read a connection.
+    Return the webhook settings of a connection.
 
-    :raises ConfigurationError: it can't be used as it is.
+    :raises ConfigurationError: if the connection is invalid.
     """
     extra = _read_extra(connection)
     try:
@@ -121,9 +122,9 @@ def address(settings: WebhookSettings, endpoint: str | None) -> str:
     """
     Return the address of a table.
 
-    :param settings: those of the connection.
-    :param endpoint: what follows the connection's address; nothing if that is the table's.
-    :raises ConfigurationError: the connection's address has an end of its own, or the endpoint leads elsewhere.
+    :param settings: settings of the connection.
+    :param endpoint: end of the table's address; empty if the connection contains the whole address.
+    :raises ConfigurationError: if the connection's address has a query, or if the endpoint is invalid.
     """
     if not endpoint:
         return settings.url
@@ -150,7 +151,7 @@ def _read_extra(connection: WebhookConnection) -> WebhookExtra:
 
 
 def _check_way(extra: WebhookExtra) -> None:
-    """Refuse what requests would find out only when it sends, and say less clearly."""
+    """Raise if the proxy or the CA bundle is invalid, with a clearer error than that of requests."""
     if extra.proxy is not None and not is_proxy(extra.proxy):
         raise ConfigurationError("The proxy must be a URL such as http://proxy.example.com:3128.")
     if extra.ca_bundle is not None:
@@ -158,7 +159,7 @@ def _check_way(extra: WebhookExtra) -> None:
 
 
 def _check(address: str, *, allow_plain_http: bool) -> None:
-    """Refuse an address that would lose what is secret, or that is none."""
+    """Raise if an address is no valid URL, or would expose secrets."""
     try:
         url = httpx.URL(address)
         url.host.encode("idna")

@@ -1,4 +1,4 @@
-"""Sending a request within a time: what requests calls a time-out is one of each single byte."""
+"""Adapter for ``requests`` with a time limit for the whole response head. Its own timeout applies to each read."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from urllib3.response import HTTPResponse
 
 class _PunctualConnection(HTTPConnection):
     """
-    Gives up on the head of an answer that is not there in time, even if something comes now and then.
+    HTTP connection with a time limit for the whole response head, even if bytes arrive now and then.
 
-    What is left to read after it, the caller reads within bounds of its own.
+    The caller limits the time and size of the response body.
     """
 
-    #: Seconds in which the request is to be sent.
+    #: Socket timeout for sending the request, in seconds.
     sending: float
 
     @override
     def connect(self) -> None:
         super().connect()
-        # Else it would have to be sent in the time that there is to connect.
+        # Otherwise, the connect timeout would also apply to sending.
         self.sock.settimeout(self.sending)
 
     @override
@@ -46,7 +46,7 @@ class _PunctualConnection(HTTPConnection):
         try:
             return super().getresponse()
         except Exception:
-            # Whatever a connection that is shut down under it raises; all that is not ours goes on.
+            # The shutdown by the timer can raise various errors. Other errors are passed on.
             if late.is_set():
                 raise TimeoutError from None
             raise
@@ -55,14 +55,14 @@ class _PunctualConnection(HTTPConnection):
 
 
 class _PunctualTlsConnection(_PunctualConnection, HTTPSConnection):
-    """The same over TLS."""
+    """HTTPS connection with the same time limit."""
 
 
 class PunctualAdapter(HTTPAdapter):
     """
-    Adapter of requests with timeouts for whole requests.
+    Adapter for ``requests`` with a time limit for the whole response head.
 
-    :param sending: seconds in which a request is to be sent, once there is a connection.
+    :param sending: socket timeout for sending a request over an open connection, in seconds.
     """
 
     def __init__(self, sending: float) -> None:

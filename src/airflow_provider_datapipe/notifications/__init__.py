@@ -1,1 +1,1 @@
-"""Telling people that a task has failed, and why."""
+"""Notifications of failed tasks and DAG runs."""

@@ -1,4 +1,4 @@
-"""Description of a failed task for people. DAG files import this module, so it imports no large packages."""
+"""Description of a failed task or DAG run. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from airflow_provider_datapipe.links import ADDRESS, DatapipeLink
 if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.batch import Batch
 
-#: How many characters of an error, of a record that failed and of all together are told.
+#: Maximum number of characters of an error, of a failed record, and of the whole text.
 _LONGEST_ERROR = 1_500
 _LONGEST_RECORD = 300
 _LONGEST_TEXT = 6_000
-#: How many runs are told of: an ELT sync has one for each stream.
+#: Maximum number of runs in the text: an ELT sync has one for each stream.
 _MOST_RUNS = 5
 
 
 @dataclass(frozen=True)
 class Failure:
     """
-    Facts about a failure. Each is short, on one line, and without the secrets that Airflow masks.
+    Facts about a failure. Each text is short, on one line, and without the secrets that Airflow masks.
 
-    :param what: what failed: the task, or the run of a DAG.
-    :param error: why.
-    :param runs: a line for each run that did not succeed.
-    :param records: records that the destination refused, a line each.
-    :param link: the page of what ran on the service; empty where there is none.
-    :param log_url: the page of the task's log; empty where there is none.
-    :param happened: what became of it.
+    :param what: the failed task or DAG run.
+    :param error: the error message.
+    :param runs: one line for each run that did not succeed.
+    :param records: one line for each record that the destination rejected.
+    :param link: URL of the resource's or run's page in the service; empty if there is none.
+    :param log_url: URL of the task log; empty if there is none.
+    :param happened: kind of failure, as the verb of the title.
     """
 
     what: str
@@ -47,18 +47,18 @@ class Failure:
 
     @property
     def title(self) -> str:
-        """The failed task or DAG, on one line."""
+        """The failed task or DAG run and the kind of failure, on one line."""
         return f"{self.what} {self.happened}."
 
     @property
     def text(self) -> str:
-        """All of it, as plain text."""
+        """All facts as plain text."""
         text = "\n".join(self._lines())
         return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
 
     @property
     def slack_text(self) -> str:
-        """The same for Slack and what is like it: nobody's error calls everybody, or becomes a link."""
+        """The text with escapes for Slack, so that an error message cannot mention users or become a link."""
         return self.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
     def _lines(self) -> Iterator[str]:
@@ -83,14 +83,14 @@ def failure_of(context: Any, *, show_records: int = 3) -> Failure:
     """
     Return the facts about a failure from the context and the XComs, without requests to the service.
 
-    :param context: Airflow's context, as callbacks get it: of a task, or of the run of a DAG.
-    :param show_records: number of refused records to show; 0 for none.
+    :param context: Airflow's context of a callback of a task or DAG.
+    :param show_records: number of rejected records to show; 0 for none.
     """
     if context.get("deadline") is not None:
         return Failure(_what(context), "It was not over in time.", happened="missed its deadline")
     error = _error_of(context)
     if _is_of_dag_run(context):
-        # The task instance of such a context is the one that ended last, whatever became of it.
+        # The task instance of such a context is the one that ended last. It may have succeeded.
         return Failure(_what(context), _safe(error, _LONGEST_ERROR))
     task, instance = context.get("task"), context.get("ti")
     batch: Batch | None = getattr(task, "_under_way", None)
@@ -115,26 +115,26 @@ def describe_failure(context: Any, *, show_records: int = 3) -> str:
     """
     Describe a failure: ``describe_failure(context)`` in Python, ``describe_failure()`` in a template of any notifier.
 
-    For templates, give it to the DAG: ``user_defined_macros={"describe_failure": describe_failure}``. It raises
-    nothing.
+    For templates, add it to the DAG: ``user_defined_macros={"describe_failure": describe_failure}``. An incomplete
+    context does not raise an error.
 
-    :param context: Airflow's context, as callbacks get it; templates have it by themselves.
-    :param show_records: number of refused records to show; 0 for none.
+    :param context: Airflow's context of a callback. Templates pass it automatically.
+    :param show_records: number of rejected records to show; 0 for none.
     """
     return tell_of(context, show_records=show_records).text
 
 
 def tell_of(context: Any, *, show_records: int = 3) -> Failure:
-    """Return the known facts about a failure. An incomplete context is no error."""
+    """Return the known facts about a failure. An incomplete context does not raise an error."""
     try:
         return failure_of(context, show_records=show_records)
-    except Exception as error:  # noqa: BLE001 - a notification that is not sent for a detail helps nobody
+    except Exception as error:  # noqa: BLE001 - send the notification even if facts are missing
         return Failure("A task", f"What it was could not be found out ({type(error).__name__}): see its log.")
 
 
 def _what(context: Any) -> str:
     instance, dag, dag_run = context.get("ti"), context.get("dag"), context.get("dag_run")
-    # The context of a deadline has it as JSON.
+    # The context of a deadline has the DAG run as JSON.
     of_run = dag_run if isinstance(dag_run, Mapping) else getattr(dag_run, "__dict__", {})
     dag_id = getattr(instance, "dag_id", None) or getattr(dag, "dag_id", None) or of_run.get("dag_id") or "unknown"
     run_id = getattr(instance, "run_id", None) or context.get("run_id") or of_run.get("dag_run_id")
@@ -149,14 +149,14 @@ def _what(context: Any) -> str:
 
 
 def _is_of_dag_run(context: Any) -> bool:
-    # The callbacks of a DAG get a reason, and the task instance that ended last.
+    # The context of a DAG callback has a reason, and the task instance that ended last.
     return context.get("reason") is not None and context.get("exception") is None
 
 
 def _error_of(context: Any) -> str:
     error = context.get("exception")
     if error is None and not context.get("reason"):
-        # ``dag.test()`` of Airflow 3.1 does not say it.
+        # With ``dag.test()`` of Airflow 3.1, the context has no exception.
         error = getattr(context.get("task"), "_failure", None)
     if isinstance(error, BaseException):
         from airflow_provider_datapipe.api.errors import DatapipeError
@@ -170,7 +170,7 @@ def _error_of(context: Any) -> str:
 
 
 def _runs(batch: Batch | None, instance: Any) -> Iterator[str]:
-    """Describe the runs: of the task that ran in this process, or from the XComs of one that ran elsewhere."""
+    """Yield a line for each failed run, from the task if it ran in this process, else from its XComs."""
     told = list(_told_of_batch(batch) if batch is not None else _told_of_result(_pulled(instance, "return_value")))
     yield from told[:_MOST_RUNS]
     if len(told) > _MOST_RUNS:
@@ -214,7 +214,7 @@ def _counts(result: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _without_quotes(error: str, batch: Batch | None) -> str:
-    """Take the records out of an error that quotes some."""
+    """Remove quoted records from an error."""
     from airflow_provider_datapipe.runs.verdict import result_of
 
     for end in batch.ended if batch else ():
@@ -229,7 +229,7 @@ def _pulled(instance: Any, key: str) -> Any:
     pull = getattr(instance, "xcom_pull", None)
     if pull is None:
         return None
-    # Whatever Airflow raises, in whichever of its processes this is.
+    # The errors depend on the Airflow process that runs the callback.
     with suppress(Exception):
         return pull(task_ids=instance.task_id, map_indexes=instance.map_index, key=key)
     return None
@@ -242,10 +242,10 @@ def _log_url_of(instance: Any) -> str:
 
 
 def _safe(text: str, longest: int) -> str:
-    """Make a text safe to show: one line, short, without the secrets that Airflow knows."""
+    """Return a text on one line, shortened, and without the secrets that Airflow masks."""
     from airflow.providers.common.compat.sdk import redact
 
     from airflow_provider_datapipe.api.errors import one_line
 
-    # Before it is cut: a part of a secret would not be known as one.
+    # Mask before shortening, because Airflow does not recognize a part of a secret.
     return one_line(str(redact(text)), longest=longest)

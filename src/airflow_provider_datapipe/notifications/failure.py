@@ -1,4 +1,4 @@
-"""The notifier of failures. DAG files import this: nothing heavy at import."""
+"""Notifier for failures. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from airflow_provider_datapipe.notifications.describe import Failure, tell_of
 if TYPE_CHECKING:
     from airflow.sdk import Connection, Context
 
-#: Where templates find what is known of the failure.
+#: Name of the failure in the context of templates.
 _NAME = "failure"
 _SLACK: dict[str, Any] = {"text": "{{ failure.slack_text }}"}
 
 
 class DatapipeFailureNotifier(BaseNotifier):
     """
-    Tells people that a task has failed: which, the service's error, counts, records that failed, and where to look.
+    Notifier for failures: the failed task, the service's error, numbers of rows, rejected records, and links.
 
-    For ``on_failure_callback`` and ``on_retry_callback`` of tasks and DAGs. It never fails itself, and asks the service
-    for nothing: what the task knew is told. What can't be sent is said in the log.
+    Use it as ``on_failure_callback`` and ``on_retry_callback`` of tasks and DAGs. It sends no requests to the service,
+    but uses the facts from the task. It raises no errors, but logs if it cannot send the message.
 
-    :param http_conn_id: an HTTP connection that the message is posted to; its address may be a whole URL, such as that
-        of a Slack webhook. None to only hand it on.
-    :param endpoint: what follows the connection's address.
-    :param body: what is posted, as JSON; texts in it are templates, in which ``failure`` is a
-        :class:`~airflow_provider_datapipe.notifications.describe.Failure`. The default is what Slack takes.
-    :param notifier: another notifier, or any callback, to be handed the same context: its templates find ``failure``
-        there. How long it may take is up to it.
-    :param show_records: number of refused records to show; 0 for none.
+    :param http_conn_id: ID of an HTTP connection to which the message is posted. Its host may be a whole URL, such as
+        that of a Slack webhook. None to call only ``notifier``.
+    :param endpoint: path that is appended to the connection's address.
+    :param body: JSON body of the request. Strings in it are templates, in which ``failure`` is a
+        :class:`~airflow_provider_datapipe.notifications.describe.Failure`. The default is a Slack message.
+    :param notifier: another notifier or any callback, which gets the context with ``failure`` added. ``timeout`` does
+        not apply to it.
+    :param show_records: number of rejected records to show; 0 for none.
     :param timeout: time limit of the request, as a duration.
-    :param context: Airflow's context, where the notifier is awaited.
+    :param context: Airflow's context, if the notifier is awaited.
     """
 
-    # Airflow renders these once and for all, and one notifier may be that of many tasks: it renders by itself.
+    # Not rendered by Airflow, which would render them only once, although several tasks can share a notifier.
     template_fields = ()
 
     @checked
@@ -74,7 +74,7 @@ class DatapipeFailureNotifier(BaseNotifier):
         """
         try:
             super().__call__(*args)
-        except Exception as error:  # noqa: BLE001 - a failure that can't be told of is no second failure
+        except Exception as error:  # noqa: BLE001 - an error of the notifier must not cause another failure
             self._give_up(error)
 
     def __await__(self) -> Generator[Any, None, None]:
@@ -93,7 +93,7 @@ class DatapipeFailureNotifier(BaseNotifier):
         if self.http_conn_id is not None:
             try:
                 self._post(BaseHook.get_connection(self.http_conn_id), known)
-            except Exception as error:  # noqa: BLE001 - the other notifier may work
+            except Exception as error:  # noqa: BLE001 - still call the other notifier
                 self._give_up(error)
         try:
             if self.notifier is not None:
@@ -140,7 +140,7 @@ class DatapipeFailureNotifier(BaseNotifier):
         post(connection, self.endpoint, self.render_template(self.body, cast("Any", known), environment), self.timeout)
 
     def _give_up(self, error: Exception) -> None:
-        # Its message may be anybody's: only our own shows no secret for sure.
+        # The messages of other errors may contain secrets.
         from airflow_provider_datapipe.notifications.post import NotPostedError
 
         why = str(error) if isinstance(error, NotPostedError) else type(error).__name__

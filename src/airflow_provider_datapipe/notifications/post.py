@@ -1,4 +1,4 @@
-"""Posting JSON to an HTTP connection of Airflow, within a time, whatever is at the other end."""
+"""HTTP POST of JSON to an Airflow connection, with a time limit for the whole request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_datapipe.hooks.connection import base_url
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-#: What Airflow's own hook takes out of the extra of an HTTP connection; all else there is headers.
+#: Extra fields of an HTTP connection that are options of Airflow's HTTP hook. All other extra fields are headers.
 _NO_HEADERS = frozenset(
     {
         *("timeout", "allow_redirects", "max_redirects", "check_response", "trust_env", "stream"),
@@ -27,18 +27,18 @@ _NO_HEADERS = frozenset(
 
 
 class NotPostedError(Exception):
-    """The message was not delivered. The error contains neither the address nor secrets."""
+    """Error of a message that was not delivered. It contains neither the address nor secrets."""
 
 
 def post(connection: Connection, endpoint: str, body: Any, timeout: float) -> None:
     """
-    Post JSON once, and wait until it has arrived, or the time is over.
+    Post JSON once, and wait for the response.
 
-    :param connection: an HTTP connection: its address, its login and password, and headers in its extra.
-    :param endpoint: what follows the address; may be empty.
-    :param body: JSON.
-    :param timeout: seconds for all of it: looking up the name, connecting, sending, and reading the answer's head.
-    :raises NotPostedError: it has not arrived.
+    :param connection: an HTTP connection with an address, login and password, and headers in its extra fields.
+    :param endpoint: path that is appended to the address; may be empty.
+    :param body: JSON body.
+    :param timeout: time limit in seconds for name resolution, connecting, sending, and reading the response head.
+    :raises NotPostedError: if the message was not delivered.
     """
     failures: list[str] = []
     late = f"no answer within {timeout:g} s"
@@ -50,10 +50,10 @@ def post(connection: Connection, endpoint: str, body: Any, timeout: float) -> No
             failures.append(late)
         except (NotPostedError, ConfigurationError) as error:
             failures.append(str(error))
-        except Exception as error:  # noqa: BLE001 - whatever it is: its message may show the address, which may be a key
+        except Exception as error:  # noqa: BLE001 - its message may show the address, which may be a secret
             failures.append(f"{type(error).__name__}")
 
-    # Nothing else limits all that a request waits for, such as the name of a host.
+    # A thread, because HTTP timeouts do not limit name resolution.
     thread = threading.Thread(target=attempt, name="datapipe-notification", daemon=True)
     thread.start()
     thread.join(timeout)
@@ -78,7 +78,7 @@ def _post(connection: Connection, endpoint: str, body: Any, timeout: float) -> N
     )
     if connection.login:
         next(httpx.BasicAuth(connection.login, connection.password or "").auth_flow(request))
-    # Not a client of httpx: that would log the whole address. Nor does this follow an answer that leads elsewhere.
+    # A transport, because a client of httpx would log the whole address. A transport does not follow redirects.
     with httpx.HTTPTransport(verify=trust(None), proxy=_proxy_to(request.url)) as transport:
         answer = transport.handle_request(request)
         answer.close()
@@ -87,5 +87,5 @@ def _post(connection: Connection, endpoint: str, body: Any, timeout: float) -> N
 
 
 def _proxy_to(url: httpx.URL) -> str | None:
-    """Return the proxy of the environment for an address."""
+    """Return the proxy of the environment for a URL, None if there is none."""
     return None if proxy_bypass(url.host) else getproxies().get(url.scheme)

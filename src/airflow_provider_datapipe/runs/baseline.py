@@ -33,11 +33,11 @@ class ListedRun(Protocol):
 
     @property
     def started_at(self) -> pendulum.DateTime | None:
-        """When it started."""
+        """Start time."""
 
     @property
     def finished_at(self) -> pendulum.DateTime | None:
-        """When it finished."""
+        """End time."""
 
 
 R = TypeVar("R", bound=ListedRun)

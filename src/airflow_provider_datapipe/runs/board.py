@@ -238,7 +238,7 @@ class Board:
 
 class _Teller:
     """
-    Logs the progress of a wait by a timer, in the context of its task, without waking the trigger.
+    Log of the progress of a wait. A timer writes it in the context of the task, without waking the trigger.
 
     :param wait: the wait.
     :param tell: function that logs a line.

@@ -27,7 +27,7 @@ from airflow_provider_datapipe.runs.targets import required
 
 class FailedRecordsCondition(Condition):
     """
-    A reverse ETL sync has no more unresolved failed records than a limit.
+    Condition that a reverse ETL sync has no more unresolved failed records than a limit.
 
     Fields: ``reverse_etl_sync_id``, ``at_most``.
     """
@@ -52,7 +52,7 @@ class FailedRecordsCondition(Condition):
 
 class ConnectionBridgeCondition(Condition):
     """
-    A user has authorized a connection with a connection bridge, or the bridge has expired.
+    Condition that a user has authorized a connection with a connection bridge, or that the bridge has expired.
 
     Field: ``bridge``, the result of the task that created the bridge.
     """

@@ -88,7 +88,7 @@ class _OfOne(Condition):
 
 class RunCondition(_OfOne):
     """
-    A run has ended: the run with ``run_id``, the ``newest`` run, or the first run after a time.
+    Condition that a run has ended: the run with ``run_id``, the ``newest`` run, or the first run after a time.
 
     Further fields: ``after``, ``moment_of`` (:class:`~.moments.MomentOf`), ``on_failure`` (``fail`` or ``next``).
     """
@@ -185,7 +185,7 @@ class RunCondition(_OfOne):
 
 class FreshCondition(_OfOne):
     """
-    The last successful run ended within a duration before now or before a given time.
+    Condition that the last successful run ended within a duration before now or before a given time.
 
     Further fields: ``max_age`` in seconds, and ``as_of``, the time at which the duration ends, by default now.
     """
@@ -213,7 +213,7 @@ class FreshCondition(_OfOne):
 
 
 class LastRunCondition(_OfOne):
-    """A run has ended. The result is that of the last run that ended, even if another run is active."""
+    """Condition that a run has ended. The result is that of the last ended run, even if another run is active."""
 
     name = "last_run"
 

@@ -50,7 +50,7 @@ class _Stream:
 
 class SyncCondition(Condition):
     """
-    All streams of an ELT sync, or the selected ones, meet a condition.
+    Condition that all streams of an ELT sync, or the selected ones, meet a condition.
 
     One request polls all streams. Only if all of them may meet the condition, each one is polled directly, because the
     status has no run IDs, and no status for a load that continues in slices.

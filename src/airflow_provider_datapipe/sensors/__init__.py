@@ -1,1 +1,1 @@
-"""Airflow sensors over ``runs`` and ``api``."""
+"""Airflow sensors, based on ``runs`` and ``api``."""

@@ -1,4 +1,4 @@
-"""Base of the sensors. DAG files import this module, so it imports no large packages."""
+"""Base classes of the sensors. DAG files import this module, so it imports no large packages."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 #: End of the data interval. DAG runs without a logical date have none; for them, the time from which they can run.
 DATA_INTERVAL_END = "{{ data_interval_end | default(none) or dag_run.run_after }}"
-#: Key of the task state in which polls of mode="reschedule" find what earlier polls learned.
+#: Key of the task state that keeps the results of earlier polls for mode="reschedule".
 _STATE = "datapipe.sensor"
-#: The first Airflow in which a task can start from its trigger.
+#: The first version of Airflow in which a task can start from its trigger.
 _STARTS_FROM_TRIGGER = (3, 3)
 
 
 class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
     """
-    Wait until a condition is met. All modes have the same result.
+    Base class of sensors that wait until a condition is met. All modes have the same result.
 
     Failed polls are repeated. The sensor fails after 30 minutes without an answer, or at once if the condition cannot
     be met, for example because an ID does not exist.
@@ -198,7 +198,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         return self._wait_in_triggerer(deadline, patient=True)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resume after the deferral. Tell ``execution_timeout`` from ``timeout`` if Airflow ended the deferral."""
+        """Resume after the deferral. If Airflow ended it after ``execution_timeout``, raise AirflowTaskTimeout."""
         from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowTaskTimeout
 
         try:
@@ -209,7 +209,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
             raise
 
     def _poke_before_deferral(self, context: Context, deadline: float) -> bool | PokeReturnValue:
-        """Poll in the worker as long as the condition should be met soon. Return the result of the last poll."""
+        """Poll in the worker before the deferral. Return the result of the last poll."""
         from airflow_provider_datapipe.runs.worker_wait import sensor_intervals
 
         with contextlib.closing(self._hook()) as hook:
@@ -350,11 +350,11 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         return self.reschedule and not self.deferrable
 
     def _show_link(self, hook: DatapipeHook, context: Context, check: Check | None = None) -> None:
-        """Show the link to the resource as soon as it is known. An earlier link stays otherwise."""
+        """Show the link to the resource if its page is known, else keep the earlier link."""
         condition, _ = self._looking()
         try:
             template = hook.page_template
-        except Exception as error:  # noqa: BLE001 - of any secrets backend; the next request raises it
+        except Exception as error:  # noqa: BLE001 - any error of a secrets backend; the next request raises it
             self.log.debug("No link: %s", error)
             return
         if address := address_of(template, *condition.page(check)):
@@ -379,7 +379,7 @@ class DatapipeSensor(CheckedArguments, MapLabel, BaseSensorOperator):
         result, error = condition.verdict(explained)
         if error is None:
             return result
-        # A loss of contact is no failure of a run.
+        # soft_fail applies to failed runs, not to a loss of contact.
         is_known = all(end.reason is EndReason.RUN_OVER for end in check.ends)
         if self.never_fail or (self.soft_fail and is_known):
             raise AirflowSkipException(str(error))

@@ -1,4 +1,4 @@
-"""Sensors that wait for runs which others start. Nothing heavy is imported here: DAG files import this."""
+"""Sensors for runs that other tasks or the service start. DAG files import this module: no large packages here."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from airflow_provider_datapipe.sensors.base import (
 
 class DatapipeAfterSensor(DatapipeSensor):
     """
-    A sensor for what comes after a moment.
+    Base class of sensors for the first run after a time.
 
-    :param after: the moment: a time with a time zone, or its ISO 8601 text. The default is the end of the data
-        interval, so that a backfill waits for the run of its own time; where a DAG run has none, the time from which it
-        was to run. (templated)
-    :param moment_of: what of a run has to be at or after it: its ``start``, so that it has read what was there then, or
-        its ``end``.
-    :param on_failure: what a run means that counts and did not succeed: ``fail``, or ``next``, to wait for the run
-        after it.
+    :param after: the time, with a time zone, or its ISO 8601 text. The default is the end of the data interval, so that
+        a backfill waits for the run of its own interval. If the DAG run has no data interval, the default is its
+        ``run_after``. (templated)
+    :param moment_of: the time of a run to compare: its ``start``, so that the run has read all data from before
+        ``after``, or its ``end``. A run counts if this time is ``after`` or later.
+    :param on_failure: policy if the run did not succeed: ``fail``, or wait for the ``next`` run.
     """
 
     template_fields: Sequence[str] = ("after",)
@@ -48,15 +47,16 @@ class DatapipeAfterSensor(DatapipeSensor):
 
 class DatapipeRunSensor(DatapipeAfterSensor):
     """
-    Waits for the end of a run, and returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
+    Sensor for the end of a run. Returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
-    It is the first run that started, or ended, at or after a moment: whenever one looks, the same. A run that did not
-    succeed fails the sensor, or skips it with ``soft_fail`` or ``never_fail``.
+    By default, it waits for the first run that started (or ended) at or after a time, so that the result does not
+    depend on the time of the poll. A run that did not succeed fails the sensor, or skips it with ``soft_fail`` or
+    ``never_fail``.
 
-    :param run_id: alternatively, the ID of the run. (templated)
+    :param run_id: ID of the run, instead of ``after``. (templated)
     :param newest: wait for the newest run at the first poll instead: the active or due one, else the one that finished
-        last; with no run so far, the first. Runs that are planned for later do not count. In mode ``reschedule`` with
-        Airflow before 3.3, which has no task state, it is the newest run at each poll.
+        last, else the first run ever. Runs that are planned for later do not count. In mode ``reschedule`` with Airflow
+        before 3.3, which has no task state, the sensor selects the newest run at each poll.
     """
 
     template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "run_id", *DatapipeAfterSensor.template_fields)
@@ -80,7 +80,7 @@ class DatapipeRunSensor(DatapipeAfterSensor):
 
 class EltStreamRunSensor(DatapipeStreamSensor, DatapipeRunSensor):
     """
-    Waits for the end of a run of an ELT stream. See :class:`DatapipeRunSensor` for the other parameters.
+    Sensor for the end of a run of an ELT stream. See :class:`DatapipeRunSensor` for the other parameters.
 
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
@@ -98,7 +98,7 @@ class EltStreamRunSensor(DatapipeStreamSensor, DatapipeRunSensor):
 
 class OrchestrationRunSensor(DatapipeOrchestrationSensor, DatapipeRunSensor):
     """
-    Waits for the end of a run of an orchestration. See :class:`DatapipeRunSensor` for the other parameters.
+    Sensor for the end of a run of an orchestration. See :class:`DatapipeRunSensor` for the other parameters.
 
     .. seealso:: interface.md, "GET /orchestration_runs".
     """
@@ -116,7 +116,7 @@ class OrchestrationRunSensor(DatapipeOrchestrationSensor, DatapipeRunSensor):
 
 class ReverseEtlRunSensor(DatapipeReverseEtlSensor, DatapipeRunSensor):
     """
-    Waits for the end of a run of a reverse ETL sync. See :class:`DatapipeRunSensor` for the other parameters.
+    Sensor for the end of a run of a reverse ETL sync. See :class:`DatapipeRunSensor` for the other parameters.
 
     .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
     """
@@ -134,10 +134,11 @@ class ReverseEtlRunSensor(DatapipeReverseEtlSensor, DatapipeRunSensor):
 
 class EltSyncRunSensor(DatapipeSyncSensor, DatapipeAfterSensor):
     """
-    Waits until each stream of an ELT sync has had a run after a moment, at one request for a look at all of them.
+    Sensor that waits until each stream of an ELT sync has finished a run after a time.
 
-    It returns a :class:`~airflow_provider_datapipe.runs.sync.SyncResult`, and fails once all have ended if one of them
-    did not succeed.
+    One request polls all streams. The sensor polls them directly only when all of them may have finished. It returns a
+    :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. If a run did not succeed, the sensor fails after all runs
+    have finished.
 
     .. seealso:: interface.md, "GET /elt_syncs/{id}/status".
     """

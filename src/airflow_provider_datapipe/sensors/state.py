@@ -1,4 +1,4 @@
-"""Sensors that look at how things stand: how old data is, how a run ended, how many records failed, who authorized."""
+"""Sensors for states: age of data, outcome of the last run, number of failed records, authorized connections."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from airflow_provider_datapipe.sensors.base import (
 
 class DatapipeFreshnessSensor(DatapipeSensor):
     """
-    Waits until the last run that succeeded ended no longer ago than a duration.
+    Base class of sensors that wait until the end of the last successful run is at most ``max_age`` ago.
 
-    It returns the :class:`~airflow_provider_datapipe.runs.reference.RunResult` of that run. Runs that failed are passed
-    over, and so are slices of a load that goes on.
+    Returns the :class:`~airflow_provider_datapipe.runs.reference.RunResult` of this run. Failed runs and the slices of
+    an unfinished load do not count.
 
-    :param max_age: the duration, or seconds.
-    :param as_of: the moment from which it is counted: a time with a time zone, or its ISO 8601 text, such as
-        ``{{ data_interval_end }}`` for backfills; None for the time of each look. What ended later than this is fresh
-        as well. (templated)
+    :param max_age: maximum age, as a duration.
+    :param as_of: the time at which the age is measured, with a time zone, or its ISO 8601 text, such as
+        ``{{ data_interval_end }}`` for backfills; None for the time of each poll. A run that ended later also counts as
+        fresh. (templated)
     """
 
     template_fields: Sequence[str] = (*DatapipeSensor.template_fields, "as_of")
@@ -42,7 +42,7 @@ class DatapipeFreshnessSensor(DatapipeSensor):
 
 class EltStreamFreshnessSensor(DatapipeStreamSensor, DatapipeFreshnessSensor):
     """
-    Waits until an ELT stream is fresh. See :class:`DatapipeFreshnessSensor` for the other parameters.
+    Sensor that waits until an ELT stream is fresh. See :class:`DatapipeFreshnessSensor` for the other parameters.
 
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
@@ -60,10 +60,11 @@ class EltStreamFreshnessSensor(DatapipeStreamSensor, DatapipeFreshnessSensor):
 
 class EltSyncFreshnessSensor(DatapipeSyncSensor, DatapipeFreshnessSensor):
     """
-    Waits until each stream of an ELT sync is fresh, at one request for a look at all of them.
+    Sensor that waits until each stream of an ELT sync is fresh.
 
-    It returns a :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. See :class:`DatapipeFreshnessSensor` for the
-    other parameters.
+    One request polls all streams. The sensor polls them directly only when all of them may be fresh. It returns a
+    :class:`~airflow_provider_datapipe.runs.sync.SyncResult`. See :class:`DatapipeFreshnessSensor` for the other
+    parameters.
 
     .. seealso:: interface.md, "GET /elt_syncs/{id}/status".
     """
@@ -82,7 +83,7 @@ class EltSyncFreshnessSensor(DatapipeSyncSensor, DatapipeFreshnessSensor):
 
 class OrchestrationFreshnessSensor(DatapipeOrchestrationSensor, DatapipeFreshnessSensor):
     """
-    Waits until the last good run of an orchestration is recent. See :class:`DatapipeFreshnessSensor`.
+    Sensor that waits until the last successful run of an orchestration is recent. See :class:`DatapipeFreshnessSensor`.
 
     .. seealso:: interface.md, "GET /orchestration_runs".
     """
@@ -103,9 +104,9 @@ class OrchestrationFreshnessSensor(DatapipeOrchestrationSensor, DatapipeFreshnes
 
 class ReverseEtlFreshnessSensor(DatapipeReverseEtlSensor, DatapipeFreshnessSensor):
     """
-    Waits until the destination of a reverse ETL sync is fresh. See :class:`DatapipeFreshnessSensor`.
+    Sensor that waits until the destination of a reverse ETL sync is fresh. See :class:`DatapipeFreshnessSensor`.
 
-    A run in which records failed has not succeeded.
+    A run with failed records does not count as successful.
 
     .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
     """
@@ -126,10 +127,10 @@ class ReverseEtlFreshnessSensor(DatapipeReverseEtlSensor, DatapipeFreshnessSenso
 
 class DatapipeLastRunSensor(DatapipeSensor):
     """
-    Judges the last run that has ended, whatever goes on now, and returns its RunResult.
+    Base class of sensors for the last finished run, even if another run is active.
 
-    A run that did not succeed fails the sensor at once, or skips it with ``soft_fail`` or ``never_fail``. It waits only
-    where no run has ended so far.
+    Returns its :class:`~airflow_provider_datapipe.runs.reference.RunResult`. A run that did not succeed fails the
+    sensor, or skips it with ``soft_fail`` or ``never_fail``. The sensor waits only if no run has finished yet.
     """
 
     condition = "last_run"
@@ -137,7 +138,7 @@ class DatapipeLastRunSensor(DatapipeSensor):
 
 class EltStreamLastRunSensor(DatapipeStreamSensor, DatapipeLastRunSensor):
     """
-    Judges the last run of an ELT stream. See :class:`DatapipeLastRunSensor`.
+    Sensor for the last finished run of an ELT stream. See :class:`DatapipeLastRunSensor`.
 
     .. seealso:: interface.md, "GET /elt_stream_runs".
     """
@@ -151,7 +152,7 @@ class EltStreamLastRunSensor(DatapipeStreamSensor, DatapipeLastRunSensor):
 
 class OrchestrationLastRunSensor(DatapipeOrchestrationSensor, DatapipeLastRunSensor):
     """
-    Judges the last run of an orchestration. See :class:`DatapipeLastRunSensor`.
+    Sensor for the last finished run of an orchestration. See :class:`DatapipeLastRunSensor`.
 
     .. seealso:: interface.md, "GET /orchestration_runs".
     """
@@ -165,7 +166,7 @@ class OrchestrationLastRunSensor(DatapipeOrchestrationSensor, DatapipeLastRunSen
 
 class ReverseEtlLastRunSensor(DatapipeReverseEtlSensor, DatapipeLastRunSensor):
     """
-    Judges the last run of a reverse ETL sync. See :class:`DatapipeLastRunSensor`.
+    Sensor for the last finished run of a reverse ETL sync. See :class:`DatapipeLastRunSensor`.
 
     .. seealso:: interface.md, "GET /reverse_etl_sync_runs".
     """
@@ -179,11 +180,11 @@ class ReverseEtlLastRunSensor(DatapipeReverseEtlSensor, DatapipeLastRunSensor):
 
 class ReverseEtlFailedRecordsSensor(DatapipeReverseEtlSensor):
     """
-    Waits until a reverse ETL sync has few unresolved failed records.
+    Sensor that waits until a reverse ETL sync has few unresolved failed records.
 
-    It returns ``reverse_etl_sync_id``, ``failed_records`` (how many there are) and ``at_most``.
+    Returns ``reverse_etl_sync_id``, ``failed_records`` (their number) and ``at_most``.
 
-    :param at_most: how many there may be.
+    :param at_most: maximum number of failed records.
 
     .. seealso:: interface.md, "GET /reverse_etl_failed_records/count".
     """
@@ -202,12 +203,12 @@ class ReverseEtlFailedRecordsSensor(DatapipeReverseEtlSensor):
 
 class ConnectionBridgeSensor(DatapipeSensor):
     """
-    Waits until a user has authorized a connection bridge, so that its connection exists.
+    Sensor that waits until a user has authorized a connection with a connection bridge.
 
-    It returns ``connection_id``, ``integration_id`` and ``label``. A new connection is told by its integration and its
-    label, among those that were not there before the bridge; one that is authorized again by the bridge's going from
-    the list of those that are active. When the bridge's time is over, the sensor fails, or is skipped with
-    ``soft_fail``.
+    Returns ``connection_id``, ``integration_id`` and ``label``. The sensor recognizes a new connection by its
+    integration and label: it did not exist before the bridge. It recognizes a connection that is authorized again by
+    the removal of the bridge from the list of active bridges. If the bridge expires first, the sensor fails, or is
+    skipped with ``soft_fail``.
 
     :param bridge: the result of a
         :class:`~airflow_provider_datapipe.operators.connection.ConnectionBridgeCreateOperator`, such as

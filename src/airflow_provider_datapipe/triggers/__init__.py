@@ -1,4 +1,4 @@
-"""Waiting in the triggerer; and importing what that needs without holding up the event loop that all triggers share."""
+"""Triggers, and an import function that does not block the event loop of the triggerer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _loaded: set[str] = set()
 
 async def load(*modules: str) -> None:
     """
-    Import modules in a thread: it takes too long for an event loop that others use.
+    Import modules in a thread, so that the import does not block the event loop that all triggers share.
 
-    :param modules: their names.
+    :param modules: names of the modules.
     """
     for module in modules:
         if module not in _loaded:

@@ -26,28 +26,29 @@ _NEEDED = (
     "airflow_provider_datapipe.runs.conditions",
     "airflow_provider_datapipe.runs.patience",
 )
-#: The least seconds between two looks.
+#: The shortest interval between two polls, in seconds.
 _FASTEST = 0.1
 
 
 class DatapipeConditionTrigger(BaseTrigger):
     """
-    Waits until a condition is met, and sends its result as an event.
+    Trigger that polls until a condition is met, and sends the result as its event.
 
-    It holds no secret: the connection is looked up where the trigger runs. The condition's fields are arguments and
-    attributes of their own, so that Airflow renders their templates where a task starts from its trigger.
+    The arguments contain no secrets: the trigger reads the connection itself. Each field of the condition is a separate
+    argument and attribute, so that Airflow renders its templates if a task starts from its trigger.
 
     :param condition: name of the condition (:data:`airflow_provider_datapipe.runs.conditions.CONDITIONS`).
-    :param datapipe_conn_id: the connection.
-    :param poll_interval: seconds between two looks.
-    :param deadline: when waiting ends, as seconds since the epoch; None where Airflow ends it.
-    :param patient: whether what looks final is waited for, too: the worker has seen otherwise.
+    :param datapipe_conn_id: ID of the Airflow connection.
+    :param poll_interval: seconds between two polls.
+    :param deadline: time at which the wait ends, in seconds since the epoch; None if Airflow ends it.
+    :param patient: True to poll again also after errors that look final, because the worker has already repeated the
+        poll without such an error.
     :param deferred_at: time of the deferral, in seconds since the epoch; None if the event can be sent at once.
     :param minimum_deferral_time: seconds from the deferral to the event, at least.
     :param poll_after: time before which the service is not polled, because a poll of the worker failed, as seconds
         since the epoch; None for no limit.
     :param lost_since: time of a loss of contact that the worker has logged, as seconds since the epoch.
-    :param fields: the fields of the condition, as JSON.
+    :param fields: fields of the condition, as JSON.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         return {name: getattr(self, name) for name in self._names}
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return class path and arguments."""
+        """Return the class path and the arguments."""
         return (
             "airflow_provider_datapipe.triggers.condition.DatapipeConditionTrigger",
             {
@@ -114,11 +115,11 @@ class DatapipeConditionTrigger(BaseTrigger):
         try:
             async with joined(self.datapipe_conn_id, DatapipeHook(self.datapipe_conn_id).aget_settings) as board:
                 return await self._look_until_met(board)
-        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: nothing was seen
+        except Exception as error:  # noqa: BLE001 - any error of a secrets backend: nothing was polled
             return error_event(self.datapipe_conn_id, error)
 
     def _tell(self, level: int, line: str) -> None:
-        """Log the progress in the log of the task. The logger is created for the first line."""
+        """Write a line to the task log. The logger is created when it is first used."""
         self.log.log(level, line)
 
     def _log_contact(self, patience: Patience, error: DatapipeError | None = None) -> None:
@@ -131,7 +132,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         from airflow_provider_datapipe.runs.errors import LostContactError
         from airflow_provider_datapipe.runs.patience import Patience
 
-        # A worker that deferred has polled before; it passes the deadline.
+        # A deadline shows that a worker has polled before it deferred.
         patience = Patience(time.time(), polled_before=self.deadline is not None, lost_since=self.lost_since)
         condition = condition_of(self.condition, self.fields)
         said, before = "no answer so far", None
@@ -144,7 +145,7 @@ class DatapipeConditionTrigger(BaseTrigger):
             except TimeoutError:
                 return {"status": "timeout", "said": said}
             except ValueError:
-                # What is set wrongly is said by the worker, in its own log.
+                # A field is invalid. The worker repeats the poll, and raises the error in the task log.
                 return {"status": "again"}
             except DatapipeError as error:
                 if not self.patient and patience.is_final(error, time.time()):
@@ -162,7 +163,7 @@ class DatapipeConditionTrigger(BaseTrigger):
                 if check.said != said:
                     said = check.said
                     self.log.info("Waiting: %s.", said)
-                # A list that shows an older state than the run does is looked at no more often than others.
+                # If the list still shows this run as active after its end, poll again after the normal interval.
                 if check.awaited not in (None, before):
                     before = check.awaited
                     event = await self._wait_for(board, condition, before, said)
@@ -180,9 +181,9 @@ class DatapipeConditionTrigger(BaseTrigger):
 
     async def _look(self, board: Board, condition: Any) -> Check:
         """
-        Look once.
+        Poll once.
 
-        :raises TimeoutError: the time is over.
+        :raises TimeoutError: if the deadline has passed.
         """
         from airflow_provider_datapipe.runs.steps import adrive
 
@@ -194,7 +195,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         return checked
 
     async def _wait_for(self, board: Board, condition: Any, reference: Reference, said: str) -> dict[str, Any] | None:
-        """Wait for the end of a run; give the event that this is, or None where it is time to look again."""
+        """Wait for the end of a run. Return the event to send, None to check the condition again."""
         from airflow_provider_datapipe.runs.batch import Batch
         from airflow_provider_datapipe.runs.condition import Check
         from airflow_provider_datapipe.runs.missing import GRACE
@@ -205,9 +206,9 @@ class DatapipeConditionTrigger(BaseTrigger):
         policy = WaitPolicy(
             poll_interval=interval,
             deadline=self.deadline,
-            # Where the condition names no run, the list is polled afterwards.
+            # A condition without a run ID polls the list afterwards.
             missing_grace=GRACE if condition.names_a_run else min(GRACE, 3 * interval),
-            # A run that nobody asked for may be hours away: only the sensor's own time-out counts.
+            # A scheduled run may be hours away: only the timeout of the sensor applies.
             schedule_limit=float("inf"),
         )
         await board.wait(batch, policy, self._tell)
@@ -216,7 +217,7 @@ class DatapipeConditionTrigger(BaseTrigger):
         if end.reason is EndReason.TIMEOUT:
             return {"status": "timeout", "said": said}
         if end.reason is EndReason.VANISHED and not condition.names_a_run:
-            # The service does not know this run by this ID any more: the list tells which one it is.
+            # The service no longer knows this run ID. The list shows the current one.
             return None
         if end.reason is EndReason.RUN_OVER and not condition.settled_by(end):
             return None

@@ -1,4 +1,4 @@
-"""Triggers for an ``AssetWatcher``: an event for each run that ends, also for runs that Airflow did not start."""
+"""Triggers for an ``AssetWatcher``: an event for each finished run, including runs that Airflow did not start."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.clients import Reader
     from airflow_provider_datapipe.runs.desk import Desk, Member, Report
 
-#: What a run can come to (:class:`airflow_provider_datapipe.runs.outcome.Outcome`).
+#: Outcomes of a run (:class:`airflow_provider_datapipe.runs.outcome.Outcome`).
 OUTCOMES = frozenset({"succeeded", "partial", "failed", "canceled", "unknown"})
 _SUCCEEDED = ("succeeded",)
-#: The most seconds between two attempts to read the cursor.
+#: The longest pause between two attempts to read the cursor, in seconds.
 _LONGEST_PAUSE = 60.0
 
 _NEEDED = (
@@ -33,13 +33,13 @@ _NEEDED = (
 
 class _EventTrigger(BaseEventTrigger):
     """
-    What all of them share.
+    Base class of the event triggers.
 
-    All of a connection get their news from one poller (Airflow 3.3 or later). Where a watcher was last told of is kept
-    in Airflow's state store of the asset.
+    One poller serves all watchers of a connection (Airflow 3.3 or later). The cursor of each watcher is kept in
+    Airflow's state store of the asset.
     """
 
-    #: The name of the feed.
+    #: Name of the event source.
     _feed: ClassVar[str]
 
     def __init__(self, datapipe_conn_id: str, outcomes: Sequence[str], poll_interval: Duration) -> None:
@@ -50,9 +50,9 @@ class _EventTrigger(BaseEventTrigger):
             raise ValueError(f"outcomes must be of {', '.join(sorted(OUTCOMES))}, not {', '.join(unknown)}")
         check_range("poll_interval", poll_interval)
         self.datapipe_conn_id = datapipe_conn_id
-        # In one order: Airflow tells triggers apart by their arguments.
+        # Sorted, because Airflow identifies triggers by their arguments.
         self.outcomes = sorted(set(outcomes))
-        # Numbers stay as they are: Airflow tells triggers apart by their arguments.
+        # Numbers keep their type, because Airflow identifies triggers by their arguments.
         self.poll_interval = (
             poll_interval if isinstance(poll_interval, int | float) else _number(seconds(poll_interval))
         )
@@ -85,13 +85,13 @@ class _EventTrigger(BaseEventTrigger):
 
     def shared_stream_key(self) -> Hashable | None:
         """Return a key that all watchers of a connection share, so that one poller serves them."""
-        # Without a word of what it has stored, Airflow's sharing would be worth less than watching alone.
+        # Without this module, Airflow does not confirm stored events. Then a poller per watcher is more reliable.
         has_word = find_spec("airflow.triggers.shared_stream") is not None
         return (__name__, self.datapipe_conn_id) if has_word else None
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        """Make the poller; Airflow tells it when events are stored, so that cursors are stored after them."""
+        """Create the poller. Airflow confirms stored events to it, so that it stores cursors after their events."""
         return _producer(kwargs["datapipe_conn_id"])
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Report]) -> AsyncIterator[TriggerEvent]:
@@ -108,7 +108,7 @@ class _EventTrigger(BaseEventTrigger):
                     report.take(member)
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Watch alone, where nothing is shared: before Airflow 3.3."""
+        """Yield the events of a poller for this watcher only, because Airflow before 3.3 has no shared streams."""
         await load(*_NEEDED)
         from airflow_provider_datapipe.runs.desk import Desk
 
@@ -129,7 +129,7 @@ class _EventTrigger(BaseEventTrigger):
         from airflow_provider_datapipe.triggers.cursors import CursorStore
 
         path, arguments = self.serialize()
-        # What is looked at more or less often is still the same.
+        # A watcher with another poll interval keeps its cursor.
         identity = {"path": path} | {name: value for name, value in arguments.items() if name != "poll_interval"}
         accessors = getattr(self, "asset_state_store", None)
         store = CursorStore(accessors, identity) if accessors is not None else None
@@ -144,12 +144,12 @@ class _EventTrigger(BaseEventTrigger):
         )
 
     async def _read(self, store: Any) -> dict[str, Any] | None:
-        """Read the cursor; without it runs would be missed, so that there is no going on."""
+        """Read the cursor. Repeat until this succeeds, because without a cursor runs would be missed."""
         pause = 1.0
         while True:
             try:
                 cursor: dict[str, Any] | None = await store.get()
-            except Exception as error:  # noqa: BLE001 - whatever Airflow raises: raising would restart this at once
+            except Exception as error:  # noqa: BLE001 - any error of Airflow, which restarts a trigger that raises
                 self.log.warning("The cursor can't be read: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
@@ -169,14 +169,14 @@ def _reader(conn_id: str) -> Reader:
 
 
 def _producer(conn_id: str) -> SharedStreamProducer:
-    # Only Airflow 3.3 has it, and only it asks.
+    # Exists in Airflow 3.3 or later, which alone calls this.
     from airflow.triggers.shared_stream import SharedStreamProducer
 
     class Producer(SharedStreamProducer):
-        """The poller of a connection."""
+        """Poller of one connection."""
 
         async def open_stream(self) -> AsyncIterator[tuple[Report, Report]]:
-            """Yield new events without end."""
+            """Yield new events, without end."""
             await load(*_NEEDED)
             from airflow_provider_datapipe.runs.desk import desk_of
 
@@ -188,7 +188,7 @@ def _producer(conn_id: str) -> SharedStreamProducer:
             """Store the cursors of watchers whose events are stored."""
             for item in batch:
                 if item.outcome.failed:
-                    # All watchers start again from the cursors that are stored: nothing is missed.
+                    # All watchers restart from their stored cursors, so that no event is missed.
                     raise RuntimeError("Airflow has not stored an event in time: the watchers start again")
                 await item.broker_payload.confirm()
 
@@ -197,15 +197,16 @@ def _producer(conn_id: str) -> SharedStreamProducer:
 
 class EltStreamRunEventTrigger(_EventTrigger):
     """
-    An event for each run of an ELT stream that ends, or of all the streams of a sync.
+    Event for each finished run of an ELT stream, or of all streams of an ELT sync.
 
-    A first load that goes on in slices is one run: its event comes at its end, with the rows of all slices.
+    A first load in slices counts as one run. Its event follows the last slice, and has the rows of all slices.
 
-    :param stream_id: the stream; with its ``sync_id`` the watchers of a sync's streams share one request.
-    :param sync_id: the ELT sync; without ``stream_id`` all its streams are watched.
-    :param datapipe_conn_id: the connection.
-    :param outcomes: which ends count.
-    :param poll_interval: time between two looks, as a duration.
+    :param stream_id: ID of the stream; None for all streams of the sync. With ``sync_id`` as well, the watchers of the
+        streams of one sync share a request.
+    :param sync_id: ID of the ELT sync.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`.
+    :param outcomes: outcomes of runs that send an event.
+    :param poll_interval: time between two polls, as a duration.
     """
 
     @checked
@@ -240,12 +241,12 @@ class EltStreamRunEventTrigger(_EventTrigger):
 
 class OrchestrationRunEventTrigger(_EventTrigger):
     """
-    An event for each run of an orchestration that ends, or of all orchestrations.
+    Event for each finished run of an orchestration, or of all orchestrations.
 
-    :param orchestration_id: the orchestration; None for all.
-    :param datapipe_conn_id: the connection.
-    :param outcomes: which ends count.
-    :param poll_interval: time between two looks, as a duration.
+    :param orchestration_id: ID of the orchestration; None for all.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`.
+    :param outcomes: outcomes of runs that send an event.
+    :param poll_interval: time between two polls, as a duration.
     """
 
     _feed = "orchestration"
@@ -274,12 +275,12 @@ class OrchestrationRunEventTrigger(_EventTrigger):
 
 class ReverseEtlRunEventTrigger(_EventTrigger):
     """
-    An event for each run of a reverse ETL sync that ends.
+    Event for each finished run of a reverse ETL sync.
 
-    :param reverse_etl_sync_id: the reverse ETL sync.
-    :param datapipe_conn_id: the connection.
-    :param outcomes: which ends count; a run with failed rows is ``partial``.
-    :param poll_interval: time between two looks, as a duration.
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`.
+    :param outcomes: outcomes of runs that send an event. A run with failed rows is ``partial``.
+    :param poll_interval: time between two polls, as a duration.
     """
 
     _feed = "reverse_etl"
@@ -305,15 +306,15 @@ class ReverseEtlRunEventTrigger(_EventTrigger):
 
 class TransformMaterializationEventTrigger(_EventTrigger):
     """
-    An event when a published transform has been built.
+    Event for each finished materialization of a published transform.
 
-    Materializations have no ids: of several between two looks the last is told, and a change of the transform alone
-    is taken for one.
+    Materializations have no IDs. Of several between two polls, only the last one has an event. A change of the
+    transform without a materialization also causes an event.
 
-    :param transform_id: the transform.
-    :param datapipe_conn_id: the connection.
-    :param outcomes: which ends count.
-    :param poll_interval: time between two looks, as a duration.
+    :param transform_id: ID of the transform.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`.
+    :param outcomes: outcomes of materializations that send an event.
+    :param poll_interval: time between two polls, as a duration.
     """
 
     _feed = "transform"
@@ -339,12 +340,14 @@ class TransformMaterializationEventTrigger(_EventTrigger):
 
 class FailedRecordsEventTrigger(_EventTrigger):
     """
-    An event when a reverse ETL sync comes to have too many failed records; the next one after it had fewer again.
+    Event when the number of failed records of a reverse ETL sync reaches a threshold.
 
-    :param reverse_etl_sync_id: the reverse ETL sync.
-    :param threshold: how many are too many.
-    :param datapipe_conn_id: the connection.
-    :param poll_interval: time between two looks, as a duration.
+    The next event follows only after the number has been below the threshold.
+
+    :param reverse_etl_sync_id: ID of the reverse ETL sync.
+    :param threshold: number of failed records that sends an event, at least 1.
+    :param datapipe_conn_id: the :ref:`Datapipe connection <connection>`.
+    :param poll_interval: time between two polls, as a duration.
     """
 
     _feed = "failed_records"

@@ -1,4 +1,4 @@
-"""Waiting for runs in the triggerer."""
+"""Trigger that waits for runs, and its events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.api.async_client import AsyncClient
     from airflow_provider_datapipe.runs.batch import Batch
 
-#: The most seconds for a last look at the runs of a task that is stopped.
+#: Time limit for the last poll of the runs of a stopped task, in seconds.
 LAST_LOOK_SECONDS = 10.0
 
 _NEEDED = (
@@ -43,7 +43,7 @@ async def hold_event(trigger: BaseTrigger, deferred_at: float | None, minimum: f
 
 def hold_seconds(deferred_at: float, minimum: float, now: float) -> float:
     """
-    Return the seconds for which a trigger holds its event: never more than the minimum, whatever the clocks show.
+    Return the seconds for which a trigger holds its event: at most ``minimum``, even if the clocks differ.
 
     :param deferred_at: time of the deferral, by the clock of the worker.
     :param minimum: seconds from the deferral to the event, at least.
@@ -59,14 +59,14 @@ def serialized_hold(deferred_at: float | None, minimum: float) -> dict[str, floa
 
 class DatapipeRunTrigger(BaseTrigger):
     """
-    Waits for the runs of a batch, and sends the finished batch as its event.
+    Trigger that waits for the runs of a batch, and sends the batch with their outcomes as its event.
 
-    It holds no secret: the connection is looked up where the trigger runs.
+    The arguments contain no secrets: the trigger reads the connection itself.
 
-    :param datapipe_conn_id: the connection.
-    :param batch: which runs (:meth:`airflow_provider_datapipe.runs.batch.Batch.as_dict`).
-    :param policy: how patient to be (:meth:`airflow_provider_datapipe.runs.wait.WaitPolicy.as_dict`).
-    :param kill_policy: what happens when a person stops the task: ``leave`` or ``disable``.
+    :param datapipe_conn_id: ID of the Airflow connection.
+    :param batch: runs to wait for (:meth:`airflow_provider_datapipe.runs.batch.Batch.as_dict`).
+    :param policy: poll interval and time limits (:meth:`airflow_provider_datapipe.runs.wait.WaitPolicy.as_dict`).
+    :param kill_policy: policy if a user stops the task: ``leave`` the schedules of its resources, or ``disable`` them.
     :param deferred_at: time of the deferral, in seconds since the epoch; None if the event can be sent at once.
     :param minimum_deferral_time: seconds from the deferral to the event, at least.
     """
@@ -83,7 +83,7 @@ class DatapipeRunTrigger(BaseTrigger):
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
         self.datapipe_conn_id = datapipe_conn_id
-        # Thousands of them wait for long, and as text this takes a fifth of the memory.
+        # JSON text takes a fifth of the memory, and thousands of triggers can wait for hours.
         self._batch, self._policy = json.dumps(batch), json.dumps(policy)
         self.kill_policy = kill_policy
         self.deferred_at = deferred_at
@@ -97,12 +97,12 @@ class DatapipeRunTrigger(BaseTrigger):
 
     @property
     def policy(self) -> dict[str, Any]:
-        """Time limits and backoff of the wait."""
+        """Poll interval and time limits of the wait."""
         policy: dict[str, Any] = json.loads(self._policy)
         return policy
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return class path and arguments."""
+        """Return the class path and the arguments."""
         return (
             "airflow_provider_datapipe.triggers.run.DatapipeRunTrigger",
             {
@@ -115,17 +115,17 @@ class DatapipeRunTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait, and give one event: the batch, or why it could not be waited for."""
+        """Wait, and yield one event: the batch, or an error."""
         event = await self._wait()
         await hold_event(self, self.deferred_at, self.minimum_deferral_time)
         yield TriggerEvent(event)
 
     async def on_kill(self) -> None:
         """
-        Log which runs continue, and pause their schedule if the policy requires it (Airflow 3.3 or later).
+        Log the runs that continue, and disable their schedules if the policy requires it (Airflow 3.3 or later).
 
-        Airflow also calls this when a task is cleared, and when its trigger is moved to another triggerer, of which
-        this one may hear only after the task has ended there: then nothing is said or done.
+        Airflow also calls this when a task is cleared, and when its trigger moves to another triggerer. Then it has no
+        effect, because the task has not ended yet or its runs have ended.
         """
         await load(*_NEEDED)
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
@@ -142,14 +142,14 @@ class DatapipeRunTrigger(BaseTrigger):
                 self.log.warning(line)
 
     async def _still_going(self, client: AsyncClient) -> Batch:
-        """Look at every run once more: one that was asked for may have begun, and have an id, or be over."""
+        """Poll every run once more, because a requested run may have an ID now. Return the runs that continue."""
         from airflow_provider_datapipe.runs.batch import Batch, wait_for_some
         from airflow_provider_datapipe.runs.steps import adrive
         from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 
         batch = Batch.from_dict(self.batch)
         looked_at = Batch(batch.kind, waiting=batch.waiting)
-        # Airflow gives all of this half a minute: what can't be asked in time is taken to go on.
+        # Airflow limits on_kill() to 30 s. Runs that are not polled in time count as active.
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_LOOK_SECONDS):
                 await adrive(wait_for_some(looked_at, WaitPolicy(deadline=time.time())), client.send, asyncio.sleep)
@@ -157,7 +157,7 @@ class DatapipeRunTrigger(BaseTrigger):
         return Batch(batch.kind, waiting=[*late, *looked_at.waiting])
 
     def _tell(self, level: int, line: str) -> None:
-        """Log the progress in the log of the task."""
+        """Write a line to the task log."""
         self.log.log(level, line)
 
     async def _wait(self) -> dict[str, Any]:
@@ -171,14 +171,14 @@ class DatapipeRunTrigger(BaseTrigger):
         read = DatapipeHook(self.datapipe_conn_id).aget_settings
         try:
             await wait_on_board(self.datapipe_conn_id, read, batch, WaitPolicy.from_dict(self.policy), self._tell)
-        except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises: the run has not failed
+        except Exception as error:  # noqa: BLE001 - any error of a secrets backend: the run has not failed
             return error_event(self.datapipe_conn_id, error)
         return {"status": "success", "batch": batch.as_dict(), "policy": self.policy}
 
 
 def error_event(conn_id: str, error: Exception) -> dict[str, Any]:
     """
-    Return the payload of the event of a trigger that can't wait. Its message keeps the lines of the error.
+    Return the event payload of a trigger that cannot wait. Its message keeps the lines of the error.
 
     :param conn_id: the Airflow connection.
     :param error: the error.
@@ -191,10 +191,10 @@ def error_event(conn_id: str, error: Exception) -> dict[str, Any]:
 
 def check_event(event: dict[str, Any]) -> None:
     """
-    Refuse an event that brings no batch.
+    Raise if an event has no batch.
 
     :param event: the event of the trigger.
-    :raises LostContactError: the run could not be waited for.
+    :raises LostContactError: if the trigger could not wait for the runs.
     """
     from airflow_provider_datapipe.runs.errors import LostContactError
 

@@ -1,18 +1,18 @@
-"""Why Airflow kills a task: it calls ``on_kill`` for less than an end, too."""
+"""Detection of stopped tasks. Airflow calls ``on_kill`` of a trigger also for tasks that continue."""
 
 from __future__ import annotations
 
 from typing import Any
 
-#: The states in which nobody runs a task again by himself; a task whose DAG run was deleted has none.
+#: States of a task that Airflow does not run again by itself. A task of a deleted DAG run has no state.
 _ENDED = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 
 
 def is_ended(task: Any) -> bool:
     """
-    Ask Airflow whether a task has ended, as it has when a person marks it.
+    Return True if a task has ended, for example because a user marked it as failed.
 
-    It has not when it was cleared, its worker is shut down, or its trigger was moved to another triggerer: it goes on.
+    A task has not ended if it was cleared, if its worker shuts down, or if its trigger moved to another triggerer.
 
     :param task: the task instance.
     """

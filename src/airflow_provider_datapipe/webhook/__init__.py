@@ -1,1 +1,1 @@
-"""Push of records to a webhook: sources, batches, delivery and the state of retries. Does not import Airflow."""
+"""Push of records to a webhook: sources, batches, delivery and the task state for retries. Does not import Airflow."""

@@ -1,4 +1,4 @@
-"""Records become the bodies of requests: pure."""
+"""Batching of records into request bodies. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from airflow_provider_datapipe.webhook.sources import Record, RecordError
 
 
 class Fingerprint:
-    """Tells whether the records up to a place are still those that they were."""
+    """Hash of the records so far, which shows on a retry whether a source still starts with the same records."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def take(self, record: Record) -> None:
-        """Take the next record."""
-        # An object ends where it ends: no other records give the same bytes.
+        """Add the next record."""
+        # Without separators, because JSON objects delimit themselves.
         self._hash.update(record.body)
 
     def now(self) -> str:
@@ -41,13 +41,13 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Batch:
     """
-    The body of one request.
+    Request body with one or more records.
 
-    :param first: how many records stand before it.
-    :param records: how many records it has.
-    :param body: the bytes.
-    :param place: where its first record stands, for people.
-    :param fingerprint: that of all records up to its end.
+    :param first: number of records before the batch.
+    :param records: number of records in the batch.
+    :param body: request body in bytes.
+    :param place: position of the first record, for messages.
+    :param fingerprint: fingerprint of all records up to the end of the batch.
     """
 
     first: int
@@ -64,15 +64,15 @@ class Batch:
 
 def batches(records: Iterable[Record], limits: Limits, *, first: int, fingerprint: Fingerprint) -> Iterator[Batch]:
     """
-    Put records together.
+    Yield batches of records.
 
-    :param records: those that are left.
-    :param limits: how large a batch may be.
-    :param first: how many there were before.
-    :param fingerprint: that of those before; it is taken on.
-    :raises RecordError: a record can't be sent; those before it have been given.
+    :param records: the remaining records.
+    :param limits: size limits of a batch.
+    :param first: number of records that were sent before.
+    :param fingerprint: fingerprint of the records that were sent before, which is updated.
+    :raises RecordError: if a record cannot be sent. The records before it were yielded in batches.
     """
-    # The brackets; each record brings its comma, or the place where the last one would be.
+    # Bytes of the brackets, less one: each record counts one byte for a comma, and the last record has no comma.
     brackets, alone = (0, True) if limits.records == 1 else (1, False)
     bodies: list[bytes] = []
     size, place = brackets, ""

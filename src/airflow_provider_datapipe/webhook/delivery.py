@@ -1,8 +1,8 @@
 """
-Delivery of batches, one after the other, with a record of the accepted ones.
+Sequential delivery of batches, with a task state of the accepted ones.
 
-The interface has no idempotency key. So what was answered is noted at once, and is not sent again; what was not
-answered is sent again, and counted: it may be there twice.
+The interface has no idempotency key. An accepted batch is stored in the task state immediately, and is not sent again.
+A batch without a response is sent again, and its records are counted as possible duplicates.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from airflow_provider_datapipe.runs.records import Records
 from airflow_provider_datapipe.webhook.batches import Batch, Fingerprint, Limits, batches
 from airflow_provider_datapipe.webhook.sources import Record, RecordError, Source
 
-#: What the progress of a task is kept under.
+#: Key of the task state with the progress.
 KEY = "datapipe.webhook"
-# So many results of batches are given from the beginning, and so many from the end.
+# Number of batch results that are kept from the beginning, and from the end.
 _SHOWN = 50
 
 
 class BatchResult(TypedDict):
     """Result of a batch."""
 
-    #: How many records of the source stand before it.
+    #: Number of records of the source before the batch.
     first: int
     records: int
     bytes: int
-    #: How many rows the service says it has taken; None where it does not say.
+    #: Number of rows that the service reported as accepted; None without a report.
     rows: int | None
     attempts: int
-    #: How many of its records may be there twice.
+    #: Number of its records that may be duplicated.
     maybe_twice: int
 
 
 class IngestResult(TypedDict):
-    """Accepted records of all tries. ``results`` belong to the last try only."""
+    """Accepted records of all tries. ``results`` has batches of the last try only."""
 
     records: int
     batches: int
     bytes: int
     rows: int | None
     maybe_twice: int
-    #: How many records earlier tries had sent already.
+    #: Number of records that were accepted in earlier tries.
     resumed_from: int
     results: list[BatchResult]
-    #: How many batches between the first and the last ones are not in ``results``.
+    #: Number of batches between the first and the last ones that are not in ``results``.
     results_omitted: int
 
 
 class IngestError(DatapipeError):
     """
-    Not all records were accepted. The message has the number of accepted records, and the behavior of a retry.
+    Error of an incomplete delivery. The message has the number of accepted records, and the behavior of a retry.
 
-    :param message: for people.
+    :param message: the message.
     :param result: the accepted records.
     """
 
@@ -70,7 +70,7 @@ class IngestError(DatapipeError):
 
 
 class SourceChangedError(DatapipeError):
-    """The source no longer starts with the records that an earlier try sent."""
+    """Error of a source that no longer starts with the records that an earlier try sent."""
 
 
 @dataclass(slots=True)
@@ -78,13 +78,14 @@ class Progress:
     """
     Accepted records, and records with an unknown outcome.
 
-    :param records: how many records, from the beginning of the source.
-    :param batches: in how many requests.
-    :param size: how many bytes.
+    :param records: number of accepted records, from the beginning of the source.
+    :param batches: number of accepted batches.
+    :param size: size of the accepted batches in bytes.
     :param rows: number of rows that the service reported; None if a response had no number.
-    :param maybe_twice: how many of the records may be there twice.
-    :param in_doubt: up to which record something was sent that may have been accepted.
-    :param fingerprint: that of the records.
+    :param maybe_twice: number of accepted records that may be duplicated.
+    :param in_doubt: number of records, from the beginning of the source, up to the last one that was sent with an
+        unknown outcome.
+    :param fingerprint: fingerprint of the accepted records.
     """
 
     records: int = 0
@@ -101,8 +102,8 @@ class Sent(NamedTuple):
     A batch that was accepted.
 
     :param rows: number of rows that the service reports as accepted; None without a report.
-    :param attempts: how often it was sent.
-    :param in_doubt: whether an earlier attempt may have been accepted, too.
+    :param attempts: number of attempts.
+    :param in_doubt: True if an earlier attempt may also have been accepted.
     """
 
     rows: int | None
@@ -114,9 +115,9 @@ class Sending(NamedTuple):
     """
     Function that sends request bodies, with its retries and warnings.
 
-    :param post: sends a body once, and returns the number of accepted rows.
-    :param retry: how patient to be.
-    :param warn: called with a message for each failed attempt that is repeated.
+    :param post: function that sends a body once, and returns the number of accepted rows.
+    :param retry: retry policy.
+    :param warn: function that is called with a message after the first failed attempt, if it is repeated.
     """
 
     post: Callable[[bytes], int | None]
@@ -126,10 +127,10 @@ class Sending(NamedTuple):
 
 class UnconfirmedError(Exception):
     """
-    A body was not accepted, as far as is known.
+    Error of a body whose last attempt failed.
 
-    :param error: how the last attempt failed.
-    :param in_doubt: whether one of the attempts may have been accepted all the same.
+    :param error: error of the last attempt.
+    :param in_doubt: True if one of the attempts may have been accepted.
     """
 
     def __init__(self, error: DatapipeError, *, in_doubt: bool) -> None:
@@ -142,9 +143,11 @@ def send(body: bytes, sending: Sending) -> Sent:
     """
     Send a body until it is accepted.
 
-    What is refused for now (429), can't be delivered, or is not answered, is sent again within the budget.
+    Rate limits (429), temporary server errors and transport errors are retried within the retry budget.
 
-    :raises UnconfirmedError: it is refused, or time is over.
+    :param body: request body.
+    :param sending: function that sends it, with its retry policy.
+    :raises UnconfirmedError: if the body was rejected, or the retry budget is used up.
     """
     began, attempts, in_doubt = time.monotonic(), 0, False
     while True:
@@ -152,7 +155,7 @@ def send(body: bytes, sending: Sending) -> Sent:
         try:
             return Sent(sending.post(body), attempts, in_doubt)
         except (TransportError, RateLimitError, ServerError) as error:
-            # To send again is what was chosen: at least once.
+            # Delivery is at least once, so every request may be repeated.
             again = may_send_again(error, Repeat.IDEMPOTENT)
             in_doubt = in_doubt or isinstance(error, ServerError) or (isinstance(error, TransportError) and error.sent)
             delay = delay_before(
@@ -173,12 +176,12 @@ def send(body: bytes, sending: Sending) -> Sent:
 
 class Delivery:
     """
-    Sends all of a source, from where an earlier try has stopped.
+    Delivery of all records of a source. It continues after the records that an earlier try has sent.
 
-    :param source: opens the source at its beginning.
-    :param limits: how large a batch may be.
-    :param sending: how a batch is sent.
-    :param notes: what outlives this try.
+    :param source: function that opens the source at its beginning.
+    :param limits: size limits of a batch.
+    :param sending: function that sends a batch, with its retry policy.
+    :param notes: task state, which later tries can read.
     """
 
     def __init__(self, source: Source, limits: Limits, sending: Sending, notes: Records) -> None:
@@ -209,9 +212,9 @@ class Delivery:
         """
         Send the remaining batches.
 
-        :param accepted: called after each batch.
+        :param accepted: function that is called with the progress after each accepted batch.
         :raises SourceChangedError: if the source no longer starts with the records that were sent. Nothing was sent.
-        :raises IngestError: not all was accepted.
+        :raises IngestError: if not all records were accepted.
         """
         with closing(self._source()) as records:
             fingerprint = Fingerprint()
@@ -221,7 +224,7 @@ class Delivery:
             if batch is not None:
                 self._note(batch)
             while batch is not None:
-                # Made before this one is sent, so that nothing is between the answer and the note of it.
+                # Read before this batch is sent, so that the task state can be stored immediately after the response.
                 following, problem = _following(left)
                 self._deliver(batch, following)
                 accepted(self.progress)
@@ -246,10 +249,10 @@ class Delivery:
         }
 
     def _pass_over(self, records: Iterator[Record], fingerprint: Fingerprint) -> None:
-        """Read what was accepted, to see that it is what it was."""
+        """Read the accepted records, and raise if they have changed."""
         number = 0
         try:
-            for number in range(self.progress.records):  # noqa: B007 - the message tells how far it came
+            for number in range(self.progress.records):  # noqa: B007 - the message states the last number
                 fingerprint.take(next(records))
         except StopIteration:
             how = f"it has {number:,} records"
@@ -294,7 +297,7 @@ class Delivery:
         )
 
     def _note(self, following: Batch | None) -> None:
-        """Note what was accepted, and what is about to be sent: a try that is killed may have sent it."""
+        """Store the progress. The next batch counts as possibly sent, because the task may be killed after sending."""
         self._keep(max(self.progress.in_doubt, 0 if following is None else following.end))
 
     def _keep(self, in_doubt: int) -> None:

@@ -1,4 +1,4 @@
-"""Sources of records: given records, JSON Lines and Parquet. All are read as a stream."""
+"""Sources of records: objects in memory, JSON Lines and Parquet. All are read as a stream."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias
 from airflow_provider_datapipe.api.canonical import DEEPEST, NotCanonicalError, canonical, parse
 from airflow_provider_datapipe.api.errors import ConfigurationError, InvalidInputError
 
-#: What ends the names of files -> the format that they are taken to have.
+#: File formats by file name suffix.
 FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet", ".pq": "parquet"}
-# No line has more bytes: what has is no JSON Lines, and would fill the memory.
+# Maximum size of a line in bytes, to limit the memory for files that are not JSON Lines.
 _LONGEST_LINE = 64 << 20
 _ROWS_AT_A_TIME = 1000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -19,31 +19,31 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 class Record(NamedTuple):
     """
-    One record.
+    Serialized record of a source.
 
-    :param place: where it stands, for people.
-    :param body: its canonical JSON.
+    :param place: position of the record in its source, for messages.
+    :param body: canonical JSON of the record.
     """
 
     place: str
     body: bytes
 
 
-#: Opens a source at its beginning, as often as it is called.
+#: Function that opens a source at its beginning. It can be called repeatedly.
 Source: TypeAlias = Callable[[], Generator[Record]]
 Opener: TypeAlias = Callable[[], BinaryIO]
 
 
 class RecordError(InvalidInputError):
-    """A record cannot be sent. The message has its position and the reason, but none of its values."""
+    """Error of a record that cannot be sent. The message has its position and the reason, but none of its values."""
 
 
 def given(records: Iterable[Any]) -> Generator[Record]:
     """
-    Read records that a task was given.
+    Yield records from Python objects.
 
-    :param records: objects as Python has them.
-    :raises RecordError: one can't be sent.
+    :param records: the objects, as mappings.
+    :raises RecordError: if a record cannot be sent.
     """
     for number, record in enumerate(records):
         yield _record(f"record {number}", record)
@@ -51,11 +51,11 @@ def given(records: Iterable[Any]) -> Generator[Record]:
 
 def json_lines(opener: Opener, name: str) -> Generator[Record]:
     """
-    Read JSON Lines: an object in each line; empty lines are passed over.
+    Yield the records of a JSON Lines file, which has one object per line. Empty lines are ignored.
 
-    :param opener: opens the file.
+    :param opener: function that opens the file.
     :param name: name of the file in messages.
-    :raises RecordError: a line can't be sent.
+    :raises RecordError: if a line cannot be sent.
     """
     with closing(opener()) as file:
         number = 0
@@ -71,7 +71,7 @@ def json_lines(opener: Opener, name: str) -> Generator[Record]:
             try:
                 record = parse(line)
             except NotCanonicalError as error:
-                # What others know as JSON is one array, over many lines.
+                # A common mistake is a JSON file with one array.
                 hint = ": in JSON Lines each line is an object of its own" if line.lstrip().startswith(b"[") else ""
                 raise RecordError(f"{place}: {error}{hint}.") from None
             yield _record(place, record)
@@ -79,12 +79,12 @@ def json_lines(opener: Opener, name: str) -> Generator[Record]:
 
 def parquet(opener: Opener, name: str) -> Generator[Record]:
     """
-    Read the rows of a Parquet file.
+    Yield the rows of a Parquet file.
 
-    :param opener: opens the file.
+    :param opener: function that opens the file.
     :param name: name of the file in messages.
-    :raises ConfigurationError: pyarrow is not installed.
-    :raises RecordError: it is no such file, or a row can't be sent.
+    :raises ConfigurationError: if pyarrow is not installed.
+    :raises RecordError: if the file is no Parquet file, or if a row cannot be sent.
     """
     try:
         import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
@@ -96,7 +96,7 @@ def parquet(opener: Opener, name: str) -> Generator[Record]:
     with closing(opener()) as file:
         number = 0
         try:
-            # Only so it does not read a whole row group at once.
+            # These options prevent pyarrow from reading a whole row group at once.
             reader = pq.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
             _refuse_twins(reader.schema_arrow, name)
             for batch in reader.iter_batches(batch_size=_ROWS_AT_A_TIME):
@@ -114,7 +114,7 @@ def _rows(batch: Any, name: str, first: int) -> Iterator[dict[str, Any]]:
     try:
         rows = [dict(zip(names, values, strict=True)) for values in zip(*map(_values, batch.columns), strict=True)]
     except (ArithmeticError, ValueError):
-        # One by one: what is before it can be sent.
+        # Convert row by row, so that the rows before the invalid one can be sent.
         for number in range(batch.num_rows):
             yield {
                 column: _value(values.slice(number, 1), f"row {first + number} of {name}: {column}")
@@ -126,7 +126,7 @@ def _rows(batch: Any, name: str, first: int) -> Iterator[dict[str, Any]]:
 
 def _values(column: Any) -> list[Any]:
     if str(column.type) == "time64[ns]":
-        # Python has microseconds: what is finer would be lost without a word.
+        # Raise for values finer than microseconds, which Python would truncate silently.
         column = column.cast("time64[us]")
     values: list[Any] = column.to_pylist()
     return values
@@ -156,7 +156,7 @@ def _record(place: str, record: Any) -> Record:
     if not isinstance(record, Mapping):
         raise RecordError(f"{place}: a record is an object (a dict), and this is of the type {type(record).__name__}.")
     try:
-        # One level less: it may be sent in an array of several.
+        # One level less, because the record may be sent in an array.
         return Record(place, canonical(record, deepest=DEEPEST - 1))
     except NotCanonicalError as error:
         raise RecordError(f"{place}: {error}.") from None

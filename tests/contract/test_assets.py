@@ -75,7 +75,7 @@ def test_an_outlet_of_ones_own_is_told_and_one_of_nobodys_is_not() -> None:
 
 
 @pytest.mark.parametrize("shown", [10, 0])
-def test_a_task_that_fails_tells_of_nothing_new_and_logs_the_records(
+def test_failed_task_emits_no_asset_event_but_logs_records(
     service: LocalService, shown: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = {"sync_id": "crm", "record_id": "customer-17", "error": "no e-mail"}

@@ -85,7 +85,7 @@ def test_an_operator_does_what_it_says_and_can_do_it_again(example: Example, ser
         assert called(service) <= set(example.operator.endpoints)
 
 
-def test_every_endpoint_that_changes_something_is_called_by_an_operator(service: LocalService) -> None:
+def test_every_changing_endpoint_is_called_by_an_operator(service: LocalService) -> None:
     seen: set[str] = set()
     by_operator: dict[type[Any], set[str]] = {}
     for example in [*EXAMPLES, *ALONE]:

@@ -104,7 +104,7 @@ def test_tables_go_with_their_sync_only_if_that_is_said(service: LocalService, *
         service.start()
 
 
-def test_any_endpoint_can_be_called_and_refuses_as_the_service_does(service: LocalService) -> None:
+def test_generic_operator_calls_endpoints_and_raises_errors(service: LocalService) -> None:
     call: dict[str, Any] = {"task_id": "t", "endpoint": "elt_syncs.enable"}
     assert run(DatapipeOperator(arguments={"sync_id": "elt.enable"}, **call)) is None
     assert run(EltSyncDisableOperator(task_id="t", sync_id="elt.enable"))["changed"]

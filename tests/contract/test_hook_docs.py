@@ -67,7 +67,7 @@ def test_the_coroutines_of_the_page_do_as_it_says(service: LocalService) -> None
     assert [asyncio.run(names["is_enabled"](sync)) for sync in ("shop", "closed")] == [True, False]
 
 
-def test_the_methods_of_the_page_are_all_that_the_hook_has_for_people() -> None:
+def test_page_lists_all_public_methods_of_the_hook() -> None:
     told = {name for row in table() for name in row.partition("|")[0].replace("await ", "").split("`") if "(" in name}
     names = {name.partition("(")[0] for name in told}
     # What operators and triggers use, and Airflow.

@@ -424,7 +424,7 @@ def test_a_service_that_is_silent_costs_one_time_out(
     assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
 
 
-def test_a_service_that_is_silent_costs_one_time_out_for_all_assets(
+def test_silent_service_costs_one_timeout_for_all_assets(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with RawServer(lambda _, over: wait_until(over)) as silent:

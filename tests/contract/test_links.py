@@ -149,7 +149,7 @@ def test_a_task_that_never_knew_has_no_link() -> None:
     assert DatapipeLink().get_link(task, ti_key=cast("Any", None)) == ""
 
 
-def test_a_pass_that_ends_before_it_knows_leaves_the_link_as_it_is(memory: Memory) -> None:
+def test_failed_pass_without_an_id_keeps_the_link(memory: Memory) -> None:
     """As when the trigger could not wait: Airflow stores whatever is given."""
     task = EltSyncRunOperator(task_id="t", sync_id="s", deferrable=True)
     with pytest.raises(LostContactError):
@@ -214,7 +214,7 @@ def test_a_sensor_for_what_is_not_there_shows_its_link(memory: Memory) -> None:
     assert memory.pushed == {KEY: "https://app.example.com/elt_streams/gone?from=airflow"}
 
 
-def test_a_look_that_does_not_find_what_a_name_means_leaves_the_link_as_it_is(memory: Memory) -> None:
+def test_failed_name_lookup_keeps_the_link(memory: Memory) -> None:
     task = OrchestrationRunSensor(task_id="t", orchestration_name="Nobody", after=FAR)
     with pytest.raises(NameLookupError):
         task.execute(context_of(memory))

@@ -240,9 +240,7 @@ def test_skipping_and_failing_where_a_run_is_going(*, deferrable: bool, service:
 
 
 @MODES
-def test_time_that_is_over_leaves_the_run_and_a_retry_goes_on_with_it(
-    *, deferrable: bool, service: LocalService
-) -> None:
+def test_retry_after_timeout_resumes_the_same_run(*, deferrable: bool, service: LocalService) -> None:
     before = count_runs(service, "elt_stream_runs", elt_stream_id="sync.a")
     memory = Memory()
     arguments: dict[str, Any] = {"task_id": "t", "stream_id": "sync.a", "deferrable": deferrable}
@@ -269,7 +267,7 @@ def test_execution_timeout_holds_while_deferred() -> None:
     run(EltStreamRunOperator(task_id="t", stream_id="sync.b"))
 
 
-def test_a_kill_says_where_the_run_goes_on_and_by_policy_disables(
+def test_on_kill_logs_the_running_run_and_disables_by_policy(
     lasting: LocalService, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     def enabled() -> bool:

@@ -498,7 +498,7 @@ def test_a_wait_that_the_triggerer_can_not_begin_is_lost_contact(monkeypatch: py
 @pytest.mark.parametrize(
     ("reason", "expected"), [(EndReason.LOST_CONTACT, LostContactError), (EndReason.VANISHED, RunVanishedError)]
 )
-def test_what_is_not_known_of_a_run_is_skipped_by_never_fail_only(reason: EndReason, expected: type[Exception]) -> None:
+def test_unknown_run_outcome_is_skipped_only_by_never_fail(reason: EndReason, expected: type[Exception]) -> None:
     end = End(reason, Reference("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is away")
     event = {"status": "success", "check": Check("it is away", is_met=True, ends=(end,)).as_dict()}
     for flags, raised in (

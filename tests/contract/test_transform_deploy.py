@@ -384,7 +384,7 @@ def test_a_folder_is_built_in_the_order_in_which_it_is_read(
     assert preview["rows"] == [{"id": 5}]
 
 
-def test_many_are_created_fifty_at_a_time_and_left_alone_afterwards(service: LocalService, tmp_path: Path) -> None:
+def test_transforms_are_created_once_in_batches_of_fifty(service: LocalService, tmp_path: Path) -> None:
     folder = files(tmp_path, **{f"many__m{n}": f"SELECT {n} AS id" for n in range(101)})
     result = run(bulk(folder, publish=False))
     assert result["counts"]["created"] == 101
@@ -412,7 +412,7 @@ def test_many_are_asked_about_at_once(service: LocalService, tmp_path: Path, mon
     assert "transforms.versions" not in one_by_one
 
 
-def test_an_error_between_changes_leaves_what_was_done_as_the_result(service: LocalService, tmp_path: Path) -> None:
+def test_failed_deployment_pushes_partial_result(service: LocalService, tmp_path: Path) -> None:
     folder = files(tmp_path, a="SELECT 1 AS id", b="SELECT 1 AS id")
     run(bulk(folder))
     files(tmp_path, a="SELECT 2 AS id", b="SELECT 2 AS id")
@@ -505,7 +505,7 @@ def test_a_circle_is_named_before_anything_is_changed(service: LocalService, tmp
 
 @pytest.mark.slow
 @HOW
-def test_a_folder_whose_deployment_is_interrupted_anywhere_ends_the_same(
+def test_interrupted_deployment_reaches_the_same_final_state(
     how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = files(tmp_path, k__base="SELECT 5 AS id", k__top="SELECT * FROM {{model.k.base}}", there__table="SELECT 8")

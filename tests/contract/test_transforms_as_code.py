@@ -300,7 +300,7 @@ def test_what_fails_does_not_stop_the_others(service: LocalService, say: Say, mo
 
 
 @pytest.mark.parametrize("status", [403, 409])
-def test_what_the_service_refuses_of_one_does_not_stop_the_others(
+def test_refused_transform_does_not_stop_the_others(
     service: LocalService, say: Say, deployed: Path, status: int
 ) -> None:
     for name in ("staging/orders.sql", "other.sql"):
@@ -347,7 +347,7 @@ ENDED = "the deployment ended before"
         ),
     ],
 )
-def test_an_error_that_ends_a_deployment_leaves_a_result_for_each(
+def test_aborted_deployment_reports_a_result_for_each_transform(
     service: LocalService, say: Say, tmp_path: Path, at: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     def files(number: int) -> dict[str, str]:
@@ -434,9 +434,7 @@ def test_a_folder_of_the_service_has_files_of_its_own(service: LocalService, say
     assert say("plan", "--folder-path", "dev", "--delete-orphans").status == 0
 
 
-def test_files_that_are_wrong_are_all_named_before_anything_is_asked(
-    service: LocalService, say: Say, tmp_path: Path
-) -> None:
+def test_all_invalid_files_are_reported_before_any_request(service: LocalService, say: Say, tmp_path: Path) -> None:
     files = {
         "a.sql": "-- ---\n-- name: a\n-- materialisation: table\n-- ---\nSELECT 1",
         "b/c.sql": "-- ---\n-- checks:\n-- - unique: a\n-- - unqiue: a\n-- schedule: '* * *'\n-- ---\nSELECT 1",

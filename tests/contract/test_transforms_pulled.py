@@ -167,7 +167,7 @@ def paths(service: LocalService) -> list[str]:  # noqa: F811
     return [f"{each['folder_path']}/{each['name']}".lstrip("/") for each in listed]
 
 
-def test_files_that_say_something_else_are_overwritten_only_by_force(
+def test_pull_overwrites_changed_files_only_with_force(
     service: LocalService,  # noqa: F811
     say: Say,  # noqa: F811
     deployed: Path,  # noqa: F811

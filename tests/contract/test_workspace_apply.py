@@ -252,7 +252,7 @@ def test_a_plan_says_what_is_another_and_no_secret(service: Service) -> None:
     assert "before" not in told
 
 
-def test_what_was_applied_is_so_and_is_applied_again_without_a_change(
+def test_second_apply_changes_nothing(
     local: LocalService, service: Service, applied: Apply, client: httpx.Client
 ) -> None:
     assert set(done(applied()).values()) == {"created", "updated"}
@@ -387,7 +387,7 @@ elt_syncs:
         ("name: Old", "id: nothing, name: Old", "3:10: orchestrations[1].id: the service"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_the_service_is_told_before_anything_is_done(
+def test_workspace_that_does_not_fit_fails_before_any_change(
     local: LocalService, applied: Apply, old: str, new: str, wrong: str
 ) -> None:
     assert old in FILE
@@ -491,7 +491,7 @@ def test_the_command_that_is_killed_can_be_run_again(
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_that_is_stopped_puts_back_what_it_has_deactivated(
+def test_interrupted_apply_reactivates_the_sync(
     local: LocalService, client: httpx.Client, tmp_path: Path, how: signal.Signals
 ) -> None:
     file = tmp_path / "shop.yaml"

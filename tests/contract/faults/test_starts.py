@@ -214,7 +214,7 @@ def tried_after_recovery(done: Played) -> Any:
 
 
 @MODES
-def test_rebuild_without_a_change_of_updated_at_reports_its_failure(*, deferrable: bool) -> None:
+def test_failed_rebuild_with_unchanged_updated_at_is_reported(*, deferrable: bool) -> None:
     faults = Faults(fixed_updated_at=True, lags=(0.0, 5.0))
     plans = (Plan(duration=120.0, outcome="FAILED"),)
     done = played(Case("rematerialize", deferrable, faults=faults, plans=plans, tries=1))
@@ -249,7 +249,7 @@ def test_intent_of_a_worker_with_a_fast_clock_blocks_no_longer(kind: TaskKind, *
     assert waited < 300
 
 
-def test_stored_cursor_of_an_earlier_id_format_does_not_fail_retries() -> None:
+def test_stored_cursor_of_an_old_id_format_does_not_fail_retries() -> None:
     for kind in LISTED:
         faults, account = Faults(losses=("502",) * 3), Faults(id_change_at=400.0)
         done = played(Case(kind, deferrable=False, faults=faults, account=account, plans=(Plan(duration=100.0),)))

@@ -1,4 +1,4 @@
-"""Connections, integrations and connection bridges, as clients of the interface see them."""
+"""Tests of connections, integrations and connection bridges through the interface."""
 
 from __future__ import annotations
 

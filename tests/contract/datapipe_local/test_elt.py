@@ -1,4 +1,4 @@
-"""ELT syncs, their streams and runs."""
+"""Tests of ELT syncs, their streams and runs."""
 
 from __future__ import annotations
 

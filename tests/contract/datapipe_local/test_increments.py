@@ -1,4 +1,4 @@
-"""Streams that load what is new: merged, appended, or all of it anew; no row is lost when the source changes."""
+"""Tests of incremental streams: merge, append and full load; no row is lost when the source changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhook ingestion: many at a time, and what is remembered between requests."""
+"""Tests of concurrent webhook ingestion, and of state between requests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def kept(service: LocalService) -> list[Any]:
 
 
 def pour(service: LocalService, sender: int, answered: list[tuple[int, int]], enough: threading.Event) -> None:
-    """Send one record after the other until the service is gone, and note what was answered."""
+    """Send one record after the other until the service is gone, and add the acknowledged ones to ``answered``."""
     with httpx.Client(base_url=service.base_url, timeout=30) as client:
         for number in range(1_000_000):
             try:

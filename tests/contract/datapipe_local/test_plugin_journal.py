@@ -1,4 +1,4 @@
-"""What the journal of the fixture tells, and how it fails."""
+"""Tests of the journal of the fixture and its assertion messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reverse ETL: what is sent, what is refused, what is sent again."""
+"""Tests of reverse ETL: sent records, refused records and retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reverse ETL: what destinations offer, and which syncs there can be."""
+"""Tests of the object types of destinations, and of valid and invalid reverse ETL syncs."""
 
 from __future__ import annotations
 

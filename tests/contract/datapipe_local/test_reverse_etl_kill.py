@@ -1,4 +1,4 @@
-"""A mirror that is killed at any instant ends as if it had not been."""
+"""Tests of kills during mirror syncs: the final state equals that of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_retry_reuses_idempotency_key_only_for_unchanged_record(
     assert home.run(sync_id)[2:] == (1, 1, 0)
 
     def fail(name: str) -> str:
-        """Have a run fail whose request was carried out, perhaps; and give its key."""
+        """Fail a run after the endpoint executed its request, and return the idempotency key."""
         home.load({1: name})
         careful.breaks = True
         assert home.api.run_reverse(sync_id).status == "FAILED"

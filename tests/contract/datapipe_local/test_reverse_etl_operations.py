@@ -1,4 +1,4 @@
-"""What becomes of a destination by each operation, and what runs count of it."""
+"""Tests of each reverse ETL operation: the state of the destination and the counts of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where streams read: folders of files, data that is made up, SQL databases."""
+"""Tests of sources: folders of files, generated data, SQL databases."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ VALUES: Json = {
 
 
 def fill(engine: sa.Engine) -> Callable[..., None]:
-    """Make a table, and give what adds rows to it."""
+    """Create a table, and return a function that adds rows to it."""
     table = sa.Table(
         "Shop Orders",
         sa.MetaData(),

@@ -1,4 +1,4 @@
-"""Transforms that are created, changed and deleted by callers."""
+"""Tests of requests that create, change and delete transforms."""
 
 from __future__ import annotations
 

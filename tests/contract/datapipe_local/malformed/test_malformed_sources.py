@@ -1,4 +1,4 @@
-"""Malformed source files: the rows are right, or the run fails with a reason and leaves everything as it was."""
+"""Tests of malformed source files: the rows are right, or the run fails with a reason and changes nothing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_failed_later_load_keeps_the_table(case: Case, outcomes: Outcomes) -> No
 
 
 def test_loads_leave_nothing_else(outcomes: Outcomes) -> None:
-    """No other tables, no unpacked files, no files outside of the folders, no tracebacks."""
+    """Check for other tables, unpacked files, files outside of the folders, and tracebacks."""
     names = {case.name for case in CASES}
     tables = [table for table in outcomes.tables if not table.startswith("_")]
     assert [table for table in tables if table.partition(".")[2] not in names] == []

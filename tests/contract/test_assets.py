@@ -1,4 +1,4 @@
-"""Tasks that run on the local service tell of what they have made new, and of nothing where they fail."""
+"""Tests of asset events: successful tasks emit them, failed tasks do not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def connection(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(task: Any) -> tuple[Any, OutletEventAccessors]:
-    """Run a task as Airflow would: what is said of events in a pass that defers is lost."""
+    """Run a task as Airflow does: asset events of a pass that defers are lost."""
     memory = Memory()
     method, arguments = "execute", dict[str, Any]()
     while True:

@@ -1,4 +1,4 @@
-"""Every operator that changes something, against the real service: what it does, once and again."""
+"""Tests of every changing operator against the local service: its effect, and that a repetition is safe."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ONE_OF_EACH = list({example.operator: example for example in EXAMPLES}.values())
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with what the examples need."""
+    """Return a service with the resources of the examples."""
     with LocalService(seed(tmp_path_factory.mktemp("examples")), control=True) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin with the seed alone, and make the connection that the tasks use."""
+    """Reset the service to its seed, and create the connection of the tasks."""
     service.reset()
     extra = {"poll_interval": 0.2, "retry_budget": 0}
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": extra}
@@ -44,7 +44,7 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def changing() -> dict[str, tuple[str, re.Pattern[str]]]:
-    """Give the endpoints that change something: method, and what their paths look like."""
+    """Return the method and path pattern of each endpoint that changes something."""
     found = {}
     for name, endpoint in ENDPOINTS.items():
         if endpoint.method == "GET" or name == "reverse_etl_syncs.settings_schema":
@@ -54,7 +54,7 @@ def changing() -> dict[str, tuple[str, re.Pattern[str]]]:
 
 
 def called(service: LocalService) -> set[str]:
-    """Give the names of the changing endpoints that were called."""
+    """Return the names of the changing endpoints that were called."""
     requests = [(each["method"], each["path"]) for each in service.journal_requests()]
     fixed_first = sorted(changing().items(), key=lambda item: ENDPOINTS[item[0]].path.count("{"))
     names = set()
@@ -113,7 +113,7 @@ def test_every_argument_is_a_template_field(operator: type[Any]) -> None:
 
 
 def rendered(example: Example, arguments: dict[str, Any], *, native: bool) -> Any:
-    """Give a task whose templates were rendered, as on a worker."""
+    """Return a task with rendered templates, as on a worker."""
     with DAG(
         "d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native
     ) as dag:

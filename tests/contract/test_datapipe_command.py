@@ -1,4 +1,4 @@
-"""The command ``datapipe``, as a person uses it, with the local service."""
+"""Tests of the command ``datapipe`` with the local service."""
 
 from __future__ import annotations
 
@@ -413,7 +413,7 @@ def test_who_has_read_enough_of_it_ends_it_quietly(service: LocalService, file: 
 
 
 def odd_snapshot(folder: Path) -> Path:
-    """Write a snapshot whose names not every terminal can show."""
+    """Write a snapshot with names that some terminals cannot show."""
     nodes = [
         Node(node_id("stream", name), "stream", name, name, sync="sync:s") for name in ("é", "😀", "\ud800", "\x1b[2J")
     ]

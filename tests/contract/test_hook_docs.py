@@ -1,4 +1,4 @@
-"""What the page on the hook shows, against the local service."""
+"""Tests of the page about the hook, against the local service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = "docs/hook.md"
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalService]:
-    """Return a service with orders, a sync that is disabled, and a transform; the connection leads to it."""
+    """Return a service with orders, a disabled sync and a transform, and create its connection."""
     (tmp_path / "orders.csv").write_text("id\n1\n2\n")
     streams = [{"id": "o", "name": "orders", "file": "orders.csv"}]
     syncs = [

@@ -1,4 +1,4 @@
-"""The distribution: what is built, and that what the README installs works where nothing else is."""
+"""Tests of the distribution: its files, and the installation of the README in an empty environment."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def all_that_airflow_is_told_of(installed: Installed) -> list[str]:
 
 
 def each_module_of(package: str, installed: Installed) -> tuple[int, dict[str, str]]:
-    """Import them; tell how many there are, and which can't be imported, and why."""
+    """Import all modules. Return their number, and the errors of those that fail."""
     done = installed.run("python", "-W", "ignore", "-c", IMPORT_EACH, package)
     assert done.returncode == 0, done.stderr
     count, failed = json.loads(done.stdout.splitlines()[-1])

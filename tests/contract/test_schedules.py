@@ -1,4 +1,4 @@
-"""Schedules that are owned, against the real service: the DAG of the page, task by task, and what others do."""
+"""Tests of paused schedules against the local service: the DAG of the page, and concurrent changes by others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY = {"source_property_id": "id", "destination_property_id": "id", "primary_key
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with what the page owns."""
+    """Return a service with the schedules that the page pauses."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "rows.csv").write_text("id\n1\n")
     seed = {
@@ -64,7 +64,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin with the seed alone, and make the connection that the tasks use."""
+    """Reset the service to its seed, and create the connection of the tasks."""
     service.reset()
     extra = {"poll_interval": 0.2, "retry_budget": 0}
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": extra}
@@ -72,14 +72,14 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Run:
-    """A DAG run, as far as its tasks know of it: their XComs and their states."""
+    """DAG run with the XComs and the task state of its tasks."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.memories: dict[str, _Ti] = {}
 
     def do(self, task: Any) -> Any:
-        """Run a task, whose templates are rendered before."""
+        """Run a task with its XComs."""
         memory = self.memories.setdefault(task.task_id, _Ti(self))
         memory.pushed.clear()
         if hasattr(task, "noted"):
@@ -102,7 +102,7 @@ class _Ti(Memory):
 
 
 def page() -> DAG:
-    """Read the DAG of the page."""
+    """Return the DAG of the page."""
     (block,) = [each for each in blocks() if each.page == "docs/schedules.md"]
     names: dict[str, Any] = {}
     exec(block.text, names)  # noqa: S102 - our own docs
@@ -278,7 +278,7 @@ def test_sync_is_activated_if_this_dag_may_have_deactivated_it(*, has_begun: boo
 def test_without_task_state_a_retry_activates_a_deactivated_sync(
     *, has_task_state: bool, try_number: int, activated: bool, service: LocalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on Airflow before 3.3, where a try that is killed can leave no word."""
+    """Simulate Airflow before 3.3, where a killed try leaves no task state."""
     now = Run("one")
     with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
         pass

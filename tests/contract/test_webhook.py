@@ -1,4 +1,4 @@
-"""Webhooks against the real service: the signer, every way in, every kind of source, and what failures leave behind."""
+"""Tests of webhooks against the local service: signatures, authentication, sources and failures."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def service(running: LocalService) -> LocalService:
 
 @pytest.fixture(autouse=True)
 def connected(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make an Airflow connection for each way in, to all tables of its connection."""
+    """Create an Airflow connection for each authentication method."""
     for name, (_, fields) in WAYS.items():
         connect(monkeypatch, f"hooks_{name}", f"{running.base_url}/webhooks/{name}", **fields)
 
@@ -109,7 +109,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, host: str, **fields: 
 
 
 class Memory:
-    """Task state and XComs of one task, over its tries."""
+    """Task state and XComs of one task, across its tries."""
 
     max_tries = 2
 
@@ -145,7 +145,7 @@ def query(service: LocalService, sql: str) -> list[dict[str, Any]]:
 
 
 def loaded(service: LocalService, table: str, select: str = "*") -> list[dict[str, Any]]:
-    """Load a table into the warehouse, and read it."""
+    """Load a table into the warehouse, and return its rows."""
     ended = Api(service).run_stream(table)
     assert ended.status == "COMPLETED", ended
     return query(service, f"SELECT {select} FROM {table}")  # noqa: S608 - our own names
@@ -190,10 +190,10 @@ ALONE = 1000
 @pytest.mark.slow
 def test_random_payloads_match_reference_signatures(service: LocalService) -> None:
     """
-    Each is signed on its own.
+    Sign each of ten thousand payloads.
 
-    The second opinions: the standard library's JSON encoder and HMAC, and the service, which shares no code with the
-    signer and looks at the bytes that have arrived.
+    The references are the JSON encoder and HMAC of the standard library, and the service. The service shares no code
+    with the signer and verifies the received bytes.
     """
     chance = random.Random(8)  # noqa: S311 - no secret
     payloads = [value_of(chance, 4) for _ in range(PAYLOADS)]
@@ -322,7 +322,7 @@ def test_json_lines(service: LocalService, tmp_path: Path, kind: str) -> None:
 
 
 class Apart(MemoryFileSystem):  # type: ignore[misc]  # see above
-    """A storage with files of its own."""
+    """Storage with separate files."""
 
     store: ClassVar[dict[str, Any]] = {}
     pseudo_dirs: ClassVar[list[str]] = [""]
@@ -408,7 +408,7 @@ def test_one_record_that_is_too_large_is_named(service: LocalService, tmp_path: 
 
 @pytest.fixture
 def between(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Between]:
-    """Put something between the task and the service, which says what becomes of each request."""
+    """Put a gateway between the task and the service, which handles each request by a script."""
     with ExitStack() as stack:
 
         def put(script: dict[int, Trouble]) -> WebhookGateway:

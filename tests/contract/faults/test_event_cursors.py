@@ -1,4 +1,4 @@
-"""Event triggers report each run once, whatever the order, the times and the IDs in the lists of the service."""
+"""Tests that event triggers report each run once, for any order, times and IDs in the lists of the service."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Store:
 
 
 class Watcher:
-    """A running event trigger and the events it gave."""
+    """Running event trigger and its events."""
 
     def __init__(self, service: RunService) -> None:
         self.service = service
@@ -59,7 +59,7 @@ class Watcher:
         return [event["run_id"] for event in self.events]
 
     async def poll(self, times: int = 3) -> None:
-        """Wait until the trigger has polled the service some more times."""
+        """Wait until the trigger has polled the service this many more times."""
         watched = {"elt_syncs/one", "transforms/one", "elt_stream_runs", "orchestration_runs", "reverse_etl_sync_runs"}
 
         def polls() -> int:
@@ -69,7 +69,7 @@ class Watcher:
         await until(lambda: polls() >= before + times)
 
     async def event(self, number: int = 1) -> None:
-        """Wait until the trigger has given a number of events."""
+        """Wait until the trigger has this number of events."""
         await until(lambda: len(self.events) >= number)
 
 
@@ -81,7 +81,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def watching(trigger: Any, service: RunService, store: Store | None = None) -> AsyncIterator[Watcher]:
-    """Run a trigger in the background; it has stored its first cursor before."""
+    """Run a trigger in the background, after it has stored its first cursor."""
     watcher = Watcher(service)
     store = trigger.asset_state_store = store or Store()
 

@@ -1,4 +1,4 @@
-"""Numbers that strict JSON does not have (NaN, infinities) never reach XCom, task state or trigger events."""
+"""Tests that NaN and infinities never reach XCom, task state or trigger events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STREAM = elt_stream()
 
 
 class Service:
-    """A service whose resource `s` has one run, which appears with the first request for it."""
+    """Service whose resource `s` has one run, which appears with the first request for it."""
 
     def __init__(self, run_text: str) -> None:
         self.run = run_text

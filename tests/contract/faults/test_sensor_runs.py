@@ -1,4 +1,4 @@
-"""Sensors choose the same run in every mode, whatever is planned, missing or in the future in the lists."""
+"""Tests that sensors choose the same run in every mode, with planned, missing or future runs in the lists."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunService]:
 
 
 class Instance:
-    """The part of a task instance that a sensor reads."""
+    """Subset of a task instance that a sensor reads."""
 
     def __init__(self) -> None:
         self.start_date = datetime.now(UTC)
@@ -75,7 +75,7 @@ def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
 
 
 def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable[[], Any]) -> Any:
-    """Run a sensor; act after it has sent some requests. It has to end long before its timeout."""
+    """Run a sensor, and act after it has sent some requests. Fail if it does not finish long before its timeout."""
     waiting: Future[Any] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Starts of runs against a service that lags, loses responses and refuses requests, in simulated time."""
+"""Tests of run starts against a service that lags, loses responses and refuses requests, in simulated time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSING: tuple[TaskKind, ...] = ("elt_stream", "elt_sync", "reverse_etl")
 
 
 def played(case: Case) -> Played:
-    """Play a case, and check it against the truth."""
+    """Play a case, and compare it with the truth."""
     done = play(case)
     assert wrong_outcomes(done) == [], str(done)
     return done
@@ -94,7 +94,7 @@ def test_times_that_are_wrong_by_hours_cause_no_second_run(kind: TaskKind, hours
 
 
 def shifted_by(hours: int) -> Callable[..., str]:
-    """Return a way to write times that forgets the time zone."""
+    """Return a time format that is off by some hours, as of a service that ignores its time zone."""
     from tests.support.hostile.state import iso
 
     return lambda at, form="milliseconds": iso(at + 3600 * hours, form)
@@ -200,7 +200,7 @@ def test_run_that_was_never_scheduled_is_requested_again(kind: TaskKind, *, defe
 
 
 def tried_after_recovery(done: Played) -> Any:
-    """Try a task again on a service that has dropped the run that it never started, and return the result."""
+    """Retry a task on a service that has dropped its unstarted run, and return the result."""
     servers: list[HostileServer] = []
     with simulated_time(lambda: all(server.is_idle for server in servers)) as clock:
         clock.sleep(done.attempts[-1].ended + 300 - time.time())

@@ -1,4 +1,4 @@
-"""Arguments for every endpoint function, found by looking at its signature."""
+"""Arguments for every endpoint function, derived from its signature."""
 
 from __future__ import annotations
 
@@ -35,12 +35,7 @@ ALSO_NEEDED = {"reverse_etl_syncs.create": {"sync_interval"}, "reverse_etl_syncs
 
 
 def arguments(function: Callable[..., Request[Any]], *, all_of_them: bool, needed: set[str]) -> dict[str, Any]:
-    """
-    Give arguments for an endpoint function.
-
-    :param all_of_them: the optional ones, too.
-    :param needed: optional ones that are given in any case.
-    """
+    """Return arguments for an endpoint function: all if ``all_of_them``, else the required ones and ``needed``."""
     return {
         name: VALUES.get(name, True if "bool" in str(parameter.annotation) else f"the {name}/é")
         for name, parameter in inspect.signature(function).parameters.items()

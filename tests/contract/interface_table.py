@@ -1,4 +1,4 @@
-"""The interface as data: the table of interface.md, "Management interface", and the schemas of fields.md."""
+"""Table of interface.md, "Management interface", and the schemas of fields.md as data."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ OPTIONAL = False
 @dataclass(frozen=True)
 class Row:
     """
-    One row of the table.
+    Row of the table.
 
-    :param query: query parameters, and whether each is required.
-    :param body: whether the endpoint takes a body.
-    :param success: what an answer holds: a page of items, a list, one object, or nothing.
+    :param query: query parameters; True if required.
+    :param success: content of a successful response.
     :param errors: the statuses that the row names.
     """
 

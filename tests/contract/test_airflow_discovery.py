@@ -1,4 +1,4 @@
-"""Airflow's own command line finds the provider, its connection type and its form."""
+"""Tests that Airflow's command line finds the provider, its connection type and its form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.airflow_versions import since
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
-    """Return an environment with a home of its own for Airflow."""
+    """Return environment variables with a temporary AIRFLOW_HOME."""
     folder = tmp_path_factory.mktemp("airflow")
     return {**os.environ, "AIRFLOW_HOME": str(folder), "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"}
 

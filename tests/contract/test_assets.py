@@ -1,4 +1,4 @@
-"""Tasks that run on the local service tell of what they have made new, and of nothing where they fail."""
+"""Tests of asset events: successful tasks emit them, failed tasks do not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def connection(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(task: Any) -> tuple[Any, OutletEventAccessors]:
-    """Run a task as Airflow would: what is said of events in a pass that defers is lost."""
+    """Run a task as Airflow does: asset events of a pass that defers are lost."""
     memory = Memory()
     method, arguments = "execute", dict[str, Any]()
     while True:
@@ -75,7 +75,7 @@ def test_an_outlet_of_ones_own_is_told_and_one_of_nobodys_is_not() -> None:
 
 
 @pytest.mark.parametrize("shown", [10, 0])
-def test_a_task_that_fails_tells_of_nothing_new_and_logs_the_records(
+def test_failed_task_emits_no_asset_event_but_logs_records(
     service: LocalService, shown: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = {"sync_id": "crm", "record_id": "customer-17", "error": "no e-mail"}

@@ -1,4 +1,4 @@
-"""What the benchmarks' stub answers is what the interface says, and the commands of the docs are there."""
+"""Tests that the stub of the benchmarks follows the interface, and that the commands of the docs exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STREAMS = (StreamsOfSyncs, StreamsAlone, AdaptiveAlone)
 
 
 def answer(adapter: Ours, path: str, runs: Runs) -> Any:
-    """Give an answer as it arrives."""
+    """Return the response of the stub after a JSON round trip."""
     return json.loads(json.dumps(adapter.answer(path, runs)))
 
 

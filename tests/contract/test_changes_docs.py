@@ -1,4 +1,4 @@
-"""What the page on changes shows, against the local service."""
+"""Tests of the examples on the page about changes, against the local service."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the connection that the tasks use."""
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
 

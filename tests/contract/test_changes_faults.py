@@ -1,4 +1,4 @@
-"""Operators that change something, where answers are lost, and what they leave on the service."""
+"""Tests of changing operators with lost responses."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ CREATING = {"/elt_syncs", "/orchestrations"}
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with what the examples need."""
+    """Return a service with the resources of the examples."""
     with LocalService(seed(tmp_path_factory.mktemp("examples")), control=True) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin with the seed alone, and make the connections that the tasks use: one that does not try again."""
+    """Reset the service to its seed, and create two connections of the tasks: one does not retry requests."""
     service.reset()
     for name, budget in (("DEFAULT", 10), ("ONCE", 0)):
         extra = {"poll_interval": 0.2, "retry_budget": budget}
@@ -46,7 +46,7 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def retried(task: Any) -> Any:
-    """Run a task, and once more where it fails, as Airflow does."""
+    """Run a task, and retry it once after a failure, as Airflow does."""
     memory = Memory()
     try:
         return run(task, memory)
@@ -104,7 +104,7 @@ def test_tables_go_with_their_sync_only_if_that_is_said(service: LocalService, *
         service.start()
 
 
-def test_any_endpoint_can_be_called_and_refuses_as_the_service_does(service: LocalService) -> None:
+def test_generic_operator_calls_endpoints_and_raises_errors(service: LocalService) -> None:
     call: dict[str, Any] = {"task_id": "t", "endpoint": "elt_syncs.enable"}
     assert run(DatapipeOperator(arguments={"sync_id": "elt.enable"}, **call)) is None
     assert run(EltSyncDisableOperator(task_id="t", sync_id="elt.enable"))["changed"]

@@ -1,4 +1,4 @@
-"""Bridges on the real service: a task opens one, a person authorizes, a sensor sees it; nobody sees what lets in."""
+"""Tests of bridges on the local service: an operator opens one, a person authorizes it, a sensor detects it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REDIRECT = "https://app.example.com/connected"
 
 
 class Letter(BaseNotifier):
-    """What a person is sent."""
+    """Notifier that records the message to a person."""
 
     template_fields = ("text",)
 
@@ -39,7 +39,6 @@ class Letter(BaseNotifier):
         self.sent: list[str] = []
 
     def notify(self, context: Any) -> None:
-        """Send it."""
         assert context["ti"]
         self.sent.append(self.text)
 
@@ -56,7 +55,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture
 def service(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalService:
-    """Begin with the seed alone, and make the connection that the tasks use."""
+    """Reset the service to its seed, and create the connection of the tasks."""
     running.reset()
     connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection | {"extra": {"retry_budget": 0}}))
@@ -73,7 +72,7 @@ def sensor(result: Any, **arguments: Any) -> ConnectionBridgeSensor:
 
 
 def authorize(url: str, folder: Path) -> dict[str, list[str]]:
-    """Do what a person does on the page."""
+    """Submit the form of the page, and return the query parameters of the redirect."""
     reply = httpx.post(url, data={"path": str(folder)})
     assert reply.status_code == 303, reply.text
     return parse_qs(urlsplit(reply.headers["location"]).query)

@@ -1,4 +1,4 @@
-"""What the page on changes shows of reverse ETL and custom reports, against the local service."""
+"""Tests of the reverse ETL and custom report examples on the page about changes, against the local service."""
 
 from __future__ import annotations
 

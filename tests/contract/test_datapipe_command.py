@@ -1,4 +1,4 @@
-"""The command ``datapipe``, as a person uses it, with the local service."""
+"""Tests of the command ``datapipe`` with the local service."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def client(service: LocalService) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.slow
-def test_what_was_published_counts_however_often_it_was_changed_since(
+def test_published_sql_is_used_despite_many_later_drafts(
     service: LocalService, file: Path, client: httpx.Client
 ) -> None:
     before = client.get("/transforms/paid").json()["sql_template"]
@@ -279,7 +279,7 @@ def test_what_was_published_counts_however_often_it_was_changed_since(
     assert (checked.returncode, checked.stdout) == (0, "")
 
 
-def test_what_goes_away_meanwhile_or_can_not_be_asked_is_left_out(service: LocalService) -> None:
+def test_snapshot_omits_versions_and_streams_it_cannot_read(service: LocalService) -> None:
     gone = {"error_code": "not_found", "message": "It was deleted."}
     service.faults(
         [
@@ -413,7 +413,7 @@ def test_who_has_read_enough_of_it_ends_it_quietly(service: LocalService, file: 
 
 
 def odd_snapshot(folder: Path) -> Path:
-    """Write a snapshot whose names not every terminal can show."""
+    """Write a snapshot with names that some terminals cannot show."""
     nodes = [
         Node(node_id("stream", name), "stream", name, name, sync="sync:s") for name in ("é", "😀", "\ud800", "\x1b[2J")
     ]

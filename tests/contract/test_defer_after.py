@@ -1,4 +1,4 @@
-"""The wait in the worker before a deferral: operators and sensors against a real HTTP service, in simulated time."""
+"""Tests of the wait in the worker before a deferral, against a real HTTP service, in simulated time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README and the docs tell is run, and the tables in them are those of the code."""
+"""Tests of the README and the docs: examples run, and tables match the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the docs list is all that there is: errors, exit statuses, outcomes, failures and their tests, pictures."""
+"""Tests that lists in the docs are complete: errors, exit statuses, outcomes, failures and tests, pictures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHORTEST_DESCRIPTION = 30
 
 @pytest.fixture(scope="module")
 def generators() -> Iterator[None]:
-    """Make what builds the docs importable. It looks into all modules, of which some need the newest Airflow."""
+    """Make the generators of the docs importable. They load all modules, some of which need the newest Airflow."""
     if older_than("3.3"):
         pytest.skip("the docs are built with Airflow 3.3 or later")
     sys.path.insert(0, str(DOCS))

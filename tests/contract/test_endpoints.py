@@ -1,4 +1,4 @@
-"""The endpoint functions against the table of the interface."""
+"""Tests of the endpoint functions against the table of the interface."""
 
 from __future__ import annotations
 

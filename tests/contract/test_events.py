@@ -1,4 +1,4 @@
-"""Every trigger of events against the real service: what it tells of a run that has ended."""
+"""Tests of the events of every event trigger against the local service, for finished runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ask(service: LocalService, path: str) -> None:
 
 @asynccontextmanager
 async def watched(trigger: Any, service: LocalService, pattern: str) -> AsyncIterator[Any]:
-    """Have a trigger watch, and give its events; it has looked twice before, so it has begun."""
+    """Run a trigger, and return a function that waits for its next event. The trigger has polled twice before."""
     before = len(service.journal_requests(pattern))
     events = trigger.run()
     following = asyncio.ensure_future(anext(events))

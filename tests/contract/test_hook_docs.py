@@ -1,4 +1,4 @@
-"""What the page on the hook shows, against the local service."""
+"""Tests of the page about the hook, against the local service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = "docs/hook.md"
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalService]:
-    """Return a service with orders, a sync that is disabled, and a transform; the connection leads to it."""
+    """Return a service with orders, a disabled sync and a transform, and create its connection."""
     (tmp_path / "orders.csv").write_text("id\n1\n2\n")
     streams = [{"id": "o", "name": "orders", "file": "orders.csv"}]
     syncs = [
@@ -67,7 +67,7 @@ def test_the_coroutines_of_the_page_do_as_it_says(service: LocalService) -> None
     assert [asyncio.run(names["is_enabled"](sync)) for sync in ("shop", "closed")] == [True, False]
 
 
-def test_the_methods_of_the_page_are_all_that_the_hook_has_for_people() -> None:
+def test_page_lists_all_public_methods_of_the_hook() -> None:
     told = {name for row in table() for name in row.partition("|")[0].replace("await ", "").split("`") if "(" in name}
     names = {name.partition("(")[0] for name in told}
     # What operators and triggers use, and Airflow.

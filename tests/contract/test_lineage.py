@@ -1,4 +1,4 @@
-"""What OpenLineage is told of tasks that ran on the real service."""
+"""Tests of the OpenLineage events of tasks that ran on the local service."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ TOTALS = (
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service of a shop: two streams, of which one more is broken, two transforms, a reverse ETL sync."""
+    """Return a service of a shop: two streams and a broken one, two transforms, a reverse ETL sync."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "orders.csv").write_text("id,person,total\n1,1,10\n2,1,20\n3,2,5\n")
     (folder / "people.csv").write_text("id,name\n1,Ada\n2,Ben\n")
@@ -114,7 +114,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the connection that the tasks use."""
     connect(monkeypatch, service.base_url, service.api_key)
     # Each test is another event.
     monkeypatch.setattr("airflow_provider_datapipe.lineage.asking._budgets", {})
@@ -126,7 +125,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, host: str, key: str, **extra: Any) 
 
 
 def as_run(task: Any) -> Any:
-    """Run a task, and give the object that was run last, which the listener sees; deferred it is another one."""
+    """Run a task, and return the last object that ran, which the listener sees. A deferred task has several."""
     memory = Memory()
     method, arguments = "execute", dict[str, Any]()
     while True:
@@ -143,7 +142,7 @@ def as_run(task: Any) -> Any:
 
 
 def told(lineage: Any) -> dict[str, Any]:
-    """Give what is told as JSON, as the client sends it."""
+    """Return the lineage as JSON, as the client sends it."""
     return {
         part: [Serde.to_dict(each) for each in value]
         if isinstance(value, list)
@@ -424,7 +423,7 @@ def test_a_service_that_is_silent_costs_one_time_out(
     assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
 
 
-def test_a_service_that_is_silent_costs_one_time_out_for_all_assets(
+def test_silent_service_costs_one_timeout_for_all_assets(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with RawServer(lambda _, over: wait_until(over)) as silent:
@@ -494,7 +493,7 @@ def test_a_file_that_is_pushed_to_a_webhook(
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a collector of hook lineage, as there is one where a plugin reads it."""
+    """Return a collector of hook lineage, as in a deployment with a plugin that reads it."""
     from airflow.providers.common.compat import sdk
 
     # Without a reader there is one of a class below it, which keeps nothing.

@@ -1,4 +1,4 @@
-"""The link of a task: there as soon as the task knows what it works on."""
+"""Tests of the link of a task, which appears as soon as the task knows its resource."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FAR = "2100-01-01T00:00:00+00:00"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[LocalService]:
-    """Return a service with an orchestration that takes a while."""
+    """Return a service with an orchestration whose runs take at least 1.5 s."""
     seed = {
         "runs": {"minimum_duration": 1.5},
         "orchestrations": [{"id": "nightly.1", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
@@ -53,7 +53,7 @@ def service() -> Iterator[LocalService]:
 
 @pytest.fixture
 def memory(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    """Return the memory of a task whose connection has a template."""
+    """Return the task state for a task whose connection has a link template."""
     connection = {
         "conn_type": "datapipe",
         "host": service.base_url,
@@ -66,7 +66,7 @@ def memory(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Memory:
 
 @pytest.fixture
 def without_link(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the address of pages of a service whose connection has no template."""
+    """Return the address of the pages of a service whose connection has no link template."""
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
     return f"{service.base_url}/#"
@@ -149,8 +149,8 @@ def test_a_task_that_never_knew_has_no_link() -> None:
     assert DatapipeLink().get_link(task, ti_key=cast("Any", None)) == ""
 
 
-def test_a_pass_that_ends_before_it_knows_leaves_the_link_as_it_is(memory: Memory) -> None:
-    """As when the trigger could not wait: Airflow stores whatever is given."""
+def test_failed_pass_without_an_id_keeps_the_link(memory: Memory) -> None:
+    """Simulate a trigger that could not wait. Airflow stores each pushed value."""
     task = EltSyncRunOperator(task_id="t", sync_id="s", deferrable=True)
     with pytest.raises(LostContactError):
         task.execute_complete(context_of(memory), {"status": "error", "message": "no connection"})
@@ -177,7 +177,7 @@ def test_what_is_not_there_shows_its_link(memory: Memory) -> None:
 
 @pytest.mark.parametrize("given", [None, "", 7])
 def test_what_is_no_id_has_no_link(memory: Memory, given: Any) -> None:
-    """As a template may render to, in a DAG that renders native objects."""
+    """Simulate the rendered value of a template in a DAG with native objects."""
     task = EltStreamRunOperator(task_id="t", stream_id="{{ 7 }}")
     task.stream_id = given
     with pytest.raises((ValueError, NotFoundError, InvalidInputError)):
@@ -214,7 +214,7 @@ def test_a_sensor_for_what_is_not_there_shows_its_link(memory: Memory) -> None:
     assert memory.pushed == {KEY: "https://app.example.com/elt_streams/gone?from=airflow"}
 
 
-def test_a_look_that_does_not_find_what_a_name_means_leaves_the_link_as_it_is(memory: Memory) -> None:
+def test_failed_name_lookup_keeps_the_link(memory: Memory) -> None:
     task = OrchestrationRunSensor(task_id="t", orchestration_name="Nobody", after=FAR)
     with pytest.raises(NameLookupError):
         task.execute(context_of(memory))
@@ -267,7 +267,7 @@ def test_the_run_that_a_sensor_has_found_is_in_its_link(
 
 
 def test_an_id_that_has_become_a_number_is_linked_to_as_well(memory: Memory) -> None:
-    """As digits do in a DAG that renders native objects."""
+    """Simulate digits in a DAG that renders native objects."""
     task = EltStreamRunSensor(task_id="t", stream_id="{{ 7 }}", after=FAR)
     task.stream_id = cast("Any", 7)
     with pytest.raises(NotFoundError):
@@ -293,7 +293,7 @@ def test_a_link_is_shown_once_however_often_it_looks(
 
 
 def test_a_link_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the trigger saw is enough, also where the connection can't be read now."""
+    """Use the data of the trigger if the connection is unreadable on resume."""
     monkeypatch.delenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", raising=False)
     reference = Reference("orchestration", "o", "o", run_id="r")
     result = result_of(End(EndReason.RUN_OVER, reference, Outcome.SUCCEEDED))

@@ -1,4 +1,4 @@
-"""Log lines and errors that users of operators and sensors see, against the local service."""
+"""Tests of log lines and errors of operators and sensors, against the local service."""
 
 from __future__ import annotations
 
@@ -72,7 +72,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Create the Airflow connections of the tasks."""
     connect(monkeypatch, "datapipe_default", service.base_url, service.api_key)
     connect(monkeypatch, "wrong_key", service.base_url, "no-key-of-it")
     connect(monkeypatch, "wrong_host", UNREACHABLE, "key")
@@ -86,7 +85,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, host: str | None, key
 
 @pytest.fixture
 def log() -> Iterator[list[Any]]:
-    """Return the entries that tasks log."""
+    """Return the log entries of tasks."""
     with capture_logs() as entries:
         yield entries
 

@@ -1,4 +1,4 @@
-"""The DAGs before and after a move, as the page shows them: on the local service, also where an answer is lost."""
+"""Tests of the DAGs on the migration page, on the local service, also with a lost response."""
 
 from __future__ import annotations
 

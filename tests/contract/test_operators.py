@@ -1,4 +1,4 @@
-"""Every operator and sensor against the real service: blocking and deferred, to the same end."""
+"""Tests of every run operator and sensor against the local service: blocking and deferred, with the same outcome."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "d
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where the service's files are."""
+    """Return the folder of the files of the service."""
     return tmp_path_factory.mktemp("source")
 
 
 def seed_of(folder: Path, duration: float) -> dict[str, Any]:
-    """Give one of everything, each of whose runs takes so many seconds."""
+    """Return a seed with a resource of every kind, whose runs take this number of seconds."""
     for name in ("a", "b", "slow"):
         (folder / f"{name}.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
     return {
@@ -100,7 +100,7 @@ def seed_of(folder: Path, duration: float) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def service(folder: Path) -> Iterator[LocalService]:
-    """Return a service with one of everything."""
+    """Return a service with a resource of every kind."""
     # Long enough for a second request to meet the run of the first.
     with LocalService(seed_of(folder, 0.6), control=True) as running:
         yield running
@@ -108,7 +108,7 @@ def service(folder: Path) -> Iterator[LocalService]:
 
 @pytest.fixture
 def lasting(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalService]:
-    """Return a service whose runs outlast any test, and make it that of the tasks."""
+    """Return a service whose runs take 600 s, and create the connection of the tasks."""
     with LocalService(seed_of(folder, 600)) as running:
         connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
@@ -117,7 +117,7 @@ def lasting(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalServ
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the connections that the tasks use."""
+    """Create a valid connection, and one with a wrong API key."""
     extra = {"poll_interval": 0.2, "retry_budget": 0}
     for name, key in (("DEFAULT", service.api_key), ("WRONG", "wrong")):
         connection = {"conn_type": "datapipe", "host": service.base_url, "password": key, "extra": extra}
@@ -240,9 +240,7 @@ def test_skipping_and_failing_where_a_run_is_going(*, deferrable: bool, service:
 
 
 @MODES
-def test_time_that_is_over_leaves_the_run_and_a_retry_goes_on_with_it(
-    *, deferrable: bool, service: LocalService
-) -> None:
+def test_retry_after_timeout_resumes_the_same_run(*, deferrable: bool, service: LocalService) -> None:
     before = count_runs(service, "elt_stream_runs", elt_stream_id="sync.a")
     memory = Memory()
     arguments: dict[str, Any] = {"task_id": "t", "stream_id": "sync.a", "deferrable": deferrable}
@@ -269,7 +267,7 @@ def test_execution_timeout_holds_while_deferred() -> None:
     run(EltStreamRunOperator(task_id="t", stream_id="sync.b"))
 
 
-def test_a_kill_says_where_the_run_goes_on_and_by_policy_disables(
+def test_on_kill_logs_the_running_run_and_disables_by_policy(
     lasting: LocalService, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     def enabled() -> bool:

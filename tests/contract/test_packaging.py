@@ -1,4 +1,4 @@
-"""The distribution: what is built, and that what the README installs works where nothing else is."""
+"""Tests of the distribution: its files, and the installation of the README in an empty environment."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def all_that_airflow_is_told_of(installed: Installed) -> list[str]:
 
 
 def each_module_of(package: str, installed: Installed) -> tuple[int, dict[str, str]]:
-    """Import them; tell how many there are, and which can't be imported, and why."""
+    """Import all modules. Return their number, and the errors of those that fail."""
     done = installed.run("python", "-W", "ignore", "-c", IMPORT_EACH, package)
     assert done.returncode == 0, done.stderr
     count, failed = json.loads(done.stdout.splitlines()[-1])
@@ -126,14 +126,14 @@ def test_every_module_of_the_provider_loads_without_extras(alone: Installed) -> 
     assert failed.keys() - lineage == too_new, failed
 
 
-def test_what_of_the_local_service_does_not_load_lacks_what_its_extra_brings(alone: Installed) -> None:
+def test_local_modules_fail_only_for_packages_of_the_extra(alone: Installed) -> None:
     _, failed = each_module_of("datapipe_local", alone)
     # Airflow itself brings the rest of the extra. pytest has the plugin loaded, and nobody else.
     assert failed.pop("datapipe_local.testing.plugin") == "ModuleNotFoundError: No module named 'pytest'"
     assert set(failed.values()) == {"ModuleNotFoundError: No module named 'duckdb'"}
 
 
-def test_pytest_is_not_disturbed_and_the_fixture_says_which_extra_it_needs(
+def test_fixture_without_the_extra_names_it_and_pytest_works(
     built: Distribution, alone: Installed, tmp_path: Path
 ) -> None:
     uv("pip", "install", "--quiet", "--python", alone.programs / "python", "-c", pins_of_this_environment(), "pytest")

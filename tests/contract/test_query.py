@@ -1,4 +1,4 @@
-"""Queries and checks against the real service, blocking and deferred."""
+"""Tests of queries and checks against the local service, blocking and deferred."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[LocalService]:
-    """Return a service with something to query."""
+    """Return a service with a transform of 1500 rows."""
     with LocalService(SEED, control=True) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin with the seed alone, and make the connection that the tasks use."""
+    """Reset the service to its seed, and create the connection of the tasks."""
     service.reset()
     connect(service, monkeypatch)
 

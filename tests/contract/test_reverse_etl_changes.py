@@ -1,4 +1,4 @@
-"""Changes of reverse ETL syncs on the real service: killed, out of time, refused, and with records that failed."""
+"""Tests of changes of reverse ETL syncs on the local service: kills, timeouts, refusals and failed records."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ task.execute(context_of(memory))
 
 @pytest.fixture(scope="module")
 def partner() -> Iterator[Partner]:
-    """Return an endpoint that takes what the test says."""
+    """Return an endpoint that responds by a rule of the test."""
     with Partner() as running:
         yield running
 
@@ -96,7 +96,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, partner: Partner) -> Itera
 
 @pytest.fixture
 def service(running: LocalService, partner: Partner, monkeypatch: pytest.MonkeyPatch) -> LocalService:
-    """Begin with the seed alone, and make the connection that the tasks use."""
+    """Reset the service to its seed, and create the connection of the tasks."""
     running.reset()
     partner.reset()
     connection = {

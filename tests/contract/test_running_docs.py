@@ -1,4 +1,4 @@
-"""What the page on running things shows, against the local service."""
+"""Tests of the page about runs, against the local service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules that are owned, against the real service: the DAG of the page, task by task, and what others do."""
+"""Tests of paused schedules against the local service: the DAG of the page, and concurrent changes by others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY = {"source_property_id": "id", "destination_property_id": "id", "primary_key
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with what the page owns."""
+    """Return a service with the schedules that the page pauses."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "rows.csv").write_text("id\n1\n")
     seed = {
@@ -64,7 +64,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin with the seed alone, and make the connection that the tasks use."""
+    """Reset the service to its seed, and create the connection of the tasks."""
     service.reset()
     extra = {"poll_interval": 0.2, "retry_budget": 0}
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": extra}
@@ -72,14 +72,14 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Run:
-    """A DAG run, as far as its tasks know of it: their XComs and their states."""
+    """DAG run with the XComs and the task state of its tasks."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.memories: dict[str, _Ti] = {}
 
     def do(self, task: Any) -> Any:
-        """Run a task, whose templates are rendered before."""
+        """Run a task with its XComs."""
         memory = self.memories.setdefault(task.task_id, _Ti(self))
         memory.pushed.clear()
         if hasattr(task, "noted"):
@@ -102,7 +102,7 @@ class _Ti(Memory):
 
 
 def page() -> DAG:
-    """Read the DAG of the page."""
+    """Return the DAG of the page."""
     (block,) = [each for each in blocks() if each.page == "docs/schedules.md"]
     names: dict[str, Any] = {}
     exec(block.text, names)  # noqa: S102 - our own docs
@@ -136,7 +136,7 @@ def test_setups_and_teardown_stand_around_the_tasks_of_the_page() -> None:
     assert not dag.get_task("send").downstream_task_ids - {"shop_put_back", "crm_put_back"}
 
 
-def test_a_timeout_that_skips_teardowns_is_refused_when_the_dag_is_read() -> None:
+def test_dagrun_timeout_is_refused_at_dag_parse() -> None:
     with (
         DAG("d", schedule=None, dagrun_timeout=timedelta(hours=1)),
         pytest.raises(ValueError, match="DAG d has a dagrun_timeout, which skips teardowns too: shop would stay"),
@@ -207,7 +207,7 @@ def test_the_dag_of_the_page_owns_runs_and_puts_back(service: LocalService) -> N
     assert now.do(page().get_task("shop_note"))["round"] != noted["round"]
 
 
-def test_without_what_the_others_know_the_state_of_the_task_counts(service: LocalService) -> None:
+def test_retried_note_without_xcoms_uses_its_task_state(service: LocalService) -> None:
     dag, now = page(), Run("one")
     before = shown(service)
     noted = now.do(dag.get_task("shop_note"))
@@ -256,9 +256,7 @@ def test_a_stopped_teardown_activates_what_it_has_deactivated(service: LocalServ
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_what_is_deactivated_is_activated_if_this_dag_may_have_done_it(
-    *, has_begun: bool, service: LocalService
-) -> None:
+def test_sync_is_activated_if_this_dag_may_have_deactivated_it(*, has_begun: bool, service: LocalService) -> None:
     now = Run("one")
     with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
         pass
@@ -277,10 +275,10 @@ def test_what_is_deactivated_is_activated_if_this_dag_may_have_done_it(
 @pytest.mark.parametrize(
     ("has_task_state", "try_number", "activated"), [(True, 2, False), (False, 1, False), (False, 2, True)]
 )
-def test_without_task_state_a_retry_activates_what_the_try_before_may_have_deactivated(
+def test_without_task_state_a_retry_activates_a_deactivated_sync(
     *, has_task_state: bool, try_number: int, activated: bool, service: LocalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on Airflow before 3.3, where a try that is killed can leave no word."""
+    """Simulate Airflow before 3.3, where a killed try leaves no task state."""
     now = Run("one")
     with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
         pass

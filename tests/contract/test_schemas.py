@@ -1,4 +1,4 @@
-"""The models against the schemas of the interface."""
+"""Tests of the models against the schemas of the interface."""
 
 from __future__ import annotations
 

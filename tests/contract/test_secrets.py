@@ -1,4 +1,4 @@
-"""What tasks leave behind when they are given secrets: none of them, in whatever place."""
+"""Tests that tasks with secrets leave none of them in logs, errors, results or task state."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ USES: list[tuple[type[Any], dict[str, Any], str | None]] = [
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with a bridge that is open."""
+    """Return a service with an open bridge."""
     with LocalService(seed(tmp_path_factory.mktemp("secrets")), control=True) as running:
         yield running
 

@@ -1,4 +1,4 @@
-"""Every sensor against the real service, in every mode to the same end."""
+"""Tests of every sensor against the local service, in every mode with the same outcome."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PATHS = {
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with one of everything."""
+    """Return a service with a resource of every kind."""
     folder = tmp_path_factory.mktemp("source")
     for name in "ab":
         (folder / f"{name}.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
@@ -112,7 +112,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Make the connections that the tasks use, and leave the service as it was."""
+    """Create the connections of the tasks, and reset the service afterwards."""
     for name, key in (("DEFAULT", service.api_key), ("WRONG", "wrong")):
         connection = {"conn_type": "datapipe", "host": service.base_url, "password": key, "extra": {"retry_budget": 0}}
         monkeypatch.setenv(f"AIRFLOW_CONN_DATAPIPE_{name}", json.dumps(connection))
@@ -123,7 +123,7 @@ def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 class Instance:
-    """The part of a task instance that is asked for."""
+    """Subset of a task instance that sensors use."""
 
     def __init__(self) -> None:
         self.start_date = datetime.now(UTC)
@@ -132,11 +132,11 @@ class Instance:
         return self.start_date
 
     def xcom_push(self, key: str, value: Any) -> None:
-        """Accept the link."""
+        """Ignore the link."""
 
 
 def sense(mode: str, found: type[Any], **arguments: Any) -> Any:
-    """Run a sensor as Airflow would: a new object for each pass, its trigger stored and made again."""
+    """Run a sensor as Airflow does: a new object for each pass, and a serialized trigger."""
     context: Any = {"ti": Instance()}
     flags: dict[str, dict[str, Any]] = {
         "poke": {},
@@ -183,7 +183,7 @@ async def event_of(trigger: Any, limit: float | None) -> Any:
 
 
 def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
-    """List the runs of what the tests run, oldest first."""
+    """Return the runs of the tested resource of this kind, oldest first."""
     _, listing, owner = PATHS[kind]
     resource_id = PATHS[kind][0].partition("/")[2]
     answer = httpx.get(
@@ -198,7 +198,7 @@ def request_run(service: LocalService, kind: str) -> None:
 
 
 def have_run(service: LocalService, kind: str, times: int = 1) -> list[dict[str, Any]]:
-    """Have something run, several times, and list all of its runs."""
+    """Run the resource a number of times, and return all of its runs."""
     for _ in range(times):
         before = len(runs_of(service, kind))
         request_run(service, kind)
@@ -216,7 +216,7 @@ def now() -> str:
 
 
 def while_it_waits(service: LocalService, path: str, act: Callable[[], Any], sensor: Callable[[], Any]) -> Any:
-    """Run a sensor, and do something once it has asked for a path for the second time."""
+    """Run a sensor, and act after its second request for a path."""
     with ThreadPoolExecutor(1) as others:
         waiting = others.submit(sensor)
         asked = len(service.journal_requests(path))
@@ -498,7 +498,7 @@ def test_a_wait_that_the_triggerer_can_not_begin_is_lost_contact(monkeypatch: py
 @pytest.mark.parametrize(
     ("reason", "expected"), [(EndReason.LOST_CONTACT, LostContactError), (EndReason.VANISHED, RunVanishedError)]
 )
-def test_what_is_not_known_of_a_run_is_skipped_by_never_fail_only(reason: EndReason, expected: type[Exception]) -> None:
+def test_unknown_run_outcome_is_skipped_only_by_never_fail(reason: EndReason, expected: type[Exception]) -> None:
     end = End(reason, Reference("elt_stream", "sync.a", "a", run_id="r"), Outcome.RUNNING, detail="it is away")
     event = {"status": "success", "check": Check("it is away", is_met=True, ends=(end,)).as_dict()}
     for flags, raised in (

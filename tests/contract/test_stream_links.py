@@ -1,4 +1,4 @@
-"""Links to the streams of a sync, one for each stream that is listed in the DAG file."""
+"""Tests of the links to the streams of a sync: one for each stream in the DAG file."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture
 def memory(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    """Return the memory of a task whose connections have a setting ``link``."""
+    """Return the task state for a task whose connections have the setting ``link``."""
     links = {
         "datapipe_default": "https://app.example.com/{resource}/{id}?from=airflow",
         "with_runs": "https://app.example.com/{id}#{run_id}",

@@ -1,4 +1,4 @@
-"""The page on testing DAGs: its project is made as it says, and its tests pass."""
+"""Test of the page about tests of DAGs: its project passes its own tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deploying transforms on the real service: what is sent, what is left alone, and what a kill at any step leaves."""
+"""Tests of transform deployments on the local service: requests, unchanged transforms, and kills at any step."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def service() -> Iterator[LocalService]:
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin with the seed alone, make the connection that the tasks use, and have none wait for long."""
+    """Reset the service to its seed, create the connection of the tasks, and shorten waits."""
     service.reset()
     extra = {"poll_interval": 0.05, "retry_budget": 0}
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": extra}
@@ -70,7 +70,7 @@ def deployment(**more: Any) -> TransformDeployOperator:
 
 
 def changes(service: LocalService, after: int = 0) -> list[str]:
-    """Give what was sent that may change something."""
+    """Return the requests that may change something."""
     requests = service.journal_requests(after=after)
     return [f"{each['method']} {each['path']}" for each in requests if each["method"] != "GET"]
 
@@ -200,15 +200,15 @@ def test_what_makes_no_sense_is_refused_before_anything_is_sent(
 
 
 class Killed(BaseException):
-    """The process is gone: nothing in it can catch this."""
+    """Kill of the process, which the code under test cannot catch."""
 
 
 class Interruption:
     """
-    Ends, or cuts off, one request: the one that is sent when so many were.
+    Interruption of one request.
 
-    :param at: how many are sent before it.
-    :param how: ``killed before``, ``killed after``, or ``lost``: carried out, with no answer.
+    :param at: the number of requests before it.
+    :param how: ``killed before``, ``killed after``, or ``lost``: executed, without a response.
     """
 
     def __init__(self, at: int, how: str) -> None:
@@ -232,7 +232,7 @@ class Interruption:
 def interrupted_everywhere(
     service: LocalService, monkeypatch: pytest.MonkeyPatch, how: str, work: Callable[[Memory], Any]
 ) -> Iterator[Any]:
-    """Do some work with each of its requests interrupted in turn, then again, and give what came of it."""
+    """Interrupt each request of some work in turn, repeat the work after it, and yield the results."""
     send, at = DatapipeHook.send, 0
     while True:
         service.reset()
@@ -384,7 +384,7 @@ def test_a_folder_is_built_in_the_order_in_which_it_is_read(
     assert preview["rows"] == [{"id": 5}]
 
 
-def test_many_are_created_fifty_at_a_time_and_left_alone_afterwards(service: LocalService, tmp_path: Path) -> None:
+def test_transforms_are_created_once_in_batches_of_fifty(service: LocalService, tmp_path: Path) -> None:
     folder = files(tmp_path, **{f"many__m{n}": f"SELECT {n} AS id" for n in range(101)})
     result = run(bulk(folder, publish=False))
     assert result["counts"]["created"] == 101
@@ -412,7 +412,7 @@ def test_many_are_asked_about_at_once(service: LocalService, tmp_path: Path, mon
     assert "transforms.versions" not in one_by_one
 
 
-def test_an_error_between_changes_leaves_what_was_done_as_the_result(service: LocalService, tmp_path: Path) -> None:
+def test_failed_deployment_pushes_partial_result(service: LocalService, tmp_path: Path) -> None:
     folder = files(tmp_path, a="SELECT 1 AS id", b="SELECT 1 AS id")
     run(bulk(folder))
     files(tmp_path, a="SELECT 2 AS id", b="SELECT 2 AS id")
@@ -505,7 +505,7 @@ def test_a_circle_is_named_before_anything_is_changed(service: LocalService, tmp
 
 @pytest.mark.slow
 @HOW
-def test_a_folder_whose_deployment_is_interrupted_anywhere_ends_the_same(
+def test_interrupted_deployment_reaches_the_same_final_state(
     how: str, service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     folder = files(tmp_path, k__base="SELECT 5 AS id", k__top="SELECT * FROM {{model.k.base}}", there__table="SELECT 8")

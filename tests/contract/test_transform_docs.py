@@ -1,4 +1,4 @@
-"""What the page on changes shows of transforms, queries and checks, against the local service."""
+"""Tests of the transform, query and check examples on the page about changes, against the local service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms as code: what `plan`, `deploy` and `pull` do, with the local service."""
+"""Tests of the commands `plan`, `deploy` and `pull` for transforms, with the local service."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ Say = Callable[..., Said]
 def say(
     service: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Say:
-    """Give what runs a command on the folder `models`."""
+    """Return a function that runs a command on the folder `models`."""
     monkeypatch.setenv("DATAPIPE_API_KEY", service.api_key)
     (tmp_path / "models").mkdir()
 
@@ -102,7 +102,7 @@ def say(
 
 @pytest.fixture
 def models(tmp_path: Path, say: Say) -> Path:
-    """Give the folder, with some files."""
+    """Return the folder with some files."""
     folder = tmp_path / "models"
     put(folder, FILES)
     return folder
@@ -161,7 +161,7 @@ def test_a_folder_is_planned_deployed_and_then_as_it_says(service: LocalService,
 
 @pytest.fixture
 def deployed(say: Say, models: Path) -> Path:
-    """Give the folder, when the service holds it."""
+    """Return the folder after its deployment."""
     assert say("deploy").status == 0
     return models
 
@@ -300,7 +300,7 @@ def test_what_fails_does_not_stop_the_others(service: LocalService, say: Say, mo
 
 
 @pytest.mark.parametrize("status", [403, 409])
-def test_what_the_service_refuses_of_one_does_not_stop_the_others(
+def test_refused_transform_does_not_stop_the_others(
     service: LocalService, say: Say, deployed: Path, status: int
 ) -> None:
     for name in ("staging/orders.sql", "other.sql"):
@@ -347,7 +347,7 @@ ENDED = "the deployment ended before"
         ),
     ],
 )
-def test_an_error_that_ends_a_deployment_leaves_a_result_for_each(
+def test_aborted_deployment_reports_a_result_for_each_transform(
     service: LocalService, say: Say, tmp_path: Path, at: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     def files(number: int) -> dict[str, str]:
@@ -434,9 +434,7 @@ def test_a_folder_of_the_service_has_files_of_its_own(service: LocalService, say
     assert say("plan", "--folder-path", "dev", "--delete-orphans").status == 0
 
 
-def test_files_that_are_wrong_are_all_named_before_anything_is_asked(
-    service: LocalService, say: Say, tmp_path: Path
-) -> None:
+def test_all_invalid_files_are_reported_before_any_request(service: LocalService, say: Say, tmp_path: Path) -> None:
     files = {
         "a.sql": "-- ---\n-- name: a\n-- materialisation: table\n-- ---\nSELECT 1",
         "b/c.sql": "-- ---\n-- checks:\n-- - unique: a\n-- - unqiue: a\n-- schedule: '* * *'\n-- ---\nSELECT 1",
@@ -516,7 +514,7 @@ def test_a_plan_is_coloured_on_a_terminal(
 
 
 def state(service: LocalService) -> dict[str, Any]:
-    """Give what the service holds, apart from ids and times."""
+    """Return the transforms of the service without IDs and times."""
     told = ("sql_template", "materialization", "materialization_status", "status", "documentation", "cron_expression")
     there = {}
     for name, each in held(service).items():
@@ -533,7 +531,7 @@ def begun(service: LocalService) -> int:
 
 @pytest.fixture
 def before_and_after(service: LocalService, say: Say, models: Path, tmp_path: Path) -> Callable[[], None]:
-    """Give what has the service hold something, and the folder say something else."""
+    """Return a function that resets the service and deploys transforms that differ from the folder."""
     (tmp_path / "before").mkdir()
     put(tmp_path / "before", {"old.sql": "SELECT 1", "staging/orders.sql": "SELECT 9 AS id, 'paid' AS status"})
     put(models, {f"many/m{n}.sql": "SELECT id FROM {{model.staging.orders}}" for n in range(20)})

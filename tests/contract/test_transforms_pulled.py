@@ -1,4 +1,4 @@
-"""What `datapipe pull` writes of what the local service holds, and that a plan has nothing to do then."""
+"""Tests of the files that `datapipe pull` writes, and of an empty plan after it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ TWIN |= dict.fromkeys(("documentation", "cron", "orchestration"), "")
 
 
 def make(client: httpx.Client, wanted: dict[str, Any]) -> None:
-    """Have the service hold a transform in some state, as far as it takes it."""
+    """Create a transform in some state, unless the service refuses it."""
     state = wanted["state"]
     body = {name: wanted[name] for name in ("name", "folder_path", "sql_template")}
     if wanted["documentation"] is not None:
@@ -167,7 +167,7 @@ def paths(service: LocalService) -> list[str]:  # noqa: F811
     return [f"{each['folder_path']}/{each['name']}".lstrip("/") for each in listed]
 
 
-def test_files_that_say_something_else_are_overwritten_only_by_force(
+def test_pull_overwrites_changed_files_only_with_force(
     service: LocalService,  # noqa: F811
     say: Say,  # noqa: F811
     deployed: Path,  # noqa: F811

@@ -1,4 +1,4 @@
-"""Webhooks against the real service: the signer, every way in, every kind of source, and what failures leave behind."""
+"""Tests of webhooks against the local service: signatures, authentication, sources and failures."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def service(running: LocalService) -> LocalService:
 
 @pytest.fixture(autouse=True)
 def connected(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make an Airflow connection for each way in, to all tables of its connection."""
+    """Create an Airflow connection for each authentication method."""
     for name, (_, fields) in WAYS.items():
         connect(monkeypatch, f"hooks_{name}", f"{running.base_url}/webhooks/{name}", **fields)
 
@@ -109,7 +109,7 @@ def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, host: str, **fields: 
 
 
 class Memory:
-    """Task state and XComs of one task, over its tries."""
+    """Task state and XComs of one task, across its tries."""
 
     max_tries = 2
 
@@ -145,7 +145,7 @@ def query(service: LocalService, sql: str) -> list[dict[str, Any]]:
 
 
 def loaded(service: LocalService, table: str, select: str = "*") -> list[dict[str, Any]]:
-    """Load a table into the warehouse, and read it."""
+    """Load a table into the warehouse, and return its rows."""
     ended = Api(service).run_stream(table)
     assert ended.status == "COMPLETED", ended
     return query(service, f"SELECT {select} FROM {table}")  # noqa: S608 - our own names
@@ -188,12 +188,12 @@ ALONE = 1000
 
 
 @pytest.mark.slow
-def test_ten_thousand_random_payloads_are_signed_as_by_others_and_let_in(service: LocalService) -> None:
+def test_random_payloads_match_reference_signatures(service: LocalService) -> None:
     """
-    Each is signed on its own.
+    Sign each of ten thousand payloads.
 
-    The second opinions: the standard library's JSON encoder and HMAC, and the service, which shares no code with the
-    signer and looks at the bytes that have arrived.
+    The references are the JSON encoder and HMAC of the standard library, and the service. The service shares no code
+    with the signer and verifies the received bytes.
     """
     chance = random.Random(8)  # noqa: S311 - no secret
     payloads = [value_of(chance, 4) for _ in range(PAYLOADS)]
@@ -283,7 +283,7 @@ def test_the_test_button_and_it_leaves_nothing_behind(
         assert Api(service).run_stream(f"{way}.{endpoint}").rows_synced == 0
 
 
-def test_a_single_record_is_sent_as_it_is_and_so_are_batches_of_one(service: LocalService) -> None:
+def test_single_records_and_batches_of_one_keep_their_form(service: LocalService) -> None:
     run(table="raw", records={"b": 1, "a": "é"})
     run(table="raw", records=[{"id": 1}, {"id": 2}], batch_size=1)
     run(table="raw", records='[{"price": 1.10}]')
@@ -322,7 +322,7 @@ def test_json_lines(service: LocalService, tmp_path: Path, kind: str) -> None:
 
 
 class Apart(MemoryFileSystem):  # type: ignore[misc]  # see above
-    """A storage with files of its own."""
+    """Storage with separate files."""
 
     store: ClassVar[dict[str, Any]] = {}
     pseudo_dirs: ClassVar[list[str]] = [""]
@@ -386,7 +386,7 @@ def test_what_makes_no_sense_is_refused_when_the_dag_is_read(arguments: dict[str
         WebhookIngestOperator(task_id="t", **arguments)
 
 
-def test_what_is_too_large_for_the_service_is_told_and_smaller_batches_go_on(service: LocalService) -> None:
+def test_413_names_max_batch_bytes_and_smaller_batches_succeed(service: LocalService) -> None:
     records = [{"id": number, "text": "x" * 1000} for number in range(2500)]
     memory = Memory()
     with pytest.raises(IngestError, match=r"answered 413: (?s:.*)lower max_batch_bytes") as failed:
@@ -408,7 +408,7 @@ def test_one_record_that_is_too_large_is_named(service: LocalService, tmp_path: 
 
 @pytest.fixture
 def between(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Between]:
-    """Put something between the task and the service, which says what becomes of each request."""
+    """Put a gateway between the task and the service, which handles each request by a script."""
     with ExitStack() as stack:
 
         def put(script: dict[int, Trouble]) -> WebhookGateway:
@@ -440,7 +440,7 @@ def test_a_retry_goes_on_after_what_was_accepted(service: LocalService, between:
     assert ids == [*range(6), 60, 70]
 
 
-def test_what_was_accepted_may_not_change_unless_it_is_said_to_begin_anew(
+def test_changed_source_fails_the_retry_unless_restart_is_set(
     service: LocalService, between: Between, tmp_path: Path
 ) -> None:
     path = json_lines_file(tmp_path, [{"id": number} for number in range(4)])
@@ -495,9 +495,7 @@ KILL_AT = (20_000, 60_000)
 
 
 @pytest.mark.slow
-def test_the_service_is_killed_twice_and_no_record_of_a_large_file_is_lost(
-    service: LocalService, tmp_path: Path
-) -> None:
+def test_two_service_kills_lose_no_record_of_a_large_file(service: LocalService, tmp_path: Path) -> None:
     path = tmp_path / "large.jsonl"
     with path.open("w", encoding="utf-8") as file:
         file.writelines(

@@ -1,4 +1,4 @@
-"""Applying a workspace file: what is done, what fails by itself, and what a kill leaves behind."""
+"""Tests of the application of a workspace file: changes, independent failures, and kills."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ _OF_THE_MOMENT = ("id", "created_at", "updated_at", "status", "elt_sync_id", "tr
 
 
 def state(client: httpx.Client) -> Json:
-    """Give all that the service holds, without what is made up anew each time."""
+    """Return the resources of the service without the fields that differ each time."""
     found: Json = {}
     for path in ("orchestrations", "elt_syncs", "elt_streams", "reverse_etl_syncs", "transforms"):
         page = client.get(f"/{path}", params={"limit": 100}).json()["data"]
@@ -252,7 +252,7 @@ def test_a_plan_says_what_is_another_and_no_secret(service: Service) -> None:
     assert "before" not in told
 
 
-def test_what_was_applied_is_so_and_is_applied_again_without_a_change(
+def test_second_apply_changes_nothing(
     local: LocalService, service: Service, applied: Apply, client: httpx.Client
 ) -> None:
     assert set(done(applied()).values()) == {"created", "updated"}
@@ -387,7 +387,7 @@ elt_syncs:
         ("name: Old", "id: nothing, name: Old", "3:10: orchestrations[1].id: the service"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_the_service_is_told_before_anything_is_done(
+def test_workspace_that_does_not_fit_fails_before_any_change(
     local: LocalService, applied: Apply, old: str, new: str, wrong: str
 ) -> None:
     assert old in FILE
@@ -398,16 +398,16 @@ def test_what_does_not_fit_the_service_is_told_before_anything_is_done(
 
 
 class Cut(BaseException):
-    """The process has ended."""
+    """End of the process."""
 
 
 class Cutting(Service):
     """
-    Ends at a request that changes something: before it is sent, or before its answer is read.
+    Service that ends at the n-th changing request: before it is sent, or before its response is read.
 
-    :param at: which of them.
-    :param is_sent: whether the service gets it.
-    :param end: what is raised then, and ever after.
+    :param at: the number of the request, from 1.
+    :param is_sent: send the request before the end.
+    :param end: the exception that is raised from then on.
     """
 
     def __init__(self, inner: Service, at: int, *, is_sent: bool, end: BaseException) -> None:
@@ -491,7 +491,7 @@ def test_the_command_that_is_killed_can_be_run_again(
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_that_is_stopped_puts_back_what_it_has_deactivated(
+def test_interrupted_apply_reactivates_the_sync(
     local: LocalService, client: httpx.Client, tmp_path: Path, how: signal.Signals
 ) -> None:
     file = tmp_path / "shop.yaml"

@@ -1,4 +1,4 @@
-"""What the page on workspaces shows, against the local service."""
+"""Tests of the page about workspaces, against the local service."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture
 def environment(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Make the connections that the page names, and nothing done yet."""
+    """Reset the service to its seed, and create the connections that the page names."""
     running.reset()
     connection = json.dumps({"conn_type": "datapipe", "host": running.base_url, "password": running.api_key})
     for name in ("SHOP", "DATAPIPE_DEFAULT"):

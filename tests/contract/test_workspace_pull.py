@@ -1,4 +1,4 @@
-"""A workspace file that is pulled says all that the local service can hold, whatever that is."""
+"""Tests that a pulled workspace file describes any state of the local service."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def holding(control: ControlPlane, seed: dict[str, Any]) -> None:
 
 
 def planned(service: Service, text: str, *, delete_orphans: bool = False) -> list[Item]:
-    """Give the items that are not as they should be."""
+    """Return the items that differ from the file."""
     plan = make_plan(service, Document(text, NAME, {}), delete_orphans=delete_orphans).plan
     return [*plan.changes, *plan.orphans]
 
@@ -70,7 +70,7 @@ Change = tuple[str, Callable[[httpx.Client], httpx.Response], str | None]
 
 
 def changes_of(seed: dict[str, Any]) -> list[Change]:
-    """Say what may be changed in a service: of what kind, how, and what field that is; None where it is all of it."""
+    """Return possible changes of a service: the kind, the request and the field (None for the whole resource)."""
 
     def post(kind: str, field: str | None, path: str, body: Any = None) -> Change:
         return kind, lambda client: client.post(path, json=body), field
@@ -153,7 +153,7 @@ UNSAID = {
 
 
 def shortened(text: str, data: st.DataObject) -> Any:
-    """Make a file that leaves some of it unsaid."""
+    """Return the file with some fields and sections left out."""
     tree = YAML(typ="safe").load(text)
     for section, fields in UNSAID.items():
         if data.draw(st.integers(0, 4), f"without {section}?") == 0:

@@ -1,4 +1,4 @@
-"""What earlier versions of Airflow have elsewhere, or not at all, for the tests that run on all of them."""
+"""Names that differ between Airflow versions, and version markers of tests."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from packaging.version import Version
 
 
 def older_than(version: str) -> bool:
-    """
-    Tell whether this Airflow is older. A release candidate has what its release has.
-
-    :param version: A version.
-    """
+    """Return True if this Airflow is older than a version. A release candidate counts as its release."""
     return Version(version) > Version(Version(__version__).base_version)
 
 
@@ -24,18 +20,18 @@ IMPORT_DAG_BAG = f"from airflow.{'models' if older_than('3.2') else 'dag_process
 
 def since(version: str, what: str) -> pytest.MarkDecorator:
     """
-    Skip a test where Airflow does not have what it is about.
+    Skip a test on Airflow versions without a feature.
 
-    By its version: if it were looked for, a new Airflow in which it has moved would skip the test, too.
+    The version decides: a test for the feature itself would also skip on a new Airflow that has moved it.
 
-    :param version: The first version of Airflow that has it.
-    :param what: What it is, such as "task state".
+    :param version: The first version of Airflow with the feature.
+    :param what: The feature, such as "task state".
     """
     return pytest.mark.skipif(older_than(version), reason=f"{what}: since Airflow {version}")
 
 
 def dag_serialization() -> Any:
-    """Give the class that stores DAGs and reads them back."""
+    """Return the class that serializes and deserializes DAGs."""
     from airflow.serialization import serialized_objects
 
     return getattr(serialized_objects, "SerializedDAG" if older_than("3.2") else "DagSerialization")

@@ -37,7 +37,7 @@ class ConnectProxy:
         self.port: int = self._listener.getsockname()[1]
 
     def url(self, user_info: str = "") -> str:
-        """Return the address of the proxy, with percent-encoded user info where given."""
+        """Return the address of the proxy, with percent-encoded user info if it is set."""
         return f"http://{user_info}{'@' if user_info else ''}127.0.0.1:{self.port}"
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The code that stands in the README and the docs, for the tests that run it."""
+"""Code blocks of the README and the docs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ _BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.DOTA
 
 class Block(NamedTuple):
     """
-    A piece of code.
+    Code block of a page.
 
-    :param page: Where it stands, from the root of the repository.
-    :param file: What it is to be saved as; empty for what is typed.
-    :param language: Its language.
-    :param text: The code.
+    :param page: The path of the page in the repository.
+    :param file: The file to which users save the code; empty for commands.
     """
 
     page: str
@@ -29,19 +27,19 @@ class Block(NamedTuple):
 
     @property
     def first_line(self) -> str:
-        """What tells it apart from the others of its page."""
+        """Return the first line, which identifies the block on its page."""
         return self.text.split("\n", 1)[0]
 
 
 def pages() -> dict[str, str]:
-    """Give the text of every page that somebody wrote."""
+    """Return the text of every page that is not generated."""
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     named = {file.relative_to(ROOT).as_posix(): file for file in sorted(files)}
     return {name: file.read_text(encoding="utf-8") for name, file in named.items() if name not in GENERATED}
 
 
 def blocks() -> list[Block]:
-    """Give the code of all pages, in order."""
+    """Return the code blocks of all pages in order."""
     return [
         Block(page, found[1] or "", found[2], found[3])
         for page, text in pages().items()

@@ -1,8 +1,8 @@
 """
-Program: run the first trigger of a process, and print what the thread of the event loop loads for it.
+Program that runs the first trigger of a process, and prints the modules that its event loop thread loads.
 
 ``python -m tests.support.first_trigger`` reads a JSON object from its standard input: the ``module`` and ``name`` of a
-trigger class, its ``arguments``, the ``connection`` that it uses, and whether it is killed (``kill``). It prints a JSON
+trigger class, its ``arguments``, the ``connection`` that it uses, and ``kill``, true to kill it. It prints a JSON
 object: the status of the event (``status``), and the modules and certificates that the thread loaded (``loaded``).
 """
 
@@ -55,10 +55,8 @@ async def first_event(trigger: Any, conn_id: str, recorder: LoadRecorder, *, kil
     """
     Run a trigger until its first event, or kill it.
 
-    :param trigger: the trigger.
-    :param conn_id: its connection.
     :param recorder: records the thread of the event loop.
-    :param kill: whether the trigger is killed instead.
+    :param kill: kill the trigger instead.
     """
     # Airflow's own part: every trigger with a connection needs it.
     await BaseHook.aget_connection(conn_id)

@@ -1,4 +1,4 @@
-"""Programs of the local service that start by a fork of a process which has imported its modules already."""
+"""Guards of local services that fork a process with imported modules."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ class ForkedGuard:
 
     :param arguments: The arguments of ``datapipe-local``.
     :param env: The whole environment of the command.
-    :param cwd: The working directory.
-    :param log: The file that takes the output.
+    :param log: The file for the output.
     :param grace: The seconds between SIGTERM and SIGKILL.
-    :param hold: A file descriptor that the guard holds open as long as it lives.
+    :param hold: A file descriptor that the guard keeps open until it ends.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class ForkedGuard:
                 connection.close()
 
     def poll(self) -> int | None:
-        """Return the exit status of the command; None while a process of its tree is left."""
+        """Return the exit status of the command; None while a process of its tree runs."""
         return self._process.exitcode
 
     def wait(self, timeout: float) -> int:

@@ -1,4 +1,4 @@
-"""A small file system that a test can fill, and the service with its home there."""
+"""Small file system that tests fill, and a service with its home on it."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _MISSING = (
 
 class Disk:
     """
-    A small file system.
+    Small file system.
 
-    :param path: Where programs see it that are started with ``prefix``.
-    :param seen: Where this process sees it.
-    :param prefix: The beginning of a command for such programs.
+    :param path: The mount point for programs that are started with ``prefix``.
+    :param seen: The mount point for this process.
+    :param prefix: The beginning of the commands of such programs.
     """
 
     def __init__(self, path: Path, seen: Path, prefix: list[str]) -> None:
@@ -46,11 +46,11 @@ class Disk:
 
     @property
     def free(self) -> int:
-        """The free bytes."""
+        """Return the number of free bytes."""
         return shutil.disk_usage(self.seen).free
 
     def fill(self, *, leave: int = 0) -> None:
-        """Take all room but some bytes."""
+        """Fill the file system, except for some bytes."""
         with self._filling.open("ab", buffering=0) as file:
             size = max(0, self.free - leave)
             with suppress(OSError):
@@ -60,7 +60,7 @@ class Disk:
                     file.write(bytes(4096))
 
     def clear(self) -> None:
-        """Make room."""
+        """Remove the filling."""
         self._filling.unlink(missing_ok=True)
 
 
@@ -91,11 +91,7 @@ def disk(folder: Path, megabytes: int) -> Iterator[Disk]:
 
 
 class ServiceOnDisk(LocalService):
-    """
-    A service with its home on a small file system.
-
-    :param disk: The file system.
-    """
+    """Service with its home on a small file system."""
 
     def __init__(self, disk: Disk, seed: Mapping[str, Any] | None = None, **options: Any) -> None:
         super().__init__(seed, **options)

@@ -1,18 +1,18 @@
 """
-Run one command and answer for its whole process tree: ``python guard.py LOG GRACE COMMAND...``.
+Guard of the process tree of one command: ``python guard.py LOG GRACE COMMAND...``.
 
 Airflow's components fork workers, supervisors, parsers and trigger runners. A kill of the component alone
-leaves those behind, and so does the death of whoever started it. So each component gets a guard, which
+leaves those behind, and so does the death of its starter. Therefore each component gets a guard, which
 
-* is the *subreaper* of the tree (Linux): a process whose parent died becomes the guard's child, in whatever
-  session or process group it is, so that none can get away;
+* is the *subreaper* of the tree (Linux): a process whose parent died becomes a child of the guard, in any
+  session or process group, so that none can escape;
 * writes the pid of the command, as one line, to its standard output;
-* reads its standard input, a pipe that only the starter holds open. End of file, because the starter closed
-  it or because the starter is dead however it died, means: stop (SIGTERM to the tree, up to GRACE seconds,
-  then SIGKILL). The byte ``K`` means SIGKILL at once. SIGTERM to the guard means stop, too;
-* ends with the command's exit status, when nothing of the tree is left.
+* reads its standard input, a pipe that only the starter holds open. End of file means stop: SIGTERM to the
+  tree, up to GRACE seconds, then SIGKILL. The starter closes the pipe, also when it is killed. The byte ``K``
+  means SIGKILL at once. SIGTERM to the guard means stop, too;
+* ends with the exit status of the command, after the last process of the tree.
 
-Only the standard library is loaded until the end, so that a guard costs little beside what it guards.
+The guard imports only the standard library, so that it costs little.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ TICK = 0.05
 
 
 def become_subreaper() -> None:
-    """Have orphans of the tree handed to this process; elsewhere than on Linux they are found by parentage."""
+    """Become the parent of orphans of the tree. Other systems than Linux find them by parentage."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def noop(signum: int, frame: object) -> None:
-    """Handle a signal by waking the loop; a handler, unlike SIG_IGN, is not inherited by the command."""
+    """Handle a signal to wake the loop. Unlike SIG_IGN, the command does not inherit a handler."""
 
 
 class Tree:
     """
-    The processes below this one.
+    Processes below this one.
 
     :param pid: The process ID of the command, the first of them.
     """
@@ -61,7 +61,7 @@ class Tree:
         self.empty = False
 
     def reap(self) -> None:
-        """Collect every process that has ended, the command's status with them."""
+        """Collect all processes that have ended, and the exit status of the command."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -74,11 +74,7 @@ class Tree:
                 self.status = os.waitstatus_to_exitcode(status)
 
     def send(self, signum: signal.Signals) -> None:
-        """
-        Send a signal to every process of the tree.
-
-        :param signum: The signal.
-        """
+        """Send a signal to every process of the tree."""
         # 60 ms that a guard needs at its end only; Airflow brings psutil, nobody its stubs.
         import psutil  # type: ignore[import-untyped]
 
@@ -91,11 +87,10 @@ class Tree:
 
 def wait_for_order(tree: Tree, wakeup: int, stopped: list[int]) -> bytes:
     """
-    Wait until the tree's command has ended, or the starter (or a signal) says stop.
+    Wait until the command has ended, or the starter or a signal requests a stop.
 
-    :param tree: The guarded processes.
     :param wakeup: Becomes readable when a signal has arrived.
-    :param stopped: Gets an element when SIGTERM arrived.
+    :param stopped: Gets an element when SIGTERM has arrived.
     """
     while tree.status is None and not stopped:
         readable, _, _ = select.select([0, wakeup], [], [])
@@ -109,11 +104,10 @@ def wait_for_order(tree: Tree, wakeup: int, stopped: list[int]) -> bytes:
 
 def end(tree: Tree, signum: signal.Signals, limit: float, wakeup: int) -> None:
     """
-    Send a signal to the tree, and wait until nothing is left of it or the time is up.
+    Send a signal to the tree, and wait for its end or the limit.
 
-    :param tree: The guarded processes.
-    :param signum: The signal. SIGKILL is sent again to what is forked meanwhile.
-    :param limit: How long to wait, in seconds.
+    :param signum: The signal. SIGKILL is sent again to new forks.
+    :param limit: The limit of the wait, in seconds.
     :param wakeup: Becomes readable when a signal has arrived.
     """
     deadline = time.monotonic() + limit
@@ -158,7 +152,7 @@ def main(log: str, grace: str, *command: str) -> int:
     """
     Guard one command until its end.
 
-    :param log: The file that takes the output of the command.
+    :param log: The file for the output of the command.
     :param grace: The seconds between SIGTERM and SIGKILL.
     :param command: The command and its arguments.
     """

@@ -1,7 +1,7 @@
 """
-Tasks against the hostile service, in simulated time: plays a case, and compares the reports with the truth.
+Player of tasks against the hostile service in simulated time, which compares the reports with the truth.
 
-The truth is what the service did: which requests started which runs, and how these ended.
+The truth is the behavior of the service: which requests started which runs, and the outcomes of these runs.
 """
 
 from __future__ import annotations
@@ -71,21 +71,20 @@ _MOST_REQUESTS = 800
 @dataclass(frozen=True, repr=False)
 class Case:
     """
-    One task, and the behavior of the service.
+    Task, and the behavior of the service.
 
-    :param kind: what runs.
-    :param deferrable: whether the task defers.
+    :param kind: kind of task.
     :param faults: faults of the resource; of a sync, of its first stream.
     :param account: faults of the whole service.
     :param plans: courses of the runs that the task starts, in order; the last one repeats.
     :param option: use the option of this kind (:data:`OPTIONS`).
     :param if_running: policy of the task.
-    :param rival: seconds for which a run of somebody else goes on when the task starts; None for no such run.
+    :param rival: seconds for which another user's run continues when the task starts; None for no such run.
     :param killed: the process of the first try ends "before" or "after" it changes the task state for the n-th time.
     :param proxy: the service is reached through a proxy.
     :param retry_delay: seconds between two tries.
-    :param tries: how often the task is tried.
-    :param seed: chooses the replicas.
+    :param tries: maximum number of tries of the task.
+    :param seed: selects the replicas.
     """
 
     kind: TaskKind
@@ -156,22 +155,18 @@ class Case:
 
 
 class Killed(BaseException):
-    """The end of a process. No handler of the code under test catches it."""
+    """End of the process, which no handler of the code under test catches."""
 
 
 @dataclass
 class MortalMemory(Memory):
-    """
-    Task state that ends the process of a task.
-
-    :param killed: see :class:`Case`.
-    """
+    """Task state that ends the process of a task."""
 
     killed: tuple[Literal["before", "after"], int] | None = None
     changes: int = 0
 
     def set(self, key: str, value: Any) -> None:
-        """Keep a value."""
+        """Store a value."""
         self.changes += 1
         self._die_if("before")
         super().set(key, value)
@@ -185,10 +180,10 @@ class MortalMemory(Memory):
 @dataclass(eq=False)
 class Attempt:
     """
-    One try of a task.
+    Try of a task.
 
-    :param began: when it began.
-    :param ended: when it ended.
+    :param began: start time.
+    :param ended: end time.
     :param result: the returned value, or the value that a failed task left as XCom.
     :param error: the exception, None after a success.
     """
@@ -207,9 +202,8 @@ class Attempt:
 @dataclass(eq=False)
 class Played:
     """
-    A case, and what became of it.
+    Case, and its history after it was played.
 
-    :param case: the case.
     :param service: the service, with its journal.
     :param attempts: the tries of the task.
     :param memory: its task state and XComs.
@@ -241,7 +235,7 @@ class Played:
 
 @contextmanager
 def connected(service: Service, *, proxy: bool = False) -> Iterator[HostileServer]:
-    """Serve, and make this the service of the default connection."""
+    """Start the server, and create the default connection to it."""
     with HostileServer(service) as server:
         connection: dict[str, Any] = {"conn_type": "datapipe", "host": server.url, "password": server.api_key}
         if proxy:
@@ -252,7 +246,7 @@ def connected(service: Service, *, proxy: bool = False) -> Iterator[HostileServe
 
 
 def play(case: Case) -> Played:
-    """Run the task of a case, and try it again while it fails. The same case always takes the same course."""
+    """Run the task of a case, and retry it while it fails. The same case always has the same course."""
     servers: list[HostileServer] = []
     # Of the jitter of intervals.
     random.seed(case.seed)
@@ -282,10 +276,9 @@ def _attempt(case: Case, memory: Memory) -> Attempt:
 
 def play_together(service: Service, tasks: Sequence[Any], servers: list[HostileServer]) -> list[Attempt]:
     """
-    Start tasks that defer, one after another, and run their triggers side by side on one event loop.
+    Start tasks that defer, one after another, and run their triggers concurrently on one event loop.
 
     :param service: has their resources. Create it within :func:`.simulated_time.simulated_time`.
-    :param tasks: the operators.
     :param servers: gets the server, which the simulated time has to know.
     :return: one try of each task, which ends when its trigger ends.
     """
@@ -327,9 +320,8 @@ async def _event(deferral: TaskDeferred) -> tuple[Any, float]:
 
 def wrong_outcomes(played: Played, *, must_succeed: bool = False) -> list[str]:
     """
-    Compare what a task reported with the truth.
+    Compare the reports of a task with the truth.
 
-    :param played: the case.
     :param must_succeed: whether its faults pass, so that the last try has to succeed.
     """
     found = [
@@ -352,7 +344,7 @@ def _is_good(started: Run) -> bool:
 
 
 def _two_runs(played: Played) -> Iterator[str]:
-    """Find a run that was started although the one before it was going, or had succeeded."""
+    """Find a run that was started although the previous one was active or had succeeded."""
     for resource_id in played.case.resource_ids:
         starts = played.service.runs_of(resource_id)
         for earlier, later in pairwise(starts):
@@ -363,7 +355,7 @@ def _two_runs(played: Played) -> Iterator[str]:
 
 
 def _reports(played: Played, attempt: Attempt) -> dict[str, dict[str, Any]]:
-    """Return what a try reported of each resource."""
+    """Return the reports of a try about each resource."""
     if not attempt.result:
         return {}
     if played.case.kind == "elt_sync":
@@ -372,7 +364,7 @@ def _reports(played: Played, attempt: Attempt) -> dict[str, dict[str, Any]]:
 
 
 def _false_successes(played: Played) -> Iterator[str]:
-    """Find a run that was reported as succeeded, and is not one that did so for this task."""
+    """Find a run that was reported as succeeded, but did not succeed for this task."""
     for attempt in played.attempts:
         reports = _reports(played, attempt)
         if attempt.error is None and set(reports) != set(played.case.resource_ids):
@@ -418,7 +410,7 @@ def _wrong_in_success(
 
 
 def _false_failures(played: Played) -> Iterator[str]:
-    """Find a run that was reported as failed, and had not failed."""
+    """Find a run that was reported as failed, but had not failed."""
     for attempt in played.attempts:
         for resource_id, report in _reports(played, attempt).items():
             resource = played.service.resource(resource_id)

@@ -1,4 +1,4 @@
-"""Named troubles of a service, from which cases are made: one alone, or several together."""
+"""Named faults of a service, alone or combined, for cases."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ GOOD = Plan(duration=200.0, delay=20.0)
 @dataclass(frozen=True)
 class Trouble:
     """
-    One way in which the service makes it hard for a task.
+    Fault of the service that affects a task.
 
     :param faults: fields of the faults of the resource.
     :param account: fields of the faults of the whole service.
     :param case: fields of the case.
     :param kinds: kinds of resource that can have it; all if empty.
-    :param passes: whether a task that is tried again succeeds in spite of it.
+    :param passes: whether a task that is retried succeeds in spite of it.
     """
 
     faults: Mapping[str, Any] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Trouble:
 
     @property
     def fields(self) -> set[str]:
-        """Return what it sets. Troubles that set the same can't be combined."""
+        """Return the fields that it sets. Troubles that set the same field can't be combined."""
         parts = {"faults": self.faults, "account": self.account, "case": self.case}
         return {f"{part}.{name}" for part, given in parts.items() for name in given}
 
@@ -164,7 +164,7 @@ def can_be_combined(names: Sequence[str]) -> bool:
 
 
 def with_troubles(case: Case, names: Sequence[str]) -> Case:
-    """Return a case that has troubles besides."""
+    """Return a copy of a case with additional troubles."""
     for name in names:
         trouble = TROUBLES[name]
         case = replace(

@@ -1,4 +1,4 @@
-"""The real service for tests: a home of its own, seeded, run as a process by its command line."""
+"""Local service for tests, in a temporary home and its own process."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _STOP_LIMIT = 10.0
 
 class LocalService:
     """
-    A running service, for a ``with`` block. Whatever ends this process ends the service and removes its folder.
+    Running service, for a ``with`` block. The end of this process stops the service and removes its folder.
 
-    :param seed: The seed: as it would stand in the YAML file, or the file.
+    :param seed: The seed as data of the YAML file, or the path of the file.
     :param environment: Variables for ``init`` and ``serve``, over those of this process.
-    :param workspace: Where it lives, beside others; left out, it has one of its own, which goes with it.
-    :param control: Have the control plane on, which the methods from :meth:`journal_runs` on need.
-    :param schedules: Have what has a schedule run by itself; else a test does not meet midnight.
+    :param workspace: A shared workspace. By default, the service has a temporary one.
+    :param control: Enable the control plane, which the methods from :meth:`journal_runs` on require.
+    :param schedules: Run schedules. They are off by default, so that tests do not depend on the time of day.
     :param ready_within: Seconds that ``init`` and ``serve`` may take.
     """
 
@@ -86,27 +86,27 @@ class LocalService:
 
     @property
     def base_url(self) -> str:
-        """The address of the service, the same after :meth:`restart`."""
+        """Return the address of the service, which stays the same after :meth:`restart`."""
         return f"http://127.0.0.1:{self._port.number}"
 
     @property
     def headers(self) -> dict[str, str]:
-        """What a request needs to be let in."""
+        """Return the headers with the API key."""
         return {"x-api-key": self.api_key}
 
     @property
     def warehouse(self) -> Path:
-        """The DuckDB file; nobody else can open it while the service runs."""
+        """Return the path of the DuckDB file. The running service has it locked."""
         return self.home / "warehouse.duckdb"
 
     @property
     def pid(self) -> int:
-        """The process of the service."""
+        """Return the process ID of the service."""
         return self._program.pid
 
     @property
     def log(self) -> str:
-        """All that ``init`` and ``serve`` have written so far."""
+        """Return the output of ``init`` and ``serve`` so far."""
         return self.log_file.read_text(encoding="utf-8", errors="replace")
 
     def init(self) -> None:
@@ -127,36 +127,36 @@ class LocalService:
         wait_for("datapipe-local is ready", ready, limit=self._ready_within, interval=0.01, watch=[self._service])
 
     def stop(self) -> int:
-        """Ask the service to stop (SIGTERM), wait for its end and give its exit status."""
+        """Stop the service with SIGTERM, and return its exit status."""
         return self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the service at this very instant (SIGKILL)."""
+        """Kill the service with SIGKILL."""
         self._signal(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Stop the service, unless it has ended already, and start it again at the same address."""
+        """Stop the service unless it has ended, and start it again at the same address."""
         self.stop()
         self.start()
 
     def journal_runs(self, resource_id: str | None = None, *, after: int = 0) -> list[Json]:
-        """All runs in the journal, oldest first; those of one resource if its id is given."""
+        """Return the runs in the journal, oldest first: all, or those of one resource."""
         return self._control.journal("runs", after=after, resource_id=resource_id)
 
     def journal_requests(self, path: str | None = None, *, after: int = 0) -> list[Json]:
-        """All requests in the journal, oldest first; those whose path a pattern means if one is given."""
+        """Return the requests in the journal, oldest first: all, or those whose path matches a pattern."""
         return self._control.journal("requests", after=after, path=path)
 
     def faults(self, rules: Sequence[Mapping[str, Any]]) -> None:
-        """Have these go wrong, and nothing else."""
+        """Replace the injected faults."""
         self._control.faults(rules)
 
     def runs(self, behaviour: Mapping[str, Any]) -> None:
-        """Have runs behave so, and as the seed says otherwise."""
+        """Replace the behavior of runs. Omitted settings are those of the seed."""
         self._control.runs(behaviour)
 
     def reset(self) -> None:
-        """Forget all but the seed: runs, rows, journal, faults."""
+        """Reset the service to its seed: runs, rows, journal, faults."""
         self._control.reset()
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """Server that prints no traceback if the client has closed its connection, as after an error or a signal."""
+    """HTTP server without tracebacks for connections that the client has closed, as after an error or a signal."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         super().__init__(("127.0.0.1", 0), handler)

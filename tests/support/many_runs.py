@@ -1,4 +1,4 @@
-"""A service with many runs that end by the clock: as a function of what is asked, and as a real server on loopback."""
+"""Service with many runs that end by the clock: in memory, and as a server on loopback."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from aiohttp import web
 
 
 def stamp(seconds: float) -> str:
-    """Write a moment as the interface does."""
+    """Return a time in the format of the interface."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(slots=True)
 class Run:
     """
-    One run.
+    Run of any kind.
 
-    :param started_at: when it began, as seconds since the epoch.
-    :param ends_at: when it ends.
-    :param ends_as: its status then.
+    :param started_at: start, as seconds since the epoch.
+    :param ends_at: end, as seconds since the epoch.
+    :param ends_as: final status.
     """
 
     started_at: float
@@ -39,7 +39,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request that arrived."""
+    """Received request."""
 
     path: str
     at: float
@@ -48,14 +48,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One answer: a JSON value, or bytes as they are."""
+    """Response with a JSON value or raw bytes as body."""
 
     status: int = 200
     body: Any = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """Give the body as sent."""
+        """Return the body as sent."""
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
@@ -65,9 +65,9 @@ Fault = Callable[[str, float], Said | None]
 
 class ManyRuns:
     """
-    Runs of ELT streams, orchestrations and reverse ETL syncs, each known by its id, and what shows them.
+    Runs of ELT streams, orchestrations and reverse ETL syncs, by ID, and the responses that show them.
 
-    Stream ``s`` of sync ``y`` has one run, ``y.s``, and its name is its id.
+    Stream ``s`` of sync ``y`` has one run, ``y.s``, and its name is its ID.
     """
 
     def __init__(self) -> None:
@@ -84,14 +84,14 @@ class ManyRuns:
         self.keys: set[str] | None = None
 
     def answer(self, path: str, now: float, headers: Mapping[str, str] | None = None) -> Said:
-        """Answer a GET."""
+        """Return the response to a GET request."""
         self.asked.append(Asked(path, now, headers or {}))
         if headers is not None and self.keys is not None and headers.get("x-api-key") not in self.keys:
             return Said(401, {"error_code": "unauthorized", "message": "wrong key"})
         return self.fault(path, now) or self._answer(path, now)
 
     def count(self, begin: str = "", since: float = 0.0) -> int:
-        """Count the requests whose paths begin so."""
+        """Count the requests whose paths start with a prefix."""
         return sum(each.path.startswith(begin) and each.at >= since for each in self.asked)
 
     @property
@@ -160,10 +160,10 @@ def _run(run_id: str, run: Run, at: float, more: dict[str, Any]) -> dict[str, An
 
 class ManyRunsServer:
     """
-    Serves :class:`ManyRuns` over HTTP, from a thread of its own.
+    HTTP server of :class:`ManyRuns` in a separate thread.
 
-    :param runs: what is served; may be changed at any time.
-    :param latency: seconds that an answer takes.
+    :param runs: the served runs. Tests may change them at any time.
+    :param latency: seconds per response.
     """
 
     def __init__(self, runs: ManyRuns, latency: float = 0.0) -> None:

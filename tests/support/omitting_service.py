@@ -1,4 +1,4 @@
-"""A service in memory that omits schedule fields of its responses, written from the interface description alone."""
+"""In-memory service that omits schedule fields of its responses, written from the interface description alone."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def everything() -> dict[str, list[Json]]:
 
 class OmittingService:
     """
-    The service, for a ``with`` block.
+    Service that omits schedule fields, for a ``with`` block.
 
     :param held: resources by kind; fields that are None are omitted.
     :param older: omit also the fields that the older description does not declare.

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests, from Debian's package: on loopback, in a folder that goes with it."""
+"""PostgreSQL server for tests, from Debian's package: on loopback, in a temporary folder."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _USER = "postgres"
 
 
 def programs() -> Path | None:
-    """Tell where the newest PostgreSQL of this machine has its programs, if there is one."""
+    """Return the folder with the programs of the newest installed PostgreSQL, None without one."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda file: int(file.parent.parent.name))
     return found[-1].parent if found else None
 
 
 def need_postgresql() -> None:
-    """Skip a test where there is no PostgreSQL; where ``CI=true`` there has to be one."""
+    """Skip a test on machines without PostgreSQL. With ``CI=true``, PostgreSQL is required."""
     if programs() is None:
         message = "there is no PostgreSQL: apt-get install --no-install-recommends postgresql"
         if os.environ.get("CI") == "true":
@@ -39,7 +39,7 @@ def need_postgresql() -> None:
 
 
 class PostgreSQL:
-    """A server with an empty database, for a ``with`` block. Whatever ends this process ends it, too."""
+    """Server with an empty database, for a ``with`` block. It ends with this process."""
 
     def __enter__(self) -> Self:
         folder = programs()
@@ -62,15 +62,11 @@ class PostgreSQL:
 
     @property
     def url(self) -> str:
-        """The address of the database, with its password, as SQLAlchemy takes it."""
+        """Return the address of the database with its password, for SQLAlchemy."""
         return self.url_for("psycopg")
 
     def url_for(self, driver: str) -> str:
-        """
-        Return the address of the database for a driver of SQLAlchemy.
-
-        :param driver: Such as ``psycopg2``.
-        """
+        """Return the address of the database for a driver of SQLAlchemy, such as ``psycopg2``."""
         return f"postgresql+{driver}://{_USER}:s3cret@127.0.0.1:{self._port.number}/postgres"
 
     def _start(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the machine's process table says, for tests that look whether something is left."""
+"""Queries of the process table, for tests that check for leftover processes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import psutil  # type: ignore[import-untyped]  # Airflow brings psutil, nobody i
 
 def working_in(folder: Path) -> list[str]:
     """
-    List the live processes that work in a folder or below it, as "pid name".
+    List the live processes with a working directory in or below a folder, as "pid name".
 
-    :param folder: The folder, which may have been removed meanwhile.
+    :param folder: The folder. It may have been removed.
     """
     found = []
     for process in psutil.process_iter():
@@ -26,21 +26,13 @@ def working_in(folder: Path) -> list[str]:
 
 
 def tree_of(pid: int) -> list[int]:
-    """
-    List the pids of a process and of all below it.
-
-    :param pid: The root of the tree.
-    """
+    """List the process IDs of a process and its descendants."""
     root = psutil.Process(pid)
     return [pid, *(process.pid for process in root.children(recursive=True))]
 
 
 def alive(pid: int) -> bool:
-    """
-    Tell whether a process lives.
-
-    :param pid: The process.
-    """
+    """Return True if the process is alive."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -48,10 +40,6 @@ def alive(pid: int) -> bool:
 
 
 def listens_on(pid: int) -> set[str]:
-    """
-    List the addresses on which a process listens.
-
-    :param pid: The process.
-    """
+    """List the addresses on which a process listens."""
     connections = psutil.Process(pid).net_connections()
     return {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}

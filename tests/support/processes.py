@@ -1,4 +1,4 @@
-"""Starting programs so that nothing of them stays behind: not on Ctrl-C, not when this process is killed."""
+"""Guarded programs that leave no processes behind, also after Ctrl-C or a kill of this process."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ NOT_INHERITED = frozenset({"PYTHONDONTWRITEBYTECODE"})
 
 
 class ProgramError(Exception):
-    """A program did not start, or ended when it should not; the message quotes the end of its log."""
+    """Failed start or unexpected end of a program. The message quotes the end of its log."""
 
 
 class ReservedPort:
     """
-    A free port of 127.0.0.1, kept from others until it is released, that our server can still listen on.
+    Free port of 127.0.0.1, reserved until its release, on which our server can still listen.
 
     The socket is bound but does not listen. With SO_REUSEADDR on both sides, as asyncio and uvicorn set it,
-    Linux lets a server listen on the port while nobody is handed it as a free one. A port that is merely
-    found free can be taken before the server starts, seconds later.
+    Linux lets a server listen on the port, and assigns it to no other process as a free one. Without the
+    reservation, another process can take a free port before the server starts, seconds later.
     """
 
     def __init__(self) -> None:
@@ -47,18 +47,18 @@ class ReservedPort:
         self.number: int = self._socket.getsockname()[1]
 
     def release(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self._socket.close()
 
 
 class Workspace:
     """
-    A temporary folder, and the programs that live in it: the folder goes after the last of them.
+    Temporary folder, and the programs that use it. The folder is removed after the last program has ended.
 
-    A helper process removes the folder when nobody holds its pipe open any more: neither this process nor a
-    guard. So it goes after a clean stop and after SIGKILL alike, and never under a program that still runs.
+    A helper process removes the folder when no process holds its pipe open any more: neither this process nor a
+    guard. This works after a clean stop and after SIGKILL, and never removes the folder of a running program.
 
-    :param prefix: The start of the folder's name.
+    :param prefix: The prefix of the folder's name.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -100,10 +100,9 @@ class Workspace:
         """
         Start a program under a guard.
 
-        :param name: Names its log, ``logs/<name>.log`` in the folder; appended to if it exists.
-        :param command: The program and its arguments.
-        :param env: Its whole environment, from which what keeps Python from compiling is taken.
-        :param grace: The seconds it has between SIGTERM and SIGKILL.
+        :param name: The name of its log, ``logs/<name>.log`` in the folder. An existing log is continued.
+        :param env: Its whole environment, except for the variables that prevent compiled modules.
+        :param grace: The seconds between SIGTERM and SIGKILL.
         :param forked: The command is the arguments of ``datapipe-local``, which is forked instead of executed.
         """
         if self._held is None:
@@ -123,11 +122,7 @@ class Workspace:
         return program
 
     def log_of(self, name: str) -> Path:
-        """
-        Tell which file takes the output of a program, or of several in turn.
-
-        :param name: The name it is started by.
-        """
+        """Return the path of the log of the programs with a name."""
         return self.path / "logs" / f"{name}.log"
 
     def log_files(self) -> list[Path]:
@@ -135,7 +130,7 @@ class Workspace:
         return sorted({program.log for program in self._programs if program.log.exists()})
 
     def close(self) -> None:
-        """Stop what still runs, all at once, and remove the folder."""
+        """Stop all running programs concurrently, and remove the folder."""
         if self._held is None:
             return
         held, self._held = self._held, None
@@ -150,13 +145,13 @@ class Workspace:
 
 
 class Guard(Protocol):
-    """The part of :class:`subprocess.Popen` that a program needs of its guard."""
+    """Methods of :class:`subprocess.Popen` that a program needs of its guard."""
 
     stdin: IO[bytes] | None
     stdout: IO[bytes] | None
 
     def poll(self) -> int | None:
-        """Return the exit status; None while a process of the tree is left."""
+        """Return the exit status; None while a process of the tree runs."""
 
     def wait(self, timeout: float) -> int:
         """Wait for the end, and return the exit status."""
@@ -179,13 +174,12 @@ def _guard(
 
 class Program:
     """
-    One program under a guard. Made by :meth:`Workspace.start`.
+    Program under a guard. :meth:`Workspace.start` creates it.
 
-    :param name: What errors call it.
-    :param guard: Its guard.
-    :param command: What it runs, for the error that it could not be started.
-    :param log: The file that takes its output.
-    :param grace: The seconds it has between SIGTERM and SIGKILL.
+    :param name: The name in errors.
+    :param command: The command for the error about a failed start.
+    :param log: The file for its output.
+    :param grace: The seconds between SIGTERM and SIGKILL.
     """
 
     def __init__(self, name: str, guard: Guard, *, command: str, log: Path, grace: float) -> None:
@@ -201,31 +195,27 @@ class Program:
 
     @property
     def exit_status(self) -> int | None:
-        """The program's exit status; none while any process of its tree is left."""
+        """Return the exit status; None while a process of the tree runs."""
         return self._guard.poll()
 
     def tail(self, lines: int = 25) -> str:
-        """
-        Read the end of the log.
-
-        :param lines: How many lines.
-        """
+        """Return the last lines of the log."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-lines:])
 
     def failure(self, what: str) -> ProgramError:
         """
-        Make an error that quotes the end of the log.
+        Return an error that quotes the end of the log.
 
-        :param what: What went wrong, following the program's name.
+        :param what: The problem, which follows the name of the program.
         """
         return ProgramError(f"{self.name} {what}. The end of its log:\n{self.tail()}")
 
     def wait(self, limit: float) -> None:
         """
-        Wait for the program to end by itself, successfully.
+        Wait for the successful end of the program.
 
-        :param limit: How long, in seconds.
+        :param limit: The limit in seconds.
         """
         if status := self.end(limit):
             raise self.failure(f"ended with exit status {status}")
@@ -234,7 +224,7 @@ class Program:
         """
         Wait for the program to end, and return its exit status.
 
-        :param limit: How long, in seconds.
+        :param limit: The limit in seconds.
         """
         try:
             return self._guard.wait(limit)
@@ -242,17 +232,13 @@ class Program:
             raise self.failure(f"did not end within {limit:.0f} s") from None
 
     def send(self, signum: signal.Signals) -> None:
-        """
-        Send a signal to the program alone, at this very instant; nothing if it has ended.
-
-        :param signum: The signal.
-        """
+        """Send a signal to the program alone. Do nothing if it has ended."""
         if self.exit_status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signum)
 
     def kill(self) -> None:
-        """Send SIGKILL to the program and to every process below it, and wait until they are gone."""
+        """Send SIGKILL to the program and its descendants, and wait for their end."""
         assert self._guard.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # It has ended by itself.
             self._guard.stdin.write(b"K")
@@ -260,7 +246,7 @@ class Program:
         self.wait_until_gone()
 
     def ask_to_stop(self) -> None:
-        """Have the guard stop the program, without waiting for it."""
+        """Request the stop of the program from its guard, without a wait."""
         assert self._guard.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # It has ended by itself.
             self._guard.stdin.close()
@@ -272,7 +258,7 @@ class Program:
         self._guard.stdout.close()
 
     def stop(self) -> None:
-        """Send SIGTERM to the program and to every process below it; SIGKILL after the grace."""
+        """Send SIGTERM to the program and its descendants, and SIGKILL after the grace."""
         self.ask_to_stop()
         self.wait_until_gone()
 
@@ -281,13 +267,13 @@ def wait_for(
     what: str, ready: Callable[[], bool], *, limit: float, interval: float = 0.1, watch: Sequence[Program] = ()
 ) -> None:
     """
-    Wait until something holds, as long as the programs it depends on are alive.
+    Wait for a condition, as long as the programs that it depends on are alive.
 
-    :param what: What is waited for, as the error names it.
-    :param ready: Whether it holds.
-    :param limit: How long to wait, in seconds.
-    :param interval: How long between two looks.
-    :param watch: Programs whose end makes waiting pointless.
+    :param what: The name of the condition in the error.
+    :param ready: Return True if the condition holds.
+    :param limit: The limit in seconds.
+    :param interval: The seconds between two checks.
+    :param watch: Programs whose end makes the wait pointless.
     """
     deadline = time.monotonic() + limit
     while not ready():

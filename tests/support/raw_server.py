@@ -1,4 +1,4 @@
-"""A server that writes bytes as a test says, so that an answer can be as broken as it gets."""
+"""Server that writes raw bytes, for malformed responses."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Answer = Callable[[socket.socket, threading.Event], None]
 
 class RawServer:
     """
-    Reads the head of each request and lets a function answer; then closes the connection.
+    Server that reads the head of each request, calls a function for the response, and closes the connection.
 
-    :param answer: writes the answer.
-    :param tls: how to speak TLS; None for plain.
+    :param answer: writes the response.
+    :param tls: the TLS context; None for plain HTTP.
     """
 
     def __init__(self, answer: Answer, tls: ssl.SSLContext | None = None) -> None:

@@ -1,8 +1,8 @@
 """
-How long real runs take: ``python -m tests.support.record_durations`` writes ``recorded_durations.csv`` beside itself.
+Recorder of the durations of real runs: ``python -m tests.support.record_durations``.
 
-Runs loads and a transform of datapipe-local one after the other, on the flights that the demo loads, and takes their
-durations from the service's journal. What else the machine does at the time is part of what is recorded.
+It runs loads and a transform of datapipe-local one after the other, on the flights that the demo loads, and writes
+their durations from the service's journal to ``recorded_durations.csv``. Other load of the machine affects the data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ STREAMS = ("same", "growing", "parts")
 
 
 def seed(folder: Path) -> dict[str, Any]:
-    """Give a service with three streams of flights and a table made from one."""
+    """Return the seed of a service with three streams of flights and a table of one of them."""
     streams = [
         {"id": name, "name": name, "file": f"{name}.csv", "options": {"nullstr": "NA", "sample_size": -1}}
         for name in STREAMS
@@ -65,7 +65,7 @@ def seed(folder: Path) -> dict[str, Any]:
 
 
 def record() -> dict[str, list[float]]:
-    """Run everything, and give the durations in seconds of each series, oldest first."""
+    """Run everything, and return the durations in seconds of each series, oldest first."""
     with zipfile.ZipFile(source_folder() / "flights.csv.zip") as archive:
         header, *rows = archive.read("flights.csv").splitlines(keepends=True)
     with Workspace("datapipe-durations-") as workspace:
@@ -110,7 +110,7 @@ def _seconds(run: dict[str, Any]) -> float:
 
 
 def main() -> None:
-    """Write the file."""
+    """Write ``recorded_durations.csv``."""
     with RECORDED.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["series", "seconds"])

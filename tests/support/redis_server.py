@@ -1,4 +1,4 @@
-"""A real Redis server for tests, from Debian's package: on loopback, with a password, without files."""
+"""Redis server for tests, from Debian's package: on loopback, with a password, without files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAM = "redis-server"
 
 
 class RedisServer:
-    """An empty server, for a ``with`` block. Whatever ends this process ends the server, too."""
+    """Empty server, for a ``with`` block. It ends with this process."""
 
     def __enter__(self) -> Self:
         program = shutil.which(PROGRAM)
@@ -38,7 +38,7 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """The address of the server's first database, with its password."""
+        """Return the address of the server's first database with its password."""
         return f"redis://:{self._password}@127.0.0.1:{self._port.number}/0"
 
     def _start(self, program: str) -> None:

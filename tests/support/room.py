@@ -1,4 +1,4 @@
-"""A disk that is full, as far as one process is concerned."""
+"""Simulation of a full disk for one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_file_beyond(size: int) -> Iterator[None]:
-    """Let no file of this process grow beyond so many bytes: writing fails as it does without room."""
+    """Limit the size of files of this process in bytes. Larger writes fail as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

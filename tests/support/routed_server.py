@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers by method and path."""
+"""HTTP server on loopback that answers by method and path."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Route = Callable[[Seen], Reply | None]
 
 class RoutedServer(ScriptedServer):
     """
-    A server whose replies a function chooses.
+    Server whose responses a function chooses.
 
-    :param route: returns the reply to a request.
+    :param route: returns the response to a request.
     """
 
     def __init__(self, route: Route) -> None:
@@ -31,5 +31,5 @@ class RoutedServer(ScriptedServer):
         return reply or Reply(404, {"error_code": "not_found", "message": f"{request.path} does not exist"})
 
     def count(self, method: str, path: str) -> int:
-        """Return how many requests of a method and a path arrived."""
+        """Return the number of received requests of a method and a path."""
         return sum(seen.method == method and seen.path.partition("?")[0] == path for seen in self.seen)

@@ -1,4 +1,4 @@
-"""A real HTTP service on loopback that lists the runs that a test sets, in the order that the interface declares."""
+"""HTTP service on loopback that lists the runs of a test, in the order that the interface declares."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SYNC = "sync"
 
 
 def timestamp(time: datetime) -> str:
-    """Return a time as the service writes it."""
+    """Return a time in the format of the service."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
 
 
 def ago(**duration: float) -> str:
-    """Return the time some hours, minutes or seconds ago; negative values are in the future."""
+    """Return the time some hours, minutes or seconds ago. Negative values are in the future."""
     return timestamp(datetime.now(UTC) - timedelta(**duration))
 
 
@@ -44,7 +44,7 @@ class RunService:
     """
     Lists of runs, the status of one ELT sync, and transforms.
 
-    A test changes the attributes between two requests. Each is set as a whole, so that no request sees half a change.
+    A test replaces whole attributes between two requests, so that no request sees a partial change.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class RunService:
                 self.wfile.write(content)
 
             def log_message(self, *_: object) -> None:
-                """Write nothing."""
+                """Log nothing."""
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
@@ -205,7 +205,7 @@ def orchestration_run(
     finished: str | None = None,
     orchestration_id: str = "o",
 ) -> dict[str, Any]:
-    """Return a run of an orchestration; the service leaves out what is None."""
+    """Return a run of an orchestration without fields that are None."""
     return {
         "id": run_id,
         "orchestration_id": orchestration_id,
@@ -219,7 +219,7 @@ def orchestration_run(
 def stream_run(
     run_id: str, status: str, *, started: str, finished: str | None = None, stream_id: str = "s"
 ) -> dict[str, Any]:
-    """Return a run of a stream; the service leaves out what is None."""
+    """Return a run of a stream without fields that are None."""
     return {
         "id": run_id,
         "elt_sync_id": SYNC,
@@ -234,7 +234,7 @@ def stream_run(
 def reverse_etl_run(
     run_id: str, status: str, *, started: str, finished: str | None = None, sync_id: str = "r"
 ) -> dict[str, Any]:
-    """Return a run of a reverse ETL sync; the service leaves out what is None."""
+    """Return a run of a reverse ETL sync without fields that are None."""
     return {
         "id": run_id,
         "reverse_etl_sync_id": sync_id,

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback whose answers a test writes down beforehand."""
+"""HTTP server on loopback with a script of responses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import Any, Self
 @dataclass(frozen=True, slots=True)
 class Reply:
     """
-    One answer.
+    Response of the script.
 
-    :param status: HTTP status; 0 drops the connection without an answer.
-    :param body: JSON value, or bytes as they are.
+    :param status: HTTP status; 0 drops the connection without a response.
+    :param body: JSON value, or raw bytes.
     :param headers: further headers.
-    :param delay: seconds before the answer; ended early when the server stops.
+    :param delay: seconds before the response; ended early when the server stops.
     """
 
     status: int = 200
@@ -29,13 +29,13 @@ class Reply:
     delay: float = 0
 
     def encoded(self) -> bytes:
-        """Give the body as sent."""
+        """Return the body as sent."""
         return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request that arrived."""
+    """Received request."""
 
     method: str
     path: str
@@ -44,11 +44,7 @@ class Seen:
 
 
 class ScriptedServer:
-    """
-    Answers in the order of its script, and with the last answer from then on.
-
-    :param script: the answers.
-    """
+    """Server that answers in the order of its script, and repeats the last response."""
 
     def __init__(self, script: Iterable[Reply]) -> None:
         self._script = list(script)
@@ -82,7 +78,7 @@ class ScriptedServer:
             do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - http.server's names
 
             def log_message(self, *_: object) -> None:
-                """Say nothing: the test says what matters."""
+                """Log nothing."""
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True

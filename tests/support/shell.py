@@ -1,4 +1,4 @@
-"""Commands of pages, as a user's shell runs them."""
+"""Shell commands of pages."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 def bash(text: str, folder: Path, env: Mapping[str, str]) -> str:
     """
-    Run commands, and give what they printed; the first that fails fails the test.
+    Run commands as a user's shell, and return their output. The first failed command fails the test.
 
-    :param text: What a page says.
-    :param folder: Where.
+    :param text: The commands.
+    :param folder: The working directory.
     :param env: All environment variables.
     """
     done = subprocess.run(  # noqa: S603 - our own docs

@@ -1,13 +1,13 @@
 """
-Simulated time for code that sleeps and talks HTTP to a server of the same process.
+Simulated time for code that sleeps and sends HTTP requests to a server of the same process.
 
-Within ``simulated_time()``, ``time.time``, ``time.monotonic`` and ``time.sleep`` use a clock that moves only when
-somebody sleeps. Event loops sleep by moving the clock to their next timer as soon as nothing else is left to do: no
-request is on its way, and no thread of an executor is at work. A wait of hours takes milliseconds, and all intervals
-and limits keep their real values.
+Within ``simulated_time()``, ``time.time``, ``time.monotonic`` and ``time.sleep`` use a clock that moves only during
+sleeps. Event loops sleep by moving the clock to their next timer as soon as they are idle: no request is in
+progress, and no thread of an executor is at work. A wait of hours takes milliseconds, and all intervals and limits
+keep their real values.
 
 This module replaces these functions when it is imported. Import it before the modules that use simulated time: a
-default argument such as ``clock=time.time`` keeps the function of the moment when its module was imported.
+default argument such as ``clock=time.time`` keeps the function that was current when its module was imported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _QUIET = 0.0003
 
 
 class SimulatedClock:
-    """Clock that moves when it is told to."""
+    """Clock that moves only during sleeps."""
 
     def __init__(self, began: float, monotonic: float) -> None:
         self._now = began
@@ -45,7 +45,7 @@ class SimulatedClock:
         return self._now + self._offset
 
     def sleep(self, seconds: float) -> None:
-        """Move on by some seconds."""
+        """Move the clock by some seconds."""
         with self._lock:
             self._now += max(seconds, 0.0)
 
@@ -74,7 +74,7 @@ time.time, time.monotonic, time.sleep = _time, _monotonic, _sleep
 
 
 class _Workers:
-    """Counts the work of thread pools."""
+    """Counter of the active work of thread pools."""
 
     def __init__(self) -> None:
         self.busy = 0
@@ -102,15 +102,15 @@ def simulated_time(is_idle: Callable[[], bool], *, began: float = BEGAN) -> Iter
     """
     Use simulated time in this process.
 
-    :param is_idle: returns True if no request is on its way to the servers of this process.
-    :param began: the time at which it begins, as seconds since the epoch.
+    :param is_idle: returns True if no request is in progress at the servers of this process.
+    :param began: the initial time, as seconds since the epoch.
     """
     clock = SimulatedClock(began, time.monotonic())
     workers = _Workers()
     real_selector: Any = selectors.DefaultSelector
 
     class Selector(real_selector):  # type: ignore[misc]  # the class of this platform
-        """Moves the clock in place of waiting."""
+        """Selector that moves the clock instead of waiting."""
 
         def select(self, timeout: float | None = None) -> list[Any]:
             events: list[Any] = super().select(0)

@@ -1,5 +1,5 @@
 """
-Waits for runs, simulated: how often each way of pacing looks, and how late it sees the end.
+Simulated waits for runs: number of polls and delay of detection of each poll interval.
 
 ``python -m tests.support.simulated_waits`` prints the tables of ``docs/polling.md``.
 """
@@ -33,10 +33,10 @@ Family = Callable[[random.Random, int], list[float]]
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    A run to wait for.
+    Run to wait for.
 
-    :param duration: how many seconds it takes.
-    :param earlier: how many those before it took, newest first.
+    :param duration: duration in seconds.
+    :param earlier: durations of earlier runs in seconds, newest first.
     """
 
     duration: float
@@ -46,12 +46,12 @@ class Case:
 @dataclass(frozen=True, slots=True)
 class Measured:
     """
-    How a way of pacing did.
+    Results of a poll interval.
 
-    :param looks: how many looks a run took, on average.
-    :param delays: how many seconds after its end each run was seen to be over, in ascending order.
-    :param shares: the same, as a share of its duration.
-    :param cost: what is to be small: seconds of delay and the price of the looks, on average.
+    :param looks: average number of polls per run.
+    :param delays: seconds from the end of each run to its detection, ascending.
+    :param shares: the same as shares of the durations.
+    :param cost: average of the delay in seconds plus the price of the polls. Lower is better.
     """
 
     looks: float
@@ -61,33 +61,33 @@ class Measured:
 
 
 def alike(chance: random.Random, count: int) -> list[float]:
-    """Give runs that differ little."""
+    """Return durations that differ little."""
     return [chance.lognormvariate(0, 0.05) for _ in range(count)]
 
 
 def spread(chance: random.Random, count: int) -> list[float]:
-    """Give runs that differ a lot."""
+    """Return durations that differ a lot."""
     return [chance.lognormvariate(0, 0.4) for _ in range(count)]
 
 
 def two_sizes(chance: random.Random, count: int) -> list[float]:
-    """Give small runs, and now and then one that loads all."""
+    """Return durations of small runs and occasional full loads."""
     return [(8 if chance.random() < 1 / 6 else 1) * chance.lognormvariate(0, 0.1) for _ in range(count)]
 
 
 def growing(chance: random.Random, count: int) -> list[float]:
-    """Give runs of which each takes 2% more than the one before."""
+    """Return durations that grow by 2% from run to run."""
     return [1.02 ** (run - count) * chance.lognormvariate(0, 0.05) for run in range(count)]
 
 
 def changed(chance: random.Random, count: int) -> list[float]:
-    """Give runs that take another time from some day on."""
+    """Return durations that change once at a random run."""
     day, factor = chance.randrange(count), chance.choice([0.4, 2.5])
     return [(factor if run >= day else 1) * chance.lognormvariate(0, 0.1) for run in range(count)]
 
 
 def heavy_tailed(chance: random.Random, count: int) -> list[float]:
-    """Give runs some of which take very much longer than most."""
+    """Return durations, some of which are much longer than most."""
     return [0.6 * chance.paretovariate(1.5) for _ in range(count)]
 
 
@@ -98,11 +98,10 @@ def drawn(family: Family, typical: float, count: int, *, failing: int = FAILING,
     """
     Draw runs, each of another resource.
 
-    :param family: how runs differ.
-    :param typical: how many seconds they take, more or less.
-    :param count: how many to draw.
-    :param failing: how many of a hundred end early.
-    :param seed: of chance.
+    :param family: distribution of the durations.
+    :param typical: typical duration in seconds.
+    :param failing: percentage of runs that end early.
+    :param seed: random seed.
     """
     chance = random.Random(f"{family.__name__} {typical} {seed}")  # noqa: S311 - no secret
     cases = []
@@ -114,7 +113,7 @@ def drawn(family: Family, typical: float, count: int, *, failing: int = FAILING,
 
 
 def recorded() -> list[Case]:
-    """Give the runs that were recorded, each that has enough of its own before it."""
+    """Return the recorded runs that have enough earlier runs of their series."""
     series: dict[str, list[float]] = {}
     with Path(__file__).with_name("recorded_durations.csv").open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -127,7 +126,7 @@ def recorded() -> list[Case]:
 
 
 def looks_at(duration: float, pace: Pace) -> Iterator[float]:
-    """Give the ages at which a run is looked at, the last of which sees its end."""
+    """Yield the ages at which a run is polled. The last poll detects its end."""
     age = 0.0
     while age < duration:
         age += pace(age)
@@ -135,12 +134,12 @@ def looks_at(duration: float, pace: Pace) -> Iterator[float]:
 
 
 def fixed(interval: float) -> Callable[[Case], Pace]:
-    """Look at a fixed interval."""
+    """Poll at a fixed interval."""
     return lambda _: lambda _: interval
 
 
 def adaptive(known: int) -> Callable[[Case], Pace]:
-    """Look as the product does that knows so many earlier runs."""
+    """Poll as the provider does with this number of known earlier runs."""
 
     def of(case: Case) -> Pace:
         history = History.of(case.earlier[:known])
@@ -162,7 +161,7 @@ WAYS: dict[str, Callable[[Case], Pace]] = {
 
 
 def measure(cases: Sequence[Case], way: Callable[[Case], Pace]) -> Measured:
-    """Wait for all of these."""
+    """Simulate the waits for all cases."""
     looks, delays, shares, cost = 0, [], [], 0.0
     for case in cases:
         *before, last = looks_at(case.duration, way(case))
@@ -174,17 +173,17 @@ def measure(cases: Sequence[Case], way: Callable[[Case], Pace]) -> Measured:
 
 
 def part(values: Sequence[float], share: float) -> float:
-    """Give the value that a share of these, in ascending order, is not above."""
+    """Return the quantile of ascending values."""
     return values[min(len(values) - 1, int(share * len(values)))]
 
 
 def mixed(typical: float, count: int = 150) -> list[Case]:
-    """Give as many runs of each family."""
+    """Return the same number of runs of each family."""
     return [case for family in FAMILIES for case in drawn(family, typical, count)]
 
 
 def groups() -> dict[str, list[Case]]:
-    """Give the runs of the tables, by their name in it."""
+    """Return the runs of the tables by name."""
     return {
         "Runs of about a minute": mixed(60),
         "Runs of about 10 minutes": mixed(600),
@@ -196,12 +195,12 @@ def groups() -> dict[str, list[Case]]:
 
 @cache
 def results() -> dict[str, dict[str, Measured]]:
-    """Give what was measured of each group and way."""
+    """Return the results of each group and poll interval."""
     return {group: {name: measure(cases, way) for name, way in WAYS.items()} for group, cases in groups().items()}
 
 
 def table() -> str:
-    """Give the tables of the docs."""
+    """Return the tables of the docs."""
     return "\n".join(_rows(group, ways) for group, ways in results().items())
 
 

@@ -1,4 +1,4 @@
-"""Running one task as Airflow would, without Airflow's processes."""
+"""Runner of one task as in Airflow, without Airflow's processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import TaskDeferred
 
 @dataclass
 class Memory:
-    """Task state and XComs of one task, over its tries."""
+    """Task state and XComs of one task, across its tries."""
 
     kept: dict[str, Any] = field(default_factory=dict)
     pushed: dict[str, Any] = field(default_factory=dict)
@@ -40,7 +40,7 @@ def context_of(memory: Memory) -> Any:
 
 
 def run(task: Any, memory: Memory | None = None) -> Any:
-    """Run a task as Airflow would: deferred as often as it wants, its trigger stored and made again each time."""
+    """Run a task as Airflow does: it may defer repeatedly, and each trigger is serialized and created again."""
     memory = memory or Memory()
     method, arguments = "execute", dict[str, Any]()
     while True:

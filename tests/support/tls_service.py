@@ -1,4 +1,4 @@
-"""HTTP service on loopback that answers by method and path, over TLS where a test asks for it."""
+"""HTTP service on loopback that answers by method and path, with optional TLS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class TlsFiles:
     """
     Certificate of a server and the bundle that trusts it.
 
-    :param context: TLS context of the server.
     :param ca_bundle: file with the certificate of the authority.
     """
 
@@ -43,7 +42,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request that arrived."""
+    """Received request."""
 
     method: str
     path: str
@@ -62,7 +61,7 @@ class TlsService:
 
     :param handle: answers each request.
     :param tls: TLS context; None for plain HTTP.
-    :param headers: further headers of each answer.
+    :param headers: further headers of each response.
     """
 
     def __init__(

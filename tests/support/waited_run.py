@@ -1,4 +1,4 @@
-"""A service with one resource of each kind, each of which can be run once. Tests disturb its answers."""
+"""Service with one resource of each kind, each of which can run once. Tests disturb its responses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LISTS = {
 
 
 def operator(kind: str, *, deferrable: bool, **more: Any) -> Any:
-    """Make the operator of a kind of run."""
+    """Return the operator of a kind of run."""
     return OPERATORS[kind](task_id="t", deferrable=deferrable, **({"poll_interval": 0.05} | more))
 
 
@@ -48,12 +48,12 @@ def connection(url: str, **extra: Any) -> str:
 
 class WaitedRun(ScriptedServer):
     """
-    The service. A run that was started ends after some polls.
+    Service whose started runs end after some polls.
 
-    :param polls: number of polls at which the run is still going.
-    :param disturb: gets the number of polls of the run so far, and may return an answer of its own for this poll.
+    :param polls: number of polls at which the run is still active.
+    :param disturb: gets the number of polls of the run so far, and may return its own response to this poll.
     :param times: fields of runs that replace the usual ones.
-    :param disturb_lists: whether the list that shows the run at first is disturbed, too.
+    :param disturb_lists: disturb also the list that shows the run at first.
     :param changed: ``updated_at`` of the transform before and after it was published.
     """
 

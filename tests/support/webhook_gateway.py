@@ -1,4 +1,4 @@
-"""What stands between a sender and a webhook, and loses requests and answers as a test says."""
+"""Gateway between a sender and a webhook, which loses requests and responses by a script."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PASSED_ON = ("content-type", "authorization", "x-token", "x-signature")
 
 class Trouble(NamedTuple):
     """
-    What becomes of one request.
+    Fault of one request.
 
-    :param after: it is carried out; else it does not arrive.
-    :param status: what is answered in place of the service's answer; 0 for none: the connection ends.
-    :param body: with what.
-    :param headers: with which headers.
-    :param torn: the head of the service's own answer is passed on, half of its body, and a reset of the connection.
-    :param until: nothing is answered before this is set.
+    :param after: the service executes the request; else it does not arrive.
+    :param status: status in place of the service's response; 0 closes the connection without a response.
+    :param body: body in place of the service's response.
+    :param headers: headers in place of those of the service.
+    :param torn: send the head and half of the body of the service's response, and reset the connection.
+    :param until: delay the response until this is set.
     """
 
     after: bool = False
@@ -37,10 +37,10 @@ class Trouble(NamedTuple):
 
 class WebhookGateway:
     """
-    Passes requests on, but for those that the script says otherwise of.
+    Gateway that forwards requests, except for those with a fault in the script.
 
     :param service: the address of the service.
-    :param script: request, counted from 0 -> what becomes of it.
+    :param script: the fault of each request, by its number from 0.
     """
 
     def __init__(self, service: str, script: dict[int, Trouble]) -> None:
@@ -84,7 +84,7 @@ class WebhookGateway:
                     self.close_connection = True
 
             def log_message(self, *_: object) -> None:
-                """Say nothing: the test says what matters."""
+                """Log nothing."""
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Workspaces for tests: what the local service can hold, at random, and a service that is asked in this process."""
+"""Random states of the local service, and in-process requests to it."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ VALUES = st.recursive(
 
 
 def table(name: str) -> Json:
-    """Make a table of generated data."""
+    """Return a table of generated data."""
     columns = [{"name": "id", "kind": "id"}, {"name": "name", "kind": "text"}, {"name": "note", "kind": "text"}]
     return {"name": name, "rows": 1, "columns": columns, "changes_per_hour": 1}
 
 
 def source(connection_id: str, label: str) -> Json:
-    """Make a connection to read from."""
+    """Return a connection of a source."""
     settings = {"tables": [table(name) for name in TABLES]}
     return {"id": connection_id, "integration_id": "generated", "label": label, "settings": settings}
 
 
 def destination(connection_id: str, label: str) -> Json:
-    """Make a connection to write to."""
+    """Return a connection of a destination."""
     settings = {"url": "http://127.0.0.1:9"}
     return {"id": connection_id, "integration_id": "http", "label": label, "settings": settings}
 
 
 def operation(mode: str = "upsert") -> Json:
-    """Say what is done with records."""
+    """Return the operation of a reverse ETL sync."""
     return {
         "mode": mode,
         "mappings": [
@@ -70,7 +70,7 @@ def operation(mode: str = "upsert") -> Json:
 
 @st.composite
 def seeds(draw: st.DrawFn) -> Json:
-    """Make what a service may hold."""
+    """Draw a random state of a service."""
     one_label = draw(LABELS)
     labels = [draw(LABELS | st.just(one_label)) for _ in range(4)]
     connections = [source("in.1", labels[0]), source("in.2", labels[1])]
@@ -140,6 +140,6 @@ def _sync(draw: st.DrawFn, place: int, attached: st.SearchStrategy[str | None]) 
 
 @contextmanager
 def asked(service: LocalService) -> Iterator[Service]:
-    """Give what commands ask a service by."""
+    """Yield the service object that commands use for requests."""
     with Client(Settings(base_url=service.base_url, api_key=service.api_key)) as client:
         yield Service(client, Progress(quiet=True))

@@ -1,4 +1,4 @@
-"""A client for the tests: sends what they say, and reads every answer as the provider does."""
+"""HTTP client for tests that validates responses with the models of the provider."""
 
 from __future__ import annotations
 
@@ -23,11 +23,7 @@ _LIMIT = 15.0
 
 
 class Api:
-    """
-    Talks to a service.
-
-    :param service: The service; its address stays the same when it is restarted.
-    """
+    """HTTP client of a service, which stays valid after a restart of the service."""
 
     def __init__(self, service: LocalService) -> None:
         self.client = httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60)
@@ -45,7 +41,7 @@ class Api:
         return answer.json() if answer.content else {}
 
     def refused(self, method: str, path: str, status: int, **request: Any) -> Json:
-        """Send what must be refused, and see that it is refused as the interface says."""
+        """Send a request, and check that the response has this status and the error body of the interface."""
         answer = self.client.request(method, path, **request)
         assert answer.status_code == status, f"{answer.status_code}: {answer.text}"
         body: Json = answer.json()
@@ -56,33 +52,30 @@ class Api:
         return body
 
     def first(self, status_url: str) -> Json | None:
-        """Look once at a status URL."""
+        """Return the first run of a status URL, None if the list is empty."""
         page = Page[dict[str, Any]].model_validate(self.get(status_url))
         assert len(page.data) <= 1
         return page.data[0] if page.data else None
 
     def run_stream(self, stream_id: str) -> EltStreamRun:
-        """Run a stream to its end."""
         status_url = RunRequested.model_validate(self.post(f"/elt_streams/{stream_id}/request_run")).status_url
         return EltStreamRun.model_validate(self.ended(status_url))
 
     def run_reverse(self, sync_id: str) -> ReverseEtlSyncRun:
-        """Run a reverse ETL sync to its end."""
         url = RunRequested.model_validate(self.post(f"/reverse_etl_syncs/{sync_id}/request_run")).status_url
         return ReverseEtlSyncRun.model_validate(self.ended(url))
 
     def run_orchestration(self, orchestration_id: str) -> OrchestrationRun:
-        """Run an orchestration to its end."""
         run = OrchestrationRun.model_validate(self.post(f"/orchestrations/{orchestration_id}/request_run"))
         assert run.status == "NOT_STARTED"
         return OrchestrationRun.model_validate(self.ended(f"/orchestration_runs/{run.id}"))
 
     def ended(self, url: str) -> Json:
-        """Wait until the run at a status URL or a run's own address has ended."""
+        """Wait until a run has finished. The URL is a status URL or the address of the run."""
         return self.until(url, lambda run: "finished_at" in run)
 
     def until(self, url: str, condition: Any) -> Json:
-        """Wait until the run at a status URL or a run's own address is as wanted."""
+        """Poll a status URL or the address of a run until the condition is true for the run."""
         deadline = time.monotonic() + _LIMIT
         seen: Json | None = None
         while time.monotonic() < deadline:
@@ -93,7 +86,7 @@ class Api:
         raise TimeoutError(f"{url}: {seen}")
 
     def all_pages(self, path: str, **query: Any) -> list[Json]:
-        """Follow a list to its end."""
+        """Return the items of all pages of a list."""
         items: list[Json] = []
         while True:
             page = self.get(path, **query)
@@ -106,7 +99,7 @@ class Api:
 
 
 def check_times(value: Any) -> None:
-    """See that every time in an answer is written as the interface does."""
+    """Check that every time in a response has the timestamp format of the interface."""
     if isinstance(value, dict):
         for name, entry in value.items():
             if name.endswith("_at"):

@@ -1,4 +1,4 @@
-"""A browser for the tests: Chromium without a window, and a server that browsers are sent to."""
+"""Headless Chromium, and a loopback server as target of redirects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OPTIONS = (
 
 @contextmanager
 def chromium() -> Iterator[Chrome]:
-    """Start Chromium with a profile of its own, which goes with it."""
+    """Start headless Chromium with a temporary profile."""
     if not (DRIVER.exists() and BROWSER.exists()):
         missing = f"there is no {DRIVER} or no {BROWSER}: apt-get install chromium chromium-driver"
         if os.environ.get("CI") == "true":
@@ -58,7 +58,7 @@ def chromium() -> Iterator[Chrome]:
 
 
 class Landing:
-    """A server on loopback that browsers are sent to; it keeps the paths that were asked for."""
+    """Loopback server that records the paths of requests."""
 
     def __init__(self) -> None:
         landing = self
@@ -85,11 +85,11 @@ class Landing:
 
     @property
     def url(self) -> str:
-        """Where it is, under the name that needs no https."""
+        """Return the address, with a host name for which HTTP is allowed."""
         return f"http://localhost:{self._server.server_address[1]}"
 
     def arrived(self, path: str) -> list[str]:
-        """Give what was asked for below a path; a browser also asks for an icon."""
+        """Return the requested paths below a path. Browsers also request an icon."""
         return [given for given in self.paths if given.startswith(path)]
 
     def close(self) -> None:

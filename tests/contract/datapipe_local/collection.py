@@ -1,4 +1,4 @@
-"""An HTTP endpoint that keeps objects, as many have it: a collection, and an address for each object in it."""
+"""HTTP endpoint that stores objects: one collection, and one address for each object."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Refuses = Callable[[str, str], int]
 
 class Collection:
     """
-    ``POST /<name>`` adds or replaces, ``PATCH /<name>/<key>`` and ``DELETE`` want what is there, ``PUT`` does not.
+    HTTP collection. ``POST /<name>`` and ``PUT`` create or replace, ``PATCH`` and ``DELETE`` require an object.
 
-    :param key: The property that is the key.
+    :param key: The name of the key property.
     """
 
     def __init__(self, key: str = "id") -> None:
@@ -47,14 +47,14 @@ class Collection:
             do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - http.server's names
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def reset(self, *objects: Json) -> None:
-        """Have these objects, refuse nothing, and forget what was asked."""
+        """Replace all objects, and clear the recorded calls and refusals."""
         self.objects = {str(one[self._key]): one for one in objects}
         self.calls.clear()
         self.refuses = lambda method, key: 0

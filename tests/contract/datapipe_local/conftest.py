@@ -1,3 +1,5 @@
+"""Fixtures of the tests of datapipe-local."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from tests.support.local_service import LocalService
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of source files: ``people.csv``, ``orders.jsonl``."""
+    """Create a folder of source files: ``people.csv``, ``orders.jsonl``."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "people.csv").write_text("id,name,age\n1,Ada,36\n2,Bob,NA\n3,Cyd,7\n")
     (folder / "orders.jsonl").write_text('{"person": 1, "sum": 10.5}\n{"person": 1, "sum": 2}\n')
@@ -27,7 +29,7 @@ def partner() -> Iterator[Partner]:
 
 @pytest.fixture(scope="module")
 def controlled(data: Path) -> Iterator[LocalService]:
-    """A service with a control plane, shared by the tests of a module."""
+    """Start a service with a control plane, shared by the tests of a module."""
     with LocalService(seed(data), control=True) as service:
         yield service
         # Whatever was broken: it was broken as wanted.
@@ -37,6 +39,6 @@ def controlled(data: Path) -> Iterator[LocalService]:
 
 @pytest.fixture
 def service(controlled: LocalService) -> LocalService:
-    """The same, as it is after its seed."""
+    """Reset the shared service to its seed."""
     controlled.reset()
     return controlled

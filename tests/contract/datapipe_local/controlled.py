@@ -1,4 +1,4 @@
-"""What the tests of the control plane share: a service with every kind of resource."""
+"""Seed with every kind of resource, for tests of the control plane."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def seed(folder: Path, **runs: float) -> dict[str, Any]:
 
 
 def journalled(service: LocalService, resource_id: str, number: int) -> list[dict[str, Any]]:
-    """Wait until so many runs of a resource have ended, and give all of them."""
+    """Wait until a number of runs of a resource have finished, and return all of its runs."""
     deadline = time.monotonic() + 15
     while True:
         runs = service.journal_runs(resource_id)

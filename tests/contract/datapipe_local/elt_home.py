@@ -1,4 +1,4 @@
-"""What the tests of ELT share: one sync of a service that is emptied for each test."""
+"""Service with one ELT sync, which each test resets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 
 class Home:
-    """A service with one sync of files, and what its tests do with it."""
+    """Service with one ELT sync of files, and helpers that run its streams."""
 
     def __init__(self, service: LocalService, folder: Path) -> None:
         answer = httpx.post(
@@ -32,12 +32,12 @@ class Home:
         self.folder = folder
 
     def seed(self, *streams: Json, **runs: Any) -> None:
-        """Have these streams, each of a file that is called after it."""
+        """Create these streams. Each reads the file with its name by default."""
         named = [{"file": f"{each['name']}.jsonl", **each} for each in streams]
         self.connect("files", {"path": str(self.folder)}, named, **runs)
 
     def connect(self, integration_id: str, settings: Json, streams: Sequence[Json], **runs: Any) -> None:
-        """Have these streams of a source."""
+        """Create these streams of a source."""
         connection = {"id": "data", "integration_id": integration_id, "label": "Data", "settings": settings}
         sync = {
             "id": "shop",
@@ -51,7 +51,7 @@ class Home:
         (self.folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
     def run(self, stream: str) -> tuple[int, str, str]:
-        """Run a stream and give its rows, how it has loaded and why."""
+        """Run a stream. Return its row count, operation mode and full sync trigger."""
         run = self.api.run_stream(stream)
         latest = self.latest(stream)
         assert run.status == "COMPLETED", latest["error_message"]
@@ -59,7 +59,7 @@ class Home:
         return int(run.rows_synced or 0), latest["operation_mode"], latest["full_sync_trigger"]
 
     def failure(self, stream: str) -> str:
-        """Run a stream that fails, and give what it says."""
+        """Run a stream that fails, and return its error message."""
         assert self.api.run_stream(stream).status == "FAILED"
         return str(self.latest(stream)["error_message"])
 
@@ -69,5 +69,5 @@ class Home:
         return found
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Read the warehouse."""
+        """Return the sorted rows of a query of the warehouse."""
         return sorted((tuple(row.values()) for row in rows(self.api, query)), key=str)

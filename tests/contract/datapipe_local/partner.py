@@ -1,4 +1,4 @@
-"""An HTTP endpoint that takes or refuses records as a test says."""
+"""HTTP endpoint that accepts or refuses records by a rule of the test."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ Rule = Callable[[Json], tuple[int, Json]]
 
 
 def accept(_: Json) -> tuple[int, Json]:
-    """Take any record."""
     return 201, {}
 
 
 class Partner:
     """
-    Keeps what it was sent, in order. ``rule`` may be changed at any time.
+    HTTP endpoint that records requests in order. Tests may change ``rule`` at any time.
 
-    :param honours_keys: Carry out but once what has the same ``Idempotency-Key``, and answer as before.
+    :param honours_keys: Execute requests with the same ``Idempotency-Key`` once, and repeat the first response.
     """
 
     def __init__(self, *, honours_keys: bool = False) -> None:
@@ -60,7 +59,7 @@ class Partner:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -81,11 +80,9 @@ class Partner:
 
     @property
     def records(self) -> list[Json]:
-        """All records that were sent."""
         return [record for _, record in self.received]
 
     def reset(self) -> None:
-        """Forget everything."""
         self.rule = accept
         self.received.clear()
         self.keys.clear()

@@ -1,4 +1,4 @@
-"""What the tests of reverse ETL share: a service with sources and destinations, and no syncs."""
+"""Service with sources and destinations for tests of reverse ETL."""
 
 from __future__ import annotations
 
@@ -60,10 +60,9 @@ def seed(folder: Path, url: str) -> Json:
 
 class Home:
     """
-    That service.
+    Service with sources and destinations, without syncs.
 
-    :param service: The service.
-    :param folder: Where its sources are.
+    :param folder: The folder of the source files.
     """
 
     def __init__(self, service: LocalService, folder: Path) -> None:
@@ -71,23 +70,23 @@ class Home:
         self._folder = folder
 
     def load(self, people: dict[int, str]) -> None:
-        """Have these people in the source, and in the warehouse."""
+        """Write these people to the source file, and load it into the warehouse."""
         lines = [f"{number},{name}\n" for number, name in people.items()]
         (self._folder / "people.csv").write_text("".join(["id,name\n", *lines]))
         assert self.api.run_stream("people").status == "COMPLETED"
 
     def create(self, **changes: Any) -> str:
-        """Create a sync of people to the files, but for what is to be otherwise, and give its id."""
+        """Create a sync with the default body and these changes, and return its ID."""
         return str(self.post("/reverse_etl_syncs", body(**changes), status=201)["id"])
 
     def post(self, path: str, content: Json, *, status: int = 200) -> Json:
-        """Post what is answered with a sync, and see that the provider can read it."""
+        """Send a POST request whose response is a sync, and validate it with the model of the provider."""
         answer = self.api.post(path, content, status=status)
         ReverseEtlSyncWithSettings.model_validate(answer)
         return answer
 
     def update(self, sync_id: str, **changes: Any) -> Json:
-        """Change a sync, which is active before and afterwards."""
+        """Deactivate a sync, change it, and activate it again."""
         self.api.post(f"/reverse_etl_syncs/{sync_id}/deactivate", status=204)
         content = body(**changes)
         del content["source_id"], content["destination_connection_id"]
@@ -96,29 +95,29 @@ class Home:
         return answer
 
     def run(self, sync_id: str) -> Counts:
-        """Run a sync to a good end and give what it counted: total, distinct, new, synced, failed."""
+        """Run a sync to success, and return its row counts: total, distinct, new, synced, failed."""
         run = self.api.run_reverse(sync_id)
         assert run.status == "COMPLETED", run.error
         return run.total_rows, run.distinct_rows, run.new_rows, run.synced_rows, run.failed_rows
 
     def failures(self, sync_id: str) -> dict[str, str]:
-        """Give the records that failed, and why."""
+        """Return the errors of the failed records by record ID."""
         listed = self.api.get("/reverse_etl_failed_records", reverse_etl_sync_id=sync_id, limit=100)
         found = {one.record_id: one.error for one in FailedRecords.model_validate(listed).data}
         assert self.api.get("/reverse_etl_failed_records/count", reverse_etl_sync_id=sync_id) == {"count": len(found)}
         return found
 
     def file(self, name: str) -> Path:
-        """Give where a file of the destination is."""
+        """Return the path of a file of the destination."""
         return self._folder / "out" / name
 
     def lines(self, name: str) -> list[Json]:
-        """Give what stands in a file of the destination."""
+        """Return the records of a file of the destination."""
         return [json.loads(line) for line in self.file(name).read_text().splitlines()]
 
 
 def body(mode: str = "upsert", mappings: list[Json] | None = None, **changes: Any) -> Json:
-    """Give the body that creates a sync of people to the files, but for what is to be otherwise."""
+    """Return the request body of a sync from people to the file destination, with changes."""
     return {
         "source_id": "shop.people",
         "destination_connection_id": "files",

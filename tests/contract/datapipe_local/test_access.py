@@ -1,4 +1,4 @@
-"""Who is let in, and how refusals look; every route is asked by test_hostile.py."""
+"""Tests of authentication and error responses. test_hostile.py covers every route."""
 
 from __future__ import annotations
 

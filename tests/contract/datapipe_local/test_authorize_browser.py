@@ -1,4 +1,4 @@
-"""A person in a browser: the page of a connection bridge is opened, filled in, confirmed, and left again."""
+"""Browser tests of the page of a connection bridge."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def bridge(api: Api, landing: Landing, integration_id: str, **more: str) -> dict
 
 
 def field(browser: Chrome, label: str) -> Any:
-    """Find a field as a person does: by what stands beside it, among what is to be seen."""
+    """Return the visible form field with a label."""
     found = [
         browser.find_element(By.ID, one.get_attribute("for") or "")
         for one in browser.find_elements(By.TAG_NAME, "label")
@@ -68,7 +68,7 @@ def wait(browser: Chrome, title: str) -> None:
 
 
 def shot(browser: Chrome, tmp_path: Path, name: str) -> None:
-    """Keep a picture that can be looked at when a test has failed."""
+    """Save a screenshot for the analysis of failed tests."""
     file = tmp_path / f"{name}.png"
     assert browser.save_screenshot(str(file))
     assert file.read_bytes().startswith(b"\x89PNG")

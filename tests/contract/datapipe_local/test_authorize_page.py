@@ -1,4 +1,4 @@
-"""The page of a connection bridge, as it is over HTTP: what it shows, what it takes, and what it never tells."""
+"""Tests of the page of a connection bridge over HTTP: fields, form data, and secrets that it never shows."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def api(controlled: LocalService) -> Api:
 
 
 class Page(HTMLParser):
-    """What a reader of a page finds in it."""
+    """Tags and text of an HTML page."""
 
     def __init__(self, answer: httpx.Response) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Page(HTMLParser):
         return [attributes for tag, attributes in self.tags if tag in tags]
 
     def values(self) -> dict[str, str]:
-        """What stands in the fields for text."""
+        """Return the values of the text fields by name."""
         return {str(one["name"]): str(one.get("value") or "") for one in self.all("input") if one.get("type") == "text"}
 
 
@@ -84,7 +84,7 @@ def opened(api: Api, **more: str) -> str:
 
 
 def answer(reply: httpx.Response) -> tuple[str, dict[str, str]]:
-    """Read where a browser is sent."""
+    """Return the target and the query parameters of a redirect."""
     assert reply.status_code == 303, reply.text
     url = urlsplit(reply.headers["location"])
     return f"{url.scheme}://{url.netloc}{url.path}", dict(parse_qsl(url.query))

@@ -1,4 +1,4 @@
-"""The command line, as a person uses it."""
+"""Tests of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line does with a home: reset, status, export; and the schema of the seed."""
+"""Tests of commands on a home: reset, status, export, and the schema of the seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECRETS = ["hush-token", "hush-password", "hush-in-the-address", "hush-behind-th
 
 
 def rich(data: Path) -> dict[str, Any]:
-    """Something of everything."""
+    """Return a seed with a resource of every kind."""
     wanted = seed(data, minimum_duration=0)
     wanted["runs"] = {"first_load_slice_rows": 1000}
     wanted["limits"] = {"syncs_per_connection": 3}
@@ -91,7 +91,7 @@ def rich(data: Path) -> dict[str, Any]:
 
 @pytest.fixture
 def used(data: Path) -> Any:
-    """A service with something of everything, that has run and was changed by requests; it is stopped."""
+    """Return a stopped service with resources of every kind, runs, and changes by requests."""
     # The variables of a mapping are none: written as they stand, they would be.
     wanted = json.loads(json.dumps(rich(data)).replace("${HOME} $${X}", "$${HOME} $$${X}"))
     with LocalService(wanted) as service:
@@ -108,7 +108,7 @@ def used(data: Path) -> Any:
 
 
 def definitions(service: LocalService) -> dict[str, Any]:
-    """All that callers can see of what is defined, without times."""
+    """Return all visible definitions without times."""
     api = Api(service)
     told = {
         path: api.all_pages(path)

@@ -1,4 +1,4 @@
-"""Columns of a full load, compared with the table of the previous load."""
+"""Tests of the columns of a full load, compared with the table of the previous load."""
 
 from __future__ import annotations
 

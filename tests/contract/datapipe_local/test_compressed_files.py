@@ -1,4 +1,4 @@
-"""Compressed files: gzip and zip load completely, or the run fails and keeps the previous table."""
+"""Tests of gzip and zip files: they load completely, or the run fails and keeps the previous table."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_damaged_gzip_keeps_the_table(home: Home, case: str) -> None:
 
 
 def encrypted() -> bytes:
-    """Return an archive whose flags say that its member is encrypted."""
+    """Return an archive with the encryption flag set."""
     content = bytearray(pack(a=CSV))
     content[6] |= 1
     content[content.rindex(b"PK\x01\x02") + 8] |= 1

@@ -1,4 +1,4 @@
-"""Connections, integrations and connection bridges, as clients of the interface see them."""
+"""Tests of connections, integrations and connection bridges through the interface."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_connection_that_is_used_is_not(api: Api) -> None:
     assert len(api.all_pages("/connections")) == len(SETTINGS)
 
 
-def test_what_was_deleted_stays_deleted_when_the_seed_is_applied_again(api: Api, controlled: LocalService) -> None:
+def test_deleted_resources_stay_deleted_after_init(api: Api, controlled: LocalService) -> None:
     for number in range(7):
         assert api.client.delete(f"/elt_syncs/shop{number}").status_code == 204
     for connection in ("files", "http"):

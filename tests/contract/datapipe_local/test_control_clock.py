@@ -1,4 +1,4 @@
-"""A clock that is set: what has a schedule runs by it."""
+"""Tests of schedules with a clock that tests set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEW_YEAR = "2030-01-01T00:00:00.000Z"
 
 @pytest.fixture
 def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
-    """A service whose streams are loaded by an orchestration at two, each night, and one each hour."""
+    """Return a service with an hourly schedule, and an orchestration that loads streams each night at two."""
     wanted = seed(data)
     hourly = {
         "id": "hourly",

@@ -1,4 +1,4 @@
-"""The page about the control plane: its examples run, in their order."""
+"""Test that runs the examples of the control plane page in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults: what the caller sees on the socket, and what the service has done all the same."""
+"""Tests of injected faults: the bytes on the socket, and the requests that the service still executes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def last_request(service: LocalService) -> Json:
 
 
 def raw(service: LocalService) -> tuple[bytes, bool]:
-    """Send a request and give what comes until the connection ends, and whether it ends by a reset."""
+    """Return the bytes of a response until the connection ends, and True if it ends with a reset."""
     head = f"POST {ORDERS} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {service.api_key}\r\ncontent-length: 2\r\n\r\n"
     received = b""
     with socket.create_connection(("127.0.0.1", int(service.base_url.rpartition(":")[2])), 5) as connection:

@@ -1,4 +1,4 @@
-"""The journal: what was asked, and every run, exactly."""
+"""Tests of the journal of requests and runs."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_odd_questions(api: Api, query: str) -> None:
 
 
 def ask_until_it_is_gone(api: Api) -> int:
-    """Ask for runs for as long as there is a service, and count those that it has promised."""
+    """Request runs until the service is gone, and return the number of accepted requests."""
     promised = 0
     while True:
         try:
@@ -187,7 +187,7 @@ def ask_until_it_is_gone(api: Api) -> int:
 
 
 def test_kills_at_any_instant_leave_the_journal_exact(data: Path) -> None:
-    """Whatever was killed when: the runs in the journal are those that the service has, each asked for once."""
+    """Compare the runs in the journal with those of the service. Each has one request."""
     rng = random.Random(4)  # noqa: S311 - any instants will do, the same in each run of the test
     with LocalService(seed(data), control=True) as service:
         answered = 0

@@ -1,4 +1,4 @@
-"""Runs whose phases last as many looks as a test says."""
+"""Tests of runs whose phases last for a number of polls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
 
 
 def looks(service: DatapipeLocal, url: str, number: int, field: str = "status") -> list[Any]:
-    """Look so many times, one right after the other."""
+    """Poll a URL a number of times without a pause, and return a field of each response."""
     seen = []
     for _ in range(number):
         answer = service.api.get(url).raise_for_status().json()

@@ -1,4 +1,4 @@
-"""Runs that behave as a test says; reset and seed."""
+"""Tests of controlled runs, reset and seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of webhook ingestion."""
+"""Tests of injected faults of webhook ingestion."""
 
 from __future__ import annotations
 

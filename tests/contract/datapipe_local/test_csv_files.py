@@ -1,4 +1,4 @@
-"""CSV files: every row and every value arrives, or the run fails, names the line, and keeps the table."""
+"""Tests of CSV files: every row and value is loaded, or the run fails, names the line, and keeps the table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def loaded(home: Home, columns: str = "*") -> list[tuple[Any, ...]]:
 
 
 def refusal(home: Home, content: str | bytes, encoding: str = "utf-16") -> str:
-    """Load a valid file, then one that fails. Return the message. The encoding is that of bytes."""
+    """Load a valid file, then one that fails. Return the message. The encoding applies to bytes."""
     put(home, GOOD if isinstance(content, str) else GOOD.encode(encoding))
     home.run("things")
     before = loaded(home)

@@ -1,4 +1,4 @@
-"""CSV values: typed only if nothing is lost, whatever precedes them and whichever files are read with them."""
+"""Tests of CSV values: they get a type only if nothing is lost, whatever other rows and files contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom reports: queries that become streams, and can reach nothing that they should not."""
+"""Tests of custom reports: queries as streams, and their access limits."""
 
 from __future__ import annotations
 

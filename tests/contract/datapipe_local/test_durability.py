@@ -1,4 +1,4 @@
-"""Killed at any instant, started again: nothing promised is lost, nothing half-done is seen."""
+"""Tests of kills and restarts: acknowledged changes persist, and partial changes are invisible."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def seed(folder: Path, partner: Partner | None = None, **runs: float) -> dict[st
 
 
 def table_rows(service: LocalService, table: str) -> int | None:
-    """Count what another process sees of a table once the service is gone."""
+    """Count the rows of a table from another process, while the service is stopped."""
     with duckdb.connect(str(service.home / "warehouse.duckdb"), read_only=True) as connection:
         names = {f"{schema}.{name}" for schema, name in connection.execute(
             "SELECT schema_name, table_name FROM duckdb_tables()").fetchall()}  # fmt: skip

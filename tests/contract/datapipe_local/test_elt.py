@@ -1,4 +1,4 @@
-"""ELT syncs, their streams and runs."""
+"""Tests of ELT syncs, their streams and runs."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_sync_comes_with_its_streams(api: Api) -> None:
     assert (shop.destination_integration_id, shop.enabled, shop.status) == ("duckdb", True, "NOT_STARTED")
 
 
-def test_a_run_is_unseen_then_running_or_done_and_followed_by_its_id(api: Api) -> None:
+def test_requested_run_is_shown_from_start_to_completion(api: Api) -> None:
     url = api.post("/elt_streams/people/request_run")["status_url"]
     assert url == "/elt_stream_runs?elt_stream_id=people&limit=1&sort_direction=asc"
     assert api.first(url) is None
@@ -97,7 +97,7 @@ def test_a_run_is_unseen_then_running_or_done_and_followed_by_its_id(api: Api) -
     assert api.get("/elt_syncs/shop")["status"] == "RUNNING"
 
 
-def test_the_status_url_shows_the_run_that_was_asked_for_and_no_other(api: Api) -> None:
+def test_status_url_shows_only_the_requested_run(api: Api) -> None:
     first = api.run_stream("orders")
     url = api.post("/elt_streams/orders/request_run")["status_url"]
     assert f"starting_after={first.id}" in url

@@ -1,4 +1,4 @@
-"""ELT syncs that are made by request: created, given streams, changed, deleted; also while they run."""
+"""Tests of requests that create, change and delete ELT syncs and streams, also during runs."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def test_many_at_once_make_what_one_after_the_other_would(service: LocalService,
 
 
 def test_syncs_are_deleted_and_made_again_while_they_load(service: LocalService, api: Api) -> None:
-    """Whoever comes last has the table, whatever is going on at that moment."""
+    """Check that the last created sync owns the table."""
     failures: list[str] = []
 
     def churn(schema: str) -> None:

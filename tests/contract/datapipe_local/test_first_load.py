@@ -1,4 +1,4 @@
-"""A first load that goes in slices: visible as it grows, exact after every kill."""
+"""Tests of a first load in slices: rows are visible while it grows, and exact after every kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A full disk: requests that write are answered with 507, reads go on, and nothing is lost."""
+"""Tests of a full disk: writes return 507, reads succeed, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -157,13 +157,13 @@ def push(api: Api, number: int, padding: int = 0) -> int:
 
 
 def exhaust(service: ServiceOnDisk, api: Api) -> None:
-    """Fill the disk, and the room that SQLite has in its own files."""
+    """Fill the disk and the free pages in the files of SQLite."""
     service.disk.fill()
     eventually(lambda: push(api, 0, LARGE) == 507)
 
 
 def reserve(api: Api) -> None:
-    """Have SQLite keep room for small changes in its own files."""
+    """Make SQLite keep free pages for small changes in its own files."""
     assert {push(api, number, LARGE) for number in range(8)} == {200}
 
 

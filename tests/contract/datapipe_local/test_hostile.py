@@ -1,8 +1,4 @@
-"""
-Whatever is sent, the answer is a clear refusal or what was asked for: never 5xx, never a traceback.
-
-All of it is drawn up from the document that the service gives of itself, so that no operation is left out.
-"""
+"""Tests of arbitrary requests to all operations of the OpenAPI document: never 5xx, never a traceback."""
 
 from __future__ import annotations
 
@@ -69,7 +65,7 @@ KEYS: list[list[tuple[bytes, bytes]]] = [
 
 
 class Operation(NamedTuple):
-    """An operation of the document, filled with the ids of nothing."""
+    """Operation of the OpenAPI document, with unknown IDs in its path."""
 
     method: str
     template: str
@@ -110,7 +106,7 @@ def client(service: LocalService) -> Iterator[httpx.Client]:
 
 
 def schema_of(document: Json, schema: Json) -> Json:
-    """Follow references, and take the first of alternatives."""
+    """Return a schema with references resolved and the first of alternatives."""
     while True:
         if "$ref" in schema:
             schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
@@ -121,7 +117,7 @@ def schema_of(document: Json, schema: Json) -> Json:
 
 
 def example_of(document: Json, schema: Json) -> Any:
-    """Make what a schema allows, at its plainest."""
+    """Return a minimal value that a schema allows."""
     schema = schema_of(document, schema)
     if "enum" in schema or "const" in schema:
         return schema["enum"][0] if "enum" in schema else schema["const"]
@@ -149,7 +145,7 @@ def body_of(document: Json, described: Json) -> Json | None:
 
 
 def send(client: httpx.Client, operation: Operation, **changed: Any) -> httpx.Response:
-    """Send an operation, with some of it changed, and see that the answer is one of those that are clear."""
+    """Send an operation with some parts changed, and check that the response has an allowed status."""
     path = changed.pop("path", operation.path)
     request: Json = {"params": operation.query, "json": operation.body} | changed
     if "content" in request:

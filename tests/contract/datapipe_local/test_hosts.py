@@ -1,4 +1,4 @@
-"""By which names the service can be called: a page of another origin must not get at it (DNS rebinding, CSRF)."""
+"""Tests of the accepted host names: protection against DNS rebinding and CSRF."""
 
 from __future__ import annotations
 

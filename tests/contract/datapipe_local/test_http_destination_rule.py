@@ -1,4 +1,4 @@
-"""Rule for the addresses of HTTP destinations, through the whole service."""
+"""End-to-end tests of the rule for addresses of HTTP destinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that load what is new: merged, appended, or all of it anew; no row is lost when the source changes."""
+"""Tests of incremental streams: merge, append and full load; no row is lost when the source changes."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_everything_is_loaded_when_it_is_said(home: Home) -> None:
     assert home.rows("FROM {{raw.shop.daily}}") == home.rows("FROM {{raw.shop.always}}") == [(2, 1)]
 
 
-def test_a_pointer_of_another_kind_loads_everything_unless_that_is_forbidden(home: Home) -> None:
+def test_changed_cursor_type_forces_full_load_unless_protected(home: Home) -> None:
     home.seed({"name": "open", **MERGED}, {"name": "closed", **MERGED, "protected_from_full_sync": True})
     for name in ("open", "closed"):
         home.write(name, {"id": 1, "at": 10})

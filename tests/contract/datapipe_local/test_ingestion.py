@@ -1,4 +1,4 @@
-"""Webhook ingestion: who is let in, what is taken, and what becomes of it."""
+"""Tests of webhook ingestion: authentication, accepted payloads and their rows."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def api(controlled: LocalService) -> Api:
 
 @pytest.fixture
 def sender(controlled: LocalService) -> Iterator[httpx.Client]:
-    """Another system: it does not have the API key."""
+    """Return a client without the API key."""
     with httpx.Client(base_url=controlled.base_url, timeout=30) as client:
         yield client
 
@@ -108,7 +108,7 @@ def basic(text: str) -> str:
 
 
 def rows(service: LocalService, api: Api, table: str) -> list[Any]:
-    """Load a table and look at it."""
+    """Load a table, and return its rows."""
     stream_id, place = table, table
     run = api.run_stream(stream_id)
     assert run.status == "COMPLETED", api.get(f"/elt_syncs/{table.partition('.')[0]}/status")
@@ -480,7 +480,7 @@ def test_tables_are_what_the_source_offers(api: Api) -> None:
 
 
 def test_a_table_becomes_a_stream_without_a_seed(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
-    """From a bridge to rows, by the interface alone; with columns that are left out and hashed."""
+    """Use only the interface, from the bridge to the rows, with excluded and hashed columns."""
     bridge = {"redirect_uri": "https://app.example.com/", "integration_id": "webhook", "label": "Fresh"}
     url = api.post("/connection_bridges", bridge, status=201)["authorize_url"]
     target = httpx.post(url, data={"authentication.method": "none", "tables.0.name": "clicks"}).headers["location"]

@@ -1,4 +1,4 @@
-"""Webhook ingestion: many at a time, and what is remembered between requests."""
+"""Tests of concurrent webhook ingestion, and of state between requests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def kept(service: LocalService) -> list[Any]:
 
 
 def pour(service: LocalService, sender: int, answered: list[tuple[int, int]], enough: threading.Event) -> None:
-    """Send one record after the other until the service is gone, and note what was answered."""
+    """Send one record after the other until the service is gone, and add the acknowledged ones to ``answered``."""
     with httpx.Client(base_url=service.base_url, timeout=30) as client:
         for number in range(1_000_000):
             try:
@@ -75,9 +75,7 @@ def pour(service: LocalService, sender: int, answered: list[tuple[int, int]], en
                 enough.set()
 
 
-def test_nothing_that_was_answered_is_lost_by_a_kill_though_many_share_a_transaction(
-    controlled: LocalService, service: LocalService
-) -> None:
+def test_kill_loses_no_acknowledged_record_of_many_senders(controlled: LocalService, service: LocalService) -> None:
     answered: list[tuple[int, int]] = []
     enough = [threading.Event() for _ in range(SENDERS)]
     with ThreadPoolExecutor(SENDERS) as senders:
@@ -101,7 +99,7 @@ def test_nothing_that_was_answered_is_lost_by_a_kill_though_many_share_a_transac
         assert numbers == sorted(numbers)
 
 
-def test_what_a_connection_asks_for_holds_from_the_next_request_on(service: LocalService) -> None:
+def test_changed_token_applies_to_the_next_request(service: LocalService) -> None:
     old, new = {"x-token": "old"}, {"x-token": "new"}
 
     def ask_for(token: str) -> None:

@@ -1,4 +1,4 @@
-"""JSON Lines files: every line is one object and every value arrives, or the run fails and names the line."""
+"""Tests of JSON Lines files: every value of every object is loaded, or the run fails and names the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every list that has pages: its order, and that pages of any size give all of it."""
+"""Tests of lists with pages: their order, and that pages of any size contain all items."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def seed(folder: Path) -> Json:
 
 
 def fill(api: Api) -> None:
-    """Have something in the lists that no seed can fill."""
+    """Create the list items that a seed cannot contain."""
     for number in range(NUMBER):
         api.run_stream("stream_0")
         api.run_reverse("reverse_0")
@@ -97,7 +97,7 @@ def fill(api: Api) -> None:
 
 
 def walk(api: Api, path: str, query: Json, limit: int) -> list[Json]:
-    """Give a whole list, page by page."""
+    """Return all items of a list, page by page."""
     found: list[Json] = []
     after: Json = {}
     while True:

@@ -1,4 +1,4 @@
-"""What all our tests rely on: the service of a test ends with the test."""
+"""Tests that the service of a test ends with the test."""
 
 from __future__ import annotations
 

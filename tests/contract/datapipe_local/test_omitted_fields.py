@@ -1,4 +1,4 @@
-"""Fields that responses omit: while a sync is attached, and with the older interface description."""
+"""Tests of omitted response fields: of attached syncs, and with the older interface description."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document that the service gives of itself, against the interface; and the service against the document."""
+"""Tests of the OpenAPI document against the interface, and of the service against the document."""
 
 from __future__ import annotations
 

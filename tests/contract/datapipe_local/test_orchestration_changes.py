@@ -1,4 +1,4 @@
-"""Orchestrations are created, changed and deleted."""
+"""Tests of requests that create, change and delete orchestrations."""
 
 from __future__ import annotations
 

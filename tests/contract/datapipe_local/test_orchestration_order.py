@@ -1,4 +1,4 @@
-"""In a run of an orchestration each part waits for what it needs, and for nothing else."""
+"""Tests of orchestration runs: each part waits for its dependencies only."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
 
 @pytest.fixture
 def service(running: LocalService) -> LocalService:
-    """The same, with everything loaded and published once."""
+    """Reset the service, run all streams and publish all transforms once."""
     running.reset()
     api = Api(running)
     for stream in ("slow", "fast"):
@@ -91,7 +91,7 @@ def service(running: LocalService) -> LocalService:
 
 
 def parts(service: LocalService, run_id: str) -> dict[str, Interval]:
-    """When the parts of a run began and ended, in seconds since the first began."""
+    """Return the start and end of each part of a run, in seconds after the first start."""
     runs = [run for run in service.journal_runs() if run["orchestration_run_id"] == run_id]
     first = min(as_datetime(run["started_at"]) for run in runs)
     return {
@@ -104,7 +104,7 @@ def parts(service: LocalService, run_id: str) -> dict[str, Interval]:
 
 
 def plot(intervals: dict[str, Interval], width: int = 60) -> str:
-    """What a person sees when this fails."""
+    """Return a text chart of the intervals for assertion messages."""
     scale = width / max(end for _, end in intervals.values())
     lines = []
     for name, (begin, end) in sorted(intervals.items(), key=lambda item: item[1]):

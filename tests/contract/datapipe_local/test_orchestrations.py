@@ -1,4 +1,4 @@
-"""Orchestrations: the order of what is attached, and what a failure stops."""
+"""Tests of orchestrations: the order of attached resources, and the effect of a failure."""
 
 from __future__ import annotations
 

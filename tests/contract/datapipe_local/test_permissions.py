@@ -1,4 +1,4 @@
-"""Permissions of the home: only the user who runs the service can read it."""
+"""Tests of the permissions of the home: only the user who runs the service can read it."""
 
 from __future__ import annotations
 

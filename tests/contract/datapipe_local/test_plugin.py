@@ -1,4 +1,4 @@
-"""The pytest plugin: what its fixture gives to a test, and that it costs nobody anything who does not use it."""
+"""Tests of the pytest plugin: its fixture, and its import cost for other tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal of the fixture tells, and how it fails."""
+"""Tests of the journal of the fixture and its assertion messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ Requests:
         shop.journal.runs(triggered="request")
 
 
-def test_what_cannot_be_there_is_not_taken_for_what_was_not_asked(shop: DatapipeLocal) -> None:
+def test_unknown_ids_and_paths_are_errors_of_journal_assertions(shop: DatapipeLocal) -> None:
     assert shop.journal.assert_runs("people", 0) == []
     with pytest.raises(LookupError, match="Nothing has the id 'poeple'"):
         shop.journal.assert_runs("poeple", 0)

@@ -1,4 +1,4 @@
-"""Protected columns: a load fails before it writes rows if the source does not have them."""
+"""Tests of protected columns: a load without them in the source fails before it writes rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``datapipe-local query``, while the service runs and while it does not."""
+"""Tests of ``datapipe-local query`` with a running and a stopped service."""
 
 from __future__ import annotations
 

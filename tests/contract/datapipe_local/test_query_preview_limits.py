@@ -1,4 +1,4 @@
-"""Query previews stay within their limits of time and memory, and the service answers meanwhile."""
+"""Tests of the time and memory limits of query previews, while the service answers other requests."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def memory(process: Path, field: str) -> int:
 
 
 class Observer:
-    """Observes a service while a ``with`` block runs: its memory, that of its children, the latency of a request."""
+    """Observer of a service during a ``with`` block: its memory, that of its children, the latency of a request."""
 
     def __init__(self, service: LocalService) -> None:
         self._service = service

@@ -1,4 +1,4 @@
-"""A request of the wrong shape is told in words of JSON and HTTP: which field, what is wrong, what to do."""
+"""Tests of error messages for invalid requests: field, problem and fix in terms of JSON and HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reverse ETL: what is sent, what is refused, what is sent again."""
+"""Tests of reverse ETL: sent records, refused records and retries."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_a_conflict_names_the_run_that_is_going(api: Api, service: LocalService,
 
 
 @pytest.mark.slow
-def test_a_partner_that_is_down_fails_the_run_and_keeps_what_it_took(
+def test_destination_500_fails_the_run_and_the_next_one_resumes(
     api: Api, service: LocalService, partner: Partner
 ) -> None:
     load(api, service, {n: f"Q{n}" for n in range(200, 204)})

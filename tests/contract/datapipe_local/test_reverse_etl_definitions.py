@@ -1,4 +1,4 @@
-"""Reverse ETL: what destinations offer, and which syncs there can be."""
+"""Tests of the object types of destinations, and of valid and invalid reverse ETL syncs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def choices(schema: Json, field: str) -> list[str] | None:
     return [one["const"] for one in told["oneOf"]] if "oneOf" in told else told.get("enum")
 
 
-def test_object_types_are_the_files_or_what_the_connection_declares(home: Home) -> None:
+def test_object_types_are_files_or_declared_types(home: Home) -> None:
     home.create(object_type_id="to_come")
     found = ObjectTypes.model_validate(home.api.get(f"{SYNCS}/object_types", connection_id="files")).data
     assert {"known", "to_come"} <= {one.id for one in found}
@@ -343,7 +343,7 @@ def test_a_sync_can_be_deleted_while_it_runs(home: Home, endpoint: Collection) -
     assert calls == 4
 
 
-def test_an_orchestration_does_not_wait_for_a_sync_that_was_deleted(home: Home, endpoint: Collection) -> None:
+def test_orchestration_does_not_wait_for_a_deleted_sync(home: Home, endpoint: Collection) -> None:
     endpoint.reset()
     sync_id = home.create(
         destination_connection_id="endpoint", object_type_id="waiting", orchestration_workflow_id="nightly"

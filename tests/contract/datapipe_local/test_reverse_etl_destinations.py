@@ -1,4 +1,4 @@
-"""Destinations beside a request per record and JSON Lines: tables, batches. Through the whole service."""
+"""End-to-end tests of table and batch destinations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mirror that is killed at any instant ends as if it had not been."""
+"""Tests of kills during mirror syncs: the final state equals that of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def numbers(run: Json) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-def test_a_file_has_each_record_once_and_the_run_counts_each_once(service: tuple[LocalService, Home]) -> None:
+def test_killed_mirror_writes_and_counts_each_record_once(service: tuple[LocalService, Home]) -> None:
     process, home = service
     sync_id = home.create(mode="mirror")
     home.load({n: f"P{n}" for n in range(NUMBER)})
@@ -158,7 +158,7 @@ def test_an_endpoint_that_honours_keys_carries_out_nothing_twice(
 
 
 @pytest.mark.slow
-def test_what_a_failed_run_may_have_said_is_said_again_if_it_is_still_so(
+def test_retry_reuses_idempotency_key_only_for_unchanged_record(
     service: tuple[LocalService, Home], careful: Partner
 ) -> None:
     _, home = service
@@ -168,7 +168,7 @@ def test_what_a_failed_run_may_have_said_is_said_again_if_it_is_still_so(
     assert home.run(sync_id)[2:] == (1, 1, 0)
 
     def fail(name: str) -> str:
-        """Have a run fail whose request was carried out, perhaps; and give its key."""
+        """Fail a run after the endpoint executed its request, and return the idempotency key."""
         home.load({1: name})
         careful.breaks = True
         assert home.api.run_reverse(sync_id).status == "FAILED"
@@ -195,7 +195,7 @@ def test_what_a_failed_run_may_have_said_is_said_again_if_it_is_still_so(
 
 
 @pytest.mark.slow
-def test_what_a_mirror_may_have_deleted_is_sent_anew_when_it_is_back(
+def test_record_that_returns_after_a_failed_delete_is_sent_again(
     service: tuple[LocalService, Home], endpoint: Collection
 ) -> None:
     _, home = service

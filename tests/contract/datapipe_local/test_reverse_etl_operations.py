@@ -1,4 +1,4 @@
-"""What becomes of a destination by each operation, and what runs count of it."""
+"""Tests of each reverse ETL operation: the state of the destination and the counts of the run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_upsert_adds_and_changes(home: Home, start: Start) -> None:
     assert home.run(sync_id) == (3, 3, 0, 0, 0)
 
 
-def test_mirror_deletes_what_it_has_put_there_and_the_source_lost(home: Home, start: Start) -> None:
+def test_mirror_deletes_only_its_own_records_gone_from_source(home: Home, start: Start) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
     sync_id, objects = start("mirror", BEFORE)
     assert home.run(sync_id) == (3, 3, 3, 3, 0)
@@ -130,7 +130,7 @@ def test_a_deletion_that_is_refused_is_a_failed_record(home: Home, endpoint: Col
     assert home.failures(sync_id) == {}
 
 
-def test_a_change_that_is_refused_leaves_a_record_that_a_mirror_deletes(home: Home, endpoint: Collection) -> None:
+def test_mirror_deletes_a_record_whose_update_was_refused(home: Home, endpoint: Collection) -> None:
     endpoint.reset()
     home.load({1: "Ada", 2: "Bob"})
     sync_id = home.create(mode="mirror", destination_connection_id="endpoint")

@@ -1,8 +1,8 @@
 """
-What has a schedule runs by itself, in a real process.
+Tests of schedules in a real process.
 
-Nobody waits for a full minute here: while the service is stopped, what it has noted as due next is set to now. How
-schedules are computed is tested with a clock that is set (tests/unit/datapipe_local/test_schedules.py).
+To avoid waits of a minute, the tests set due times to now while the service is stopped.
+tests/unit/datapipe_local/test_schedules.py tests the computation of schedules with a simulated clock.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def noted(service: LocalService) -> set[tuple[str, str]]:
 
 
 def all_due(service: LocalService) -> None:
-    """Have everything be due as the service starts again."""
+    """Make every schedule due, and restart the service."""
     service.stop()
     now = Clock().now()
     with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:

@@ -1,4 +1,4 @@
-"""Where streams read: folders of files, data that is made up, SQL databases."""
+"""Tests of sources: folders of files, generated data, SQL databases."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_files_of_a_folder_are_one_stream(home: Home) -> None:
     assert home.rows("SELECT late FROM {{raw.shop.all}} WHERE id > 3") == [(True,)]
 
 
-def test_a_folder_is_offered_and_an_archive_of_many_files_is_read(home: Home) -> None:
+def test_folders_are_offered_and_archives_of_many_files_load(home: Home) -> None:
     (home.folder / "Weekly Sales").mkdir()
     (home.folder / "Weekly Sales" / "1.jsonl").write_text('{"id": 1}\n')
     with zipfile.ZipFile(home.folder / "all.zip", "w") as archive:
@@ -146,7 +146,7 @@ VALUES: Json = {
 
 
 def fill(engine: sa.Engine) -> Callable[..., None]:
-    """Make a table, and give what adds rows to it."""
+    """Create a table, and return a function that adds rows to it."""
     table = sa.Table(
         "Shop Orders",
         sa.MetaData(),

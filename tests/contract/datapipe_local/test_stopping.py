@@ -1,4 +1,4 @@
-"""What becomes of requests that are under way when the service is told to stop."""
+"""Tests of active requests during a stop of the service."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def beside() -> Iterator[ThreadPoolExecutor]:
 
 
 def asked(service: LocalService, beside: ThreadPoolExecutor, path: str, sql: str) -> Future[httpx.Response]:
-    """Ask, and wait until it is being done."""
+    """Send a query in the background, and wait until a child process works on it."""
     begun = threading.Event()
 
     def ask() -> httpx.Response:
@@ -54,7 +54,7 @@ def asked(service: LocalService, beside: ThreadPoolExecutor, path: str, sql: str
 
 
 def cpu_of_children(pid: int) -> int:
-    """Return the processor time of the processes that a process has started, in ticks: they run the queries."""
+    """Return the CPU time of the child processes of a process, which run the queries, in ticks."""
     ticks = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Transforms that are created, changed and deleted by callers."""
+"""Tests of requests that create, change and delete transforms."""
 
 from __future__ import annotations
 
@@ -443,7 +443,7 @@ def test_what_was_answered_survives_a_kill(api: Api, service: LocalService) -> N
     assert [entry["id"] for entry in api.all_pages("/transforms")] == ["table", view["id"], table["id"], many["id"]]
 
 
-def test_a_preview_that_the_end_of_the_service_has_cut_off_is_not_run_again(service: LocalService, api: Api) -> None:
+def test_preview_interrupted_by_a_kill_fails_without_rerun(service: LocalService, api: Api) -> None:
     preview_id = preview(api, SLOW.replace("range(300)", "range(300000000)"))
     assert api.get(f"{PREVIEWS}/{preview_id}/status")["status"] == "RUNNING"
     service.kill()

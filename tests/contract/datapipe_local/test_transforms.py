@@ -1,4 +1,4 @@
-"""Transforms: references, publishing, views and tables."""
+"""Tests of transforms: references, publishing, views and tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of the page at ``/``: who gets them, what a browser is to forbid, and that nothing comes from elsewhere."""
+"""Tests of the files of the page at ``/``: access, security headers and no external resources."""
 
 from __future__ import annotations
 

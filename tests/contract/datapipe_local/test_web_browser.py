@@ -1,4 +1,4 @@
-"""A person in a browser: the page at ``/``, of a service that has everything, that has nothing, and that goes away."""
+"""Browser tests of the page at ``/``: of a full, an empty and a stopped service."""
 
 from __future__ import annotations
 
@@ -149,13 +149,13 @@ def logged(browser: Chrome, kind: str) -> list[dict[str, Any]]:
 
 
 def requested(browser: Chrome) -> list[str]:
-    """Give the address of everything that was asked for since the last look."""
+    """Return the URLs of the requests since the last call."""
     messages = [json.loads(entry["message"])["message"] for entry in logged(browser, "performance")]
     return [one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"]
 
 
 def refusals(browser: Chrome) -> list[str]:
-    """Take what the browser has said of refused requests; anything else it has said fails here."""
+    """Return the console messages about refused requests. Fail for other messages."""
     said = [entry["message"] for entry in logged(browser, "browser")]
     assert all(REFUSED in message for message in said), said
     return said
@@ -167,7 +167,7 @@ def until(browser: Chrome, condition: Callable[[], Any]) -> Any:
 
 
 def go(browser: Chrome, service: LocalService, path: str = "/") -> None:
-    """Open a place, as somebody who has signed in."""
+    """Open a page with the API key in the session storage."""
     if browser.current_url == f"{service.base_url}/#{path}":
         browser.refresh()
     browser.get(f"{service.base_url}/#{path}")
@@ -182,14 +182,14 @@ def found(browser: Chrome, selector: str) -> list[WebElement]:
 
 
 def texts(browser: Chrome, selector: str) -> list[str]:
-    """Give what elements hold, at one moment."""
+    """Return the texts of elements, all of one instant."""
     script = "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)"
     said: list[str] = browser.execute_script(script, selector)
     return said
 
 
 def table(browser: Chrome, caption: str) -> list[list[str]]:
-    """Give the rows of a table, at one moment; none if it is not there."""
+    """Return the rows of a table, all of one instant. Empty without the table."""
     script = """
         const found = [...document.querySelectorAll("table")].find((one) => one.caption.textContent === arguments[0]);
         return found ? [...found.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent)) : [];
@@ -199,7 +199,7 @@ def table(browser: Chrome, caption: str) -> list[list[str]]:
 
 
 def press(browser: Chrome, name: str) -> None:
-    """Press a button as it is called for who can't see it."""
+    """Click the button with this accessible name or text."""
     (button,) = (one for one in found(browser, "button") if name in {one.accessible_name, one.text})
     button.click()
 
@@ -280,9 +280,9 @@ def test_every_place_can_be_read_by_everybody(browser: Chrome, service: LocalSer
 
 def complete_tree(browser: Chrome) -> list[dict[str, Any]] | None:
     """
-    Give what is told to who can't see the page.
+    Return the nodes of the accessibility tree.
 
-    :returns: its nodes; None unless what is a table to the eye is one there, as for a moment while the page draws anew.
+    :returns: None unless each visible table is a table of the tree, as for a moment while the page renders again.
     """
     tree: list[dict[str, Any]] = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     roles = [one.get("role", {}).get("value") for one in tree]
@@ -292,7 +292,7 @@ def complete_tree(browser: Chrome) -> list[dict[str, Any]] | None:
 
 
 def current(path: str) -> str:
-    """Give the place in the navigation that a path belongs to."""
+    """Return the navigation entry of a path."""
     return PLACES["/" + path.partition("?")[0].split("/")[1]]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of transforms and query previews do again and again."""
+"""Requests for transforms and query previews that several tests share."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def detach(api: Api, transform_id: str, **query: str) -> Json:
 
 
 def read(answer: Json) -> Json:
-    """See that an answer is a transform, with all that the interface requires."""
+    """Check that a response is a transform with all fields that the interface requires."""
     transform = Transform.model_validate(answer)
     check_times(answer)
     assert transform.model_extra == {}
@@ -70,7 +70,7 @@ def versions(api: Api, transform_id: str) -> list[TransformVersion]:
 
 
 def built(api: Api, transform_id: str) -> Json:
-    """Wait until nothing is being built for a transform."""
+    """Wait until no build of the transform is running."""
     deadline = time.monotonic() + _LIMIT
     while True:
         seen = get(api, transform_id)
@@ -110,7 +110,7 @@ def result(api: Api, sql: str) -> QueryPreviewResult:
 
 
 def rows(api: Api, sql: str) -> list[Json]:
-    """Look into the warehouse."""
+    """Return the rows of a query preview."""
     return list(result(api, sql).rows)
 
 

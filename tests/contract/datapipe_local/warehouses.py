@@ -1,4 +1,4 @@
-"""Looking into a service from outside of it."""
+"""Direct reads of the files of a service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIMIT = 10.0
 
 
 def tables_of(service: LocalService) -> dict[str, int]:
-    """Tell the tables of a service and how many rows they have, for which it is stopped for a moment."""
+    """Stop the service, return the row count of each table, and start it again."""
     service.stop()
     try:
         return tables_in(service)
@@ -25,7 +25,7 @@ def tables_of(service: LocalService) -> dict[str, int]:
 
 
 def tables_in(service: LocalService) -> dict[str, int]:
-    """Tell the tables of a service that is not running, and how many rows they have."""
+    """Return the row count of each table of a stopped service."""
     with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
         names = warehouse.execute("SELECT schema_name, table_name FROM duckdb_tables()").fetchall()
         return {
@@ -36,13 +36,13 @@ def tables_in(service: LocalService) -> dict[str, int]:
 
 
 def rows_in(service: LocalService, table: str) -> list[tuple[Any, ...]]:
-    """Give the rows of a table of a service that is not running, sorted."""
+    """Return the sorted rows of a table of a stopped service."""
     with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
         return warehouse.execute(f"FROM {table} ORDER BY ALL").fetchall()
 
 
 def wait_for_schedule(service: LocalService, subject_id: str, expression: str | None) -> None:
-    """Wait until something runs on a schedule, or on none."""
+    """Wait until a resource has this schedule, None for no schedule."""
     deadline = time.monotonic() + _LIMIT
     while True:
         with closing(sqlite3.connect(f"file:{service.home / 'state.sqlite'}?mode=ro", uri=True)) as state:

@@ -1,4 +1,4 @@
-"""Answers to requests whose success has no content."""
+"""Tests of responses to requests whose success has no content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One log line for a loss of contact with the service and one for its end, in every kind of wait."""
+"""Tests of the log: one line for a lost connection and one for its return, in every kind of wait."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LAST = 10
 
 class InterruptedService(RunService):
     """
-    A service that answers some of its requests with an error.
+    Service that answers some of its requests with an error.
 
     :param status: HTTP status of the errors.
     :param outage: numbers of the requests that fail, counted from the start of the runs.
@@ -61,7 +61,7 @@ class InterruptedService(RunService):
 
 
 class Lines:
-    """Lines that a task logs, with the value of a context variable of the task."""
+    """Log lines of tasks, with the value of a context variable of the task."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *classes: type[Any]) -> None:
         self.all: list[tuple[int, str, str]] = []
@@ -69,21 +69,18 @@ class Lines:
             monkeypatch.setattr(each, "log", self)
 
     def log(self, level: int, line: str, *arguments: Any) -> None:
-        """Take a line."""
         self.all.append((level, line % arguments if arguments else line, TASK.get()))
 
     def info(self, line: str, *arguments: Any) -> None:
-        """Take a line."""
         self.log(logging.INFO, line, *arguments)
 
     def warning(self, line: str, *arguments: Any) -> None:
-        """Take a line."""
         self.log(logging.WARNING, line, *arguments)
 
     debug = info
 
     def of_contact(self, task: str = "") -> list[tuple[int, str]]:
-        """Return the level and the beginning of the lines about contact that a task has logged."""
+        """Return the level and the beginning of the lines of a task about lost and restored connections."""
         return [
             (level, start)
             for level, line, logged_by in self.all
@@ -129,7 +126,7 @@ def start_stream(service: RunService, name: str) -> Reference:
 
 
 async def events(**triggers: Any) -> list[Any]:
-    """Run triggers, each in a context of its own, as a triggerer does."""
+    """Run triggers concurrently, each in its own context, as a triggerer does."""
 
     async def one(task: str, trigger: Any) -> Any:
         TASK.set(task)
@@ -189,7 +186,7 @@ def frequent_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_with_history(service: InterruptedService, mode: str) -> None:
-    """Wait for a run that should take 10 minutes longer."""
+    """Wait for a run that should take 10 more minutes."""
     if mode == "trigger":
         asyncio.run(events(one=run_trigger(replace(start_orchestration(service), durations=[600.0]))))
         return

@@ -1,4 +1,4 @@
-"""A service that repeats the API key or the credentials of a webhook: they go no further, in whatever encoding."""
+"""Tests of a service that repeats the API key or webhook credentials in any encoding: tasks redact them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def service_that_repeats(text: str, *, escaped: bool = False) -> Callable[[Call]
     Return the handler of a service whose runs fail and whose texts repeat a secret.
 
     :param text: the secret as the service writes it.
-    :param escaped: whether every character of the secret is escaped in the JSON document.
+    :param escaped: escape every character of the secret in the JSON document.
     """
 
     def answer(call: Call) -> tuple[int, Any]:
@@ -144,7 +144,7 @@ def define_connections(monkeypatch: pytest.MonkeyPatch, url: str, secret: str = 
 
 
 def left_by(use: Callable[[], Any]) -> str:
-    """Return everything that a task leaves: its result, or its error with the whole chain."""
+    """Return the result of a task, or its error with the whole chain."""
     try:
         return repr(use())
     except Exception as error:  # noqa: BLE001 - whatever it is, it is looked through

@@ -1,4 +1,4 @@
-"""Event triggers report each run once, whatever the order, the times and the IDs in the lists of the service."""
+"""Tests that event triggers report each run once, for any order, times and IDs in the lists of the service."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Store:
 
 
 class Watcher:
-    """A running event trigger and the events it gave."""
+    """Running event trigger and its events."""
 
     def __init__(self, service: RunService) -> None:
         self.service = service
@@ -59,7 +59,7 @@ class Watcher:
         return [event["run_id"] for event in self.events]
 
     async def poll(self, times: int = 3) -> None:
-        """Wait until the trigger has polled the service some more times."""
+        """Wait until the trigger has polled the service this many more times."""
         watched = {"elt_syncs/one", "transforms/one", "elt_stream_runs", "orchestration_runs", "reverse_etl_sync_runs"}
 
         def polls() -> int:
@@ -69,7 +69,7 @@ class Watcher:
         await until(lambda: polls() >= before + times)
 
     async def event(self, number: int = 1) -> None:
-        """Wait until the trigger has given a number of events."""
+        """Wait until the trigger has this number of events."""
         await until(lambda: len(self.events) >= number)
 
 
@@ -81,7 +81,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def watching(trigger: Any, service: RunService, store: Store | None = None) -> AsyncIterator[Watcher]:
-    """Run a trigger in the background; it has stored its first cursor before."""
+    """Run a trigger in the background, after it has stored its first cursor."""
     watcher = Watcher(service)
     store = trigger.asset_state_store = store or Store()
 
@@ -145,7 +145,7 @@ async def test_many_canceled_planned_runs_are_not_reported_twice(service: RunSer
     assert watcher.run_ids == ["later"]
 
 
-async def test_a_run_that_is_listed_hours_after_its_due_date_is_reported(service: RunService) -> None:
+async def test_run_listed_hours_after_its_due_date_is_reported(service: RunService) -> None:
     newest = orchestration_run("newest", "COMPLETED", due=ago(minutes=1), started=ago(minutes=1), finished=ago())
     service.runs["orchestration_runs"] = [newest]
     async with watching(OrchestrationRunEventTrigger(None, **OPTIONS), service) as watcher:
@@ -191,7 +191,7 @@ async def test_events_do_not_depend_on_the_clock_of_the_service(hours: int, serv
     assert watcher.run_ids == ["r1"]
 
 
-async def test_runs_that_end_at_one_instant_and_out_of_order_are_reported(service: RunService) -> None:
+async def test_runs_that_finish_simultaneously_are_all_reported(service: RunService) -> None:
     runs = [orchestration_run(f"r{n}", "RUNNING", due=ago(minutes=n), started=ago(minutes=n)) for n in range(3)]
     service.runs["orchestration_runs"] = runs
     async with watching(OrchestrationRunEventTrigger("o", **OPTIONS), service) as watcher:
@@ -230,7 +230,7 @@ async def test_an_empty_first_list_makes_old_runs_no_new_ones(service: RunServic
 
 
 @pytest.mark.parametrize("missing_at", ["begin", "later"])
-async def test_a_stream_missing_from_its_sync_for_a_while_has_no_new_runs(missing_at: str, service: RunService) -> None:
+async def test_old_runs_of_a_reappearing_stream_are_not_reported(missing_at: str, service: RunService) -> None:
     old = [
         stream_run(f"{stream}{day}", "COMPLETED", started=ago(days=day), finished=ago(days=day), stream_id=stream)
         for stream in "ab"
@@ -327,7 +327,7 @@ async def test_a_changed_format_of_run_ids_loses_and_repeats_no_event(
     assert len([record for record in caplog.records if "changed the IDs" in record.message]) == 1
 
 
-async def test_a_run_behind_many_newer_ones_survives_a_changed_id_format(service: RunService) -> None:
+async def test_run_behind_many_newer_ones_survives_id_format_change(service: RunService) -> None:
     slow = orchestration_run("slow", "RUNNING", due=ago(hours=40), started=ago(hours=40))
     newer = [
         orchestration_run(f"r{n}", "FAILED", due=ago(minutes=n), started=ago(minutes=n), finished=ago(minutes=n))

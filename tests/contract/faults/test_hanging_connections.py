@@ -1,4 +1,4 @@
-"""A secrets backend that does not answer when a trigger reads the Airflow connection."""
+"""Tests of a secrets backend that hangs when a trigger reads the Airflow connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.waited_run import OPERATORS, WaitedRun, connection, operator
 
 @pytest.fixture
 def hangs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Let the secrets backend hang at as many reads as this list has items. Each read may take 0.2 s."""
+    """Let the secrets backend hang once for each item of this list. Each read may take 0.2 s."""
     left: list[bool] = []
     read = DatapipeHook.aget_connection
 

@@ -1,4 +1,4 @@
-"""Tasks of every kind and mode against a hostile service that shares no code with ours."""
+"""Tests of tasks of every kind and mode against a hostile service that shares no code with the provider."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _quiet() -> Iterator[None]:
 
 @st.composite
 def drawn_tasks(draw: st.DrawFn) -> tuple[TaskKind, bool, bool, int, list[str]]:
-    """Draw kind, mode, whether its option is used, a seed, and one to three troubles of the service."""
+    """Draw kind, mode, the option, a seed, and one to three troubles of the service."""
     kind = draw(st.sampled_from(TASK_KINDS))
     fitting = [name for name, trouble in TROUBLES.items() if trouble.fits(Case(kind, deferrable=False))]
     names = draw(st.lists(st.sampled_from(fitting), min_size=1, max_size=3, unique=True).filter(can_be_combined))
@@ -191,7 +191,7 @@ def test_faulty_resource_leaves_other_waits_alone(faulty: Kind, fault: str) -> N
 def played_with(
     result: dict[str, Any] | None, plan: Plan, *, starts: int = 1, error: Exception | None = None
 ) -> Played:
-    """Return a case of an orchestration whose run has taken its course, and one report of the task."""
+    """Return a case of an orchestration whose run has finished, and one report of the task."""
     case = Case("orchestration", deferrable=False, plans=(plan,))
     servers: list[HostileServer] = []
     with simulated_time(lambda: True):

@@ -1,4 +1,4 @@
-"""Answers in a form that the interface leaves open, or with less precise times."""
+"""Tests of response formats that the interface leaves open, and of less precise times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REASON = "the source closed the connection"
 
 
 class FailingService:
-    """A service whose stream `s` has one run, which fails; only the status of its sync has the reason."""
+    """Service whose stream `s` has one failed run. Only the status of its sync has the reason."""
 
     def __init__(self, run_started_at: str, status_started_at: str) -> None:
         times = {"started_at": run_started_at, "finished_at": "2026-03-01T10:05:00.000Z"}

@@ -1,4 +1,4 @@
-"""Runs that seem not to exist for a moment, and runs that were really deleted."""
+"""Tests of runs that are temporarily missing, and of deleted runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATUSES = pytest.mark.parametrize("status", [400, 404, 410])
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the grace period take 0.6 s instead of a minute."""
+    """Shorten the grace period from a minute to 0.6 s."""
     defaults = WaitPolicy.__init__.__defaults__
     assert defaults is not None
     assert defaults[-1] == missing.GRACE
@@ -38,7 +38,7 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def missing_at(polls: range, status: int = 404) -> Callable[[int], Reply | None]:
-    """Return answers which say at some polls that the run does not exist."""
+    """Return responses which say at some polls that the run does not exist."""
     return lambda poll: Reply(status, NOT_FOUND) if poll in polls else None
 
 
@@ -60,7 +60,7 @@ def test_one_answer_that_a_run_is_missing(
 def test_the_first_poll_after_the_start_finds_no_run(
     kind: str, monkeypatch: pytest.MonkeyPatch, *, deferrable: bool
 ) -> None:
-    """As if the connection named another account while the first few polls were made."""
+    """Simulate a connection that points to another account during the first polls."""
     with WaitedRun(disturb=missing_at(range(1, 4)), disturb_lists=True) as service:
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
         result = run(operator(kind, deferrable=deferrable))
@@ -83,7 +83,7 @@ def test_a_deleted_run_ends_the_wait_after_the_grace_period(
 
 @MODES
 def test_answers_that_show_the_run_end_the_grace_period(monkeypatch: pytest.MonkeyPatch, *, deferrable: bool) -> None:
-    """Every third answer shows the run, for longer than the grace period."""
+    """Show the run in every third response, for longer than the grace period."""
     with WaitedRun(30, lambda poll: None if poll % 3 == 0 else Reply(404, NOT_FOUND)) as service:
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
         result = run(operator("elt_stream", deferrable=deferrable))
@@ -91,7 +91,7 @@ def test_answers_that_show_the_run_end_the_grace_period(monkeypatch: pytest.Monk
 
 
 def test_a_stopped_task_whose_run_is_missing_once_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last poll before a task is stopped finds no run. The run may still be going."""
+    """Hide the run from the last poll of a stopped task. The run may still be active."""
     with WaitedRun(disturb=missing_at(range(1, 1000)), disturb_lists=True) as service:
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
         task = operator("reverse_etl", deferrable=True, on_kill="disable")
@@ -121,7 +121,7 @@ def test_a_sensor_survives_one_answer_that_its_run_is_missing(
 def test_a_poke_in_mode_reschedule_survives_a_missing_run(
     missing_polls: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each poke runs in a process of its own, so it has no earlier answer."""
+    """Run each poke in its own process, so that it has no earlier response."""
     with stream_service(missing_polls) as service:
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
         assert sensor(deferrable=False, mode="reschedule").poke(context_of(Memory())) is False

@@ -1,4 +1,4 @@
-"""Numbers that strict JSON does not have (NaN, infinities) never reach XCom, task state or trigger events."""
+"""Tests that NaN and infinities never reach XCom, task state or trigger events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STREAM = elt_stream()
 
 
 class Service:
-    """A service whose resource `s` has one run, which appears with the first request for it."""
+    """Service whose resource `s` has one run, which appears with the first request for it."""
 
     def __init__(self, run_text: str) -> None:
         self.run = run_text
@@ -67,7 +67,7 @@ def strict(value: Any) -> str:
 
 @MODES
 @NUMBERS
-def test_counts_of_a_reverse_etl_run_that_are_no_numbers_are_absent(
+def test_non_finite_row_counts_of_reverse_etl_runs_are_absent(
     deferrable: bool, number: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = Memory()
@@ -162,7 +162,7 @@ def test_durations_of_operators_have_to_be_finite(argument: str, value: float) -
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan, 0, -1])
-def test_durations_of_sensors_and_event_triggers_have_to_be_finite(value: float) -> None:
+def test_sensors_and_event_triggers_require_finite_durations(value: float) -> None:
     with pytest.raises(ValueError, match=r"max_age must be (a duration|more than 0 seconds)"):
         EltStreamFreshnessSensor(task_id="t", stream_id="s", max_age=value)
     with pytest.raises(ValueError, match=r"poll_interval:? must be (a duration|more than 0 seconds)"):

@@ -1,4 +1,4 @@
-"""Services that omit schedule fields: nothing is sent repeatedly, and one warning says what can't be compared."""
+"""Tests of services that omit schedule fields: no repeated requests, and one warning about unknown fields."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def connected(service: OmittingService, monkeypatch: pytest.MonkeyPatch) -> Omit
 
 @pytest.fixture(autouse=True)
 def logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let operators log to where pytest captures it, whatever Airflow's version does."""
+    """Redirect the log of operators to pytest, for all versions of Airflow."""
     monkeypatch.setattr(BaseOperator, "log", logging.getLogger("operators"), raising=False)
 
 
@@ -313,7 +313,7 @@ def test_plan_and_deploy_of_a_folder_on_the_command_line(
 
 
 class Task(Memory):
-    """The three schedule tasks of one DAG run share these XComs."""
+    """Task state of a schedule task, without XComs of other tasks."""
 
     run_id = "r"
     map_index = -1
@@ -324,7 +324,7 @@ class Task(Memory):
 
 
 def paused_and_restored(service: OmittingService, **what: Any) -> tuple[Any, Any, Any]:
-    """Run the three schedule tasks; return what the service holds before, meanwhile and afterwards."""
+    """Run the three schedule tasks, and return the resources of the service before, between and after."""
     before = json.dumps(service.held, sort_keys=True)
     noted = run(ScheduleNoteOperator(task_id="note", **what), Task())
     assert service.changes == []

@@ -1,4 +1,4 @@
-"""Workspaces and paused schedules with datapipe-local, which omits the same fields as the service."""
+"""Tests of workspaces and paused schedules with datapipe-local, which omits the same fields as the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets stay inside the TLS tunnel, and the credentials of a proxy appear in no error and no log."""
+"""Tests of proxies: secrets stay inside the TLS tunnel, and no error or log shows the proxy credentials."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
 
 @pytest.fixture
 def service(tls: TlsFiles) -> Iterator[TlsService]:
-    """Return a service on which the watched run appears after the first poll, so that a sensor is deferred."""
+    """Return a service on which the watched run appears after the first poll, so that a sensor defers."""
     polls = itertools.count()
 
     def answer_later(call: Call) -> tuple[int, Any]:
@@ -206,7 +206,7 @@ def test_connect_request_carries_no_webhook_credentials(
 
 
 def refusal(status: str, body: str = "") -> bytes:
-    """Return an answer in which the proxy repeats the credentials in several encodings."""
+    """Return a response in which the proxy repeats the credentials in several encodings."""
     encoded = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
     reason = f"{status} {PASSWORD} {quote(PASSWORD, safe='')} {encoded}"
     return f"HTTP/1.1 {reason}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()

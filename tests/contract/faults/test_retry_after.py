@@ -1,4 +1,4 @@
-"""``Retry-After`` headers that ask for an absurd delay, while the service is healthy."""
+"""Tests of absurd delays in ``Retry-After`` headers of a healthy service."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CASES = [
 def test_an_absurd_delay_does_not_hold_up_a_wait(
     kind: str, status: int, header: str, monkeypatch: pytest.MonkeyPatch, *, deferrable: bool
 ) -> None:
-    """The longest delay that is honored is shortened for the test."""
+    """Shorten the longest accepted delay for the test."""
     monkeypatch.setattr(retry, "LONGEST_RETRY_AFTER", 0.2)
     refused = Reply(status, {"error_code": "busy", "message": "Come back later."}, {"Retry-After": HEADERS[header]})
     with WaitedRun(disturb=lambda poll: refused if poll == 2 else None) as service:

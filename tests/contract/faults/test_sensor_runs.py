@@ -1,4 +1,4 @@
-"""Sensors choose the same run in every mode, whatever is planned, missing or in the future in the lists."""
+"""Tests that sensors choose the same run in every mode, with planned, missing or future runs in the lists."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunService]:
 
 
 class Instance:
-    """The part of a task instance that a sensor reads."""
+    """Subset of a task instance that a sensor reads."""
 
     def __init__(self) -> None:
         self.start_date = datetime.now(UTC)
@@ -75,7 +75,7 @@ def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
 
 
 def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable[[], Any]) -> Any:
-    """Run a sensor; act after it has sent some requests. It has to end long before its timeout."""
+    """Run a sensor, and act after it has sent some requests. Fail if it does not finish long before its timeout."""
     waiting: Future[Any] = Future()
 
     def run() -> None:
@@ -227,7 +227,7 @@ def test_the_newest_run_stays_the_one_of_the_first_poll(mode: str, service: RunS
 @pytest.mark.slow
 @TASK_STATE
 @MODES
-def test_a_key_that_goes_wrong_while_a_sensor_waits_does_not_fail_it(mode: str, service: RunService) -> None:
+def test_temporary_401_does_not_fail_a_waiting_sensor(mode: str, service: RunService) -> None:
     def change_key() -> None:
         service.refusal = 401
         before = service.requests.total()
@@ -305,7 +305,7 @@ def test_a_sensor_survives_a_changed_format_of_run_ids(kind: str, mode: str, ser
 
 
 @MODES
-def test_a_sensor_survives_a_changed_format_before_its_run_begins(mode: str, service: RunService) -> None:
+def test_sensor_survives_id_format_change_before_its_run_starts(mode: str, service: RunService) -> None:
     before = stream_run("before", "COMPLETED", started=ago(hours=1), finished=ago(hours=1))
     service.runs["elt_stream_runs"] = [before]
 

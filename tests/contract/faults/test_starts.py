@@ -1,4 +1,4 @@
-"""Starts of runs against a service that lags, loses responses and refuses requests, in simulated time."""
+"""Tests of run starts against a service that lags, loses responses and refuses requests, in simulated time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSING: tuple[TaskKind, ...] = ("elt_stream", "elt_sync", "reverse_etl")
 
 
 def played(case: Case) -> Played:
-    """Play a case, and check it against the truth."""
+    """Play a case, and compare it with the truth."""
     done = play(case)
     assert wrong_outcomes(done) == [], str(done)
     return done
@@ -94,7 +94,7 @@ def test_times_that_are_wrong_by_hours_cause_no_second_run(kind: TaskKind, hours
 
 
 def shifted_by(hours: int) -> Callable[..., str]:
-    """Return a way to write times that forgets the time zone."""
+    """Return a time format that is off by some hours, as of a service that ignores its time zone."""
     from tests.support.hostile.state import iso
 
     return lambda at, form="milliseconds": iso(at + 3600 * hours, form)
@@ -200,7 +200,7 @@ def test_run_that_was_never_scheduled_is_requested_again(kind: TaskKind, *, defe
 
 
 def tried_after_recovery(done: Played) -> Any:
-    """Try a task again on a service that has dropped the run that it never started, and return the result."""
+    """Retry a task on a service that has dropped its unstarted run, and return the result."""
     servers: list[HostileServer] = []
     with simulated_time(lambda: all(server.is_idle for server in servers)) as clock:
         clock.sleep(done.attempts[-1].ended + 300 - time.time())
@@ -214,7 +214,7 @@ def tried_after_recovery(done: Played) -> Any:
 
 
 @MODES
-def test_rebuild_without_a_change_of_updated_at_reports_its_failure(*, deferrable: bool) -> None:
+def test_failed_rebuild_with_unchanged_updated_at_is_reported(*, deferrable: bool) -> None:
     faults = Faults(fixed_updated_at=True, lags=(0.0, 5.0))
     plans = (Plan(duration=120.0, outcome="FAILED"),)
     done = played(Case("rematerialize", deferrable, faults=faults, plans=plans, tries=1))
@@ -249,7 +249,7 @@ def test_intent_of_a_worker_with_a_fast_clock_blocks_no_longer(kind: TaskKind, *
     assert waited < 300
 
 
-def test_stored_cursor_of_an_earlier_id_format_does_not_fail_retries() -> None:
+def test_stored_cursor_of_an_old_id_format_does_not_fail_retries() -> None:
     for kind in LISTED:
         faults, account = Faults(losses=("502",) * 3), Faults(id_change_at=400.0)
         done = played(Case(kind, deferrable=False, faults=faults, account=account, plans=(Plan(duration=100.0),)))

@@ -1,4 +1,4 @@
-"""A run that was accepted with a status URL that leads nowhere is found in the list of runs."""
+"""Tests of accepted runs whose status URL is broken: the list of runs contains them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS: dict[str, tuple[str, str, dict[str, Any], Any]] = {
 
 
 class Service:
-    """A service with one stream or reverse ETL sync, `s`, whose run starts with the first request for it."""
+    """Service with one stream or reverse ETL sync, `s`, whose run starts with the first request for it."""
 
     def __init__(self, kind: str, status_url: str) -> None:
         self.resources, self.runs, run, operator = KINDS[kind]

@@ -1,4 +1,4 @@
-"""Timestamps that a service should not write: they affect their own field, or at worst their own wait."""
+"""Tests of invalid timestamps: they affect their own field, or at worst their own wait."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_run_without_a_time_ends_with_its_status(
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", [*NO_TIME, "soon"])
 def test_a_bad_timestamp_affects_no_other_wait(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deferred waits of one connection share a poller. One of the runs has a required timestamp of a bad form."""
+    """Share one poller of a connection, with an invalid required timestamp in one of the runs."""
     with WaitedRun(times={"started_at": bad}) as service:
         monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection(service.url))
         outcomes = asyncio.run(_together([operator(kind, deferrable=True, timeout=3) for kind in OPERATORS]))
@@ -126,7 +126,7 @@ async def _together(tasks: list[Any]) -> list[str]:
 
 @pytest.mark.parametrize("text", NO_TIME)
 def test_a_run_without_a_time_does_not_satisfy_a_sensor(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may have ended before the moment that the sensor waits for."""
+    """Assume that the run may have ended before the start of the sensor's time range."""
     with WaitedRun(0, times={"started_at": text, "finished_at": text}) as service:
         service.started.append("elt_stream")
         service._polled["elt_stream"] = 1

@@ -1,4 +1,4 @@
-"""YAML files that mean more than any memory holds, or contain themselves, are errors with a line."""
+"""Tests of YAML files with excessive or recursive aliases: they are errors with a line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDLESS = {
 
 
 def plan(*options: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Make a plan; the file is read before anything is sent."""
+    """Run the command plan. It reads the file before it sends a request."""
     monkeypatch.setenv("DATAPIPE_API_KEY", "secret-of-the-account")
     return main(["plan", "--base-url", "http://127.0.0.1:9", "--quiet", *options])
 

@@ -1,7 +1,7 @@
 """
-A hostile implementation of the service's interface, for tests.
+Hostile implementation of the service's interface, for tests.
 
-It is written from the interface description only, and shares no code with ``datapipe_local`` or with the provider
+It follows the interface description only, and shares no code with ``datapipe_local`` or with the provider
 (tests/contract/faults/test_hostile_service.py checks that). A test reads the truth in-process: the journal of requests
 (``service.journal``) and the runs that requests really started (``service.runs_of``).
 

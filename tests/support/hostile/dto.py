@@ -12,10 +12,9 @@ Json = dict[str, Any]
 
 class Shown:
     """
-    The view of one read: a time, and the faults of the resource.
+    View of one read: a time, and the faults of the resource.
 
     :param at: the time that the replica shows, as seconds since the epoch.
-    :param faults: the faults.
     :param form: the format of run IDs.
     :param api_key: the key that failed runs repeat.
     """
@@ -27,7 +26,7 @@ class Shown:
         self._key = api_key
 
     def run(self, run: Run) -> Json:
-        """Return a run; it is visible at that time."""
+        """Return the JSON of a visible run."""
         status = run.status_at(self._at)
         body: Json = {"id": run.id_in(self._form)}
         body |= getattr(self, f"_{run.resource.kind}_run")(run, status)

@@ -26,7 +26,7 @@ def changed_fields(value: Any) -> str:
 @dataclass(frozen=True, slots=True)
 class Window:
     """
-    A span of time, in seconds since the service was created.
+    Span of time, in seconds since the creation of the service.
 
     :param begin: first second of the span.
     :param end: end of the span, exclusive.
@@ -111,9 +111,8 @@ class Plan:
     Course of one requested run.
 
     :param duration: seconds from start to end.
-    :param outcome: status in the end.
+    :param outcome: final status.
     :param delay: seconds from the request to the start.
-    :param rows: number of rows.
     :param failed_rows: number of rows that a reverse ETL destination refuses.
     """
 
@@ -131,10 +130,10 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class Response:
     """
-    One response.
+    Response to one request.
 
     :param status: HTTP status; 0 closes the connection without a response.
-    :param body: JSON value, or bytes as they are; None for no body.
+    :param body: JSON value, or raw bytes; None for no body.
     :param headers: further headers.
     :param fault: the fault that made the response, if any.
     """

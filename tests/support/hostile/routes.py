@@ -28,12 +28,10 @@ _LARGEST_PAGE = 100
 
 class Call(NamedTuple):
     """
-    One parsed request.
+    Parsed request.
 
-    :param method: HTTP method.
     :param path: path without the query.
-    :param query: query parameters.
-    :param body: JSON body, None if there is none.
+    :param body: JSON body, None without a body.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""HTTP/1.1 with keep-alive on loopback, by threads and plain sockets."""
+"""HTTP/1.1 server with keep-alive on loopback, with threads and plain sockets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 20
 
 class HostileServer:
     """
-    The HTTP server of a :class:`.service.Service`, and the proxy in front of it.
+    HTTP server of a :class:`.service.Service`, and the proxy in front of it.
 
     As a proxy it answers requests of any host that have the credentials of ``proxy_url``.
 
@@ -92,7 +92,7 @@ class HostileServer:
 
 
 class _Connection:
-    """One connection of a client."""
+    """Connection of a client."""
 
     def __init__(self, accepted: socket.socket, service: Service, number: int) -> None:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

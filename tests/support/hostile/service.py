@@ -1,4 +1,4 @@
-"""State, faults and journal of the hostile service. Thread-safe; HTTP is in :mod:`.server`."""
+"""State, faults and journal of the hostile service. It is thread-safe; HTTP is in :mod:`.server`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ _HTML = b"<html><body>Service temporarily unavailable</body></html>"
 @dataclass(eq=False)
 class Entry:
     """
-    One request in the journal.
+    Request in the journal.
 
     :param number: counts the requests.
-    :param at: when it arrived, as seconds since the epoch.
-    :param method: HTTP method.
+    :param at: arrival time, as seconds since the epoch.
     :param target: path and query.
-    :param resource: the resource that it is about, if there is one.
-    :param is_start: it asks for a run.
+    :param resource: the resource of the request, if any.
+    :param is_start: it requests a run.
     :param status: status of the response; 0 without a response.
     :param fault: the fault that made the response, if any.
     :param started: the run that it started.
@@ -64,10 +63,10 @@ class Entry:
 
 class Service:
     """
-    The state of a service.
+    State of a service.
 
-    :param faults: faults of the whole account; each resource has its own besides.
-    :param seed: chooses the replica of each read.
+    :param faults: faults of the whole account; each resource has its own in addition.
+    :param seed: selects the replica of each read.
     :param latency: seconds that each request takes by the clock.
     :param most_requests: from this request on each one takes an hour, so that a loop without a pause ends by its
         deadline. None for no limit.
@@ -136,10 +135,9 @@ class Service:
         """
         Execute one request, and return the response.
 
-        :param call: the parsed request.
         :param target: path and query as sent.
-        :param key: the API key that was sent.
-        :param replica: number of the connection, which chooses a sticky replica.
+        :param key: the API key of the request.
+        :param replica: number of the connection, which selects a sticky replica.
         """
         if self._latency:
             over = self._most_requests is not None and len(self.journal) >= self._most_requests
@@ -241,7 +239,7 @@ class Service:
         return Response(200, {"status_url": url})
 
     def _continue(self, run: Run) -> None:
-        """Let the load go on after a run that is a slice of it."""
+        """Continue the load after a run that is a slice of it."""
         if run.plan.outcome == "CHUNK_COMPLETED":
             begin = run.finished_at + 1
             rest = self._new_run(
@@ -453,7 +451,7 @@ class Service:
 
 
 class _PerResource:
-    """Shows runs of several resources, each with its own faults."""
+    """Views of runs of several resources, each with its own faults."""
 
     def __init__(self, service: Service, at: float) -> None:
         self._service = service

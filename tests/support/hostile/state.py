@@ -1,4 +1,4 @@
-"""Resources and runs of the hostile service. The state at any time follows from the times of the runs."""
+"""Resources and runs of the hostile service. Their state follows from the times of the runs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,16 @@ ZERO_TIME = "0001-01-01T00:00:00Z"
 @dataclass(eq=False)
 class Run:
     """
-    One run, or one build of a transform.
+    Run, or build of a transform.
 
     :param number: counts all runs of the service.
-    :param resource: what runs.
-    :param requested_at: when it was requested, or planned.
-    :param started_at: when it starts.
-    :param plan: its course.
+    :param resource: the resource of the run.
+    :param requested_at: time of the request, or of the plan.
     :param request: number of the journal entry that started it; None for a run of the schedule.
     :param full_refresh: it loads everything.
     :param retried: IDs of the failed records that it sends again.
-    :param continues: the run of whose load this is the next slice.
-    :param due_at: of an orchestration run, when it is due.
+    :param continues: the previous run of the same load in slices.
+    :param due_at: due time of an orchestration run.
     """
 
     number: int
@@ -85,17 +83,13 @@ class Run:
 @dataclass(eq=False)
 class Resource:
     """
-    An ELT stream, orchestration, reverse ETL sync or transform.
+    ELT stream, orchestration, reverse ETL sync or transform.
 
-    :param kind: its kind.
-    :param id: its ID.
-    :param name: its name.
-    :param parent_id: of a stream, the ELT sync.
+    :param parent_id: the ELT sync of a stream.
     :param plans: courses of the requested runs, in order; the last one repeats.
-    :param faults: its faults.
-    :param enabled: whether it can be run.
-    :param materialization: of a transform.
-    :param failed_records: of a reverse ETL sync, IDs of the records that failed.
+    :param enabled: runs can be requested.
+    :param materialization: materialization of a transform.
+    :param failed_records: IDs of the failed records of a reverse ETL sync.
     """
 
     kind: Kind

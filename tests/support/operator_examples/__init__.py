@@ -1,4 +1,4 @@
-"""Uses of every operator that changes something, and the seed of a service that they run on."""
+"""Examples of every operator that changes something, and their seed."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ ALONE: list[Example] = workspaces.ALONE
 
 def seed(folder: Path) -> dict[str, Any]:
     """
-    Give the seed of all examples.
+    Return the seed of all examples.
 
-    :param folder: an empty folder, for files to read and to write; ``{folder}`` stands for it in the areas' seeds.
+    :param folder: an empty folder, for files to read and to write. It replaces ``{folder}`` in the seeds of the areas.
     """
     (folder / "rows.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
     merged: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Uses of the operators that open bridges to connections, and delete connections."""
+"""Examples of the operators that open bridges to connections, and delete connections."""
 
 from __future__ import annotations
 

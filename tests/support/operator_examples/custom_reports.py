@@ -1,4 +1,4 @@
-"""Uses of the operator that creates custom reports."""
+"""Examples of the operator that creates custom reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses of the operators that change ELT syncs and streams."""
+"""Examples of the operators that change ELT syncs and streams."""
 
 from __future__ import annotations
 

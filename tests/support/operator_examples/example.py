@@ -1,4 +1,4 @@
-"""One use of an operator, which tests run in every way that Airflow knows."""
+"""Example of an operator, which tests run in every way that Airflow supports."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from typing import Any
 @dataclass(frozen=True)
 class Example:
     """
-    One use of an operator that changes something.
+    Example of an operator that changes something.
 
-    Each has resources of its own in the seed, so that all can run in any order, and beside each other.
+    Each example has its own resources in the seed, so that all can run in any order and concurrently.
 
-    :param name: its task id.
-    :param operator: the operator's class.
-    :param arguments: its arguments.
-    :param expected: what its result has to hold, at the least.
-    :param again: what the result has to hold when the same is run once more; None where that is an error.
-    :param mapped: which of the arguments is to be mapped over; None for the first.
+    :param name: the task ID.
+    :param expected: the minimum content of its result.
+    :param again: the minimum content of the result of a repetition; None if the repetition fails.
+    :param mapped: the argument for task mapping; None for the first.
     """
 
     name: str
@@ -30,5 +28,5 @@ class Example:
 
     @property
     def mapped_argument(self) -> str:
-        """The argument to map over."""
+        """Return the name of the argument for task mapping."""
         return self.mapped or next(iter(self.arguments))

@@ -1,4 +1,4 @@
-"""Uses of the operator for any endpoint: of those alone that change nothing, so that it stands in for no other."""
+"""Examples of the operator for any endpoint. They only read, so that they replace no example of another operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses of the operators that change orchestrations."""
+"""Examples of the operators that change orchestrations."""
 
 from __future__ import annotations
 

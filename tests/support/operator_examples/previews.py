@@ -1,4 +1,4 @@
-"""Uses of the operators that run queries."""
+"""Examples of the operators that run queries."""
 
 from __future__ import annotations
 

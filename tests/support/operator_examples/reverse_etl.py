@@ -1,4 +1,4 @@
-"""Uses of the operators that change reverse ETL syncs."""
+"""Examples of the operators that change reverse ETL syncs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses of the operators that start runs and wait for them."""
+"""Examples of the operators that start runs and wait for them."""
 
 from __future__ import annotations
 

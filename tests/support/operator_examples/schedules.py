@@ -1,4 +1,4 @@
-"""Uses of the operators that take things off their schedules, each alone: with a note as another task has left it."""
+"""Examples of the operators that pause schedules, each alone, with the snapshot of another task as input."""
 
 from __future__ import annotations
 

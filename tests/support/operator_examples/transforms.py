@@ -1,4 +1,4 @@
-"""Uses of the operators that change transforms."""
+"""Examples of the operators that change transforms."""
 
 from __future__ import annotations
 

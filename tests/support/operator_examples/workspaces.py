@@ -1,4 +1,4 @@
-"""Uses of the operators for workspace files."""
+"""Examples of the operators for workspace files."""
 
 from __future__ import annotations
 

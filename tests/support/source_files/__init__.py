@@ -1,1 +1,1 @@
-"""Malformed and tricky source files, with the tables that they stand for by the definitions of their formats."""
+"""Malformed and tricky source files, with the tables that they contain by the definitions of their formats."""

@@ -1,4 +1,4 @@
-"""Test cases: a source file, and the acceptable outcomes of loading it."""
+"""Test cases: a source file, and the acceptable outcomes of its load."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Cell = Any
 
 
 class Number(str):
-    """A JSON number, as it was written."""
+    """JSON number, as it was written."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ class Number(str):
 @dataclass(frozen=True)
 class Table:
     """
-    The rows that a file stands for.
+    Rows that a file contains.
 
     :param columns: The names of the columns. None if the file does not name them.
     :param rows: The cells of each row, in the order of the columns.
@@ -32,13 +32,11 @@ class Table:
 @dataclass(frozen=True)
 class Case:
     """
-    A source file and the acceptable outcomes of loading it.
+    Source file and the acceptable outcomes of its load.
 
     :param name: The name of the case, and of its stream.
-    :param file: The name of the file.
-    :param content: Its bytes.
     :param valid: The bytes of a valid file with the same name and options, which is loaded before.
-    :param tables: The tables that are acceptable. Without any, the run must fail.
+    :param tables: The acceptable tables. Without any, the run must fail.
     :param may_fail: A failure is acceptable.
     :param lines: The line numbers of which the message of a failure must contain one. Empty if no line is at fault.
     :param why: The reason for several acceptable outcomes.

@@ -1,4 +1,4 @@
-"""Comparison of a loaded table with the table that its file stands for, by the types of the loaded columns."""
+"""Comparison of a loaded table with the expected table of its file, by the types of the loaded columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LATER_FORMS = ["", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p", "T%H:%M:
 
 
 class Unfit(tuple[str]):
-    """A cell that a type cannot represent. It equals itself alone."""
+    """Cell that a type cannot represent. It equals itself alone."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class Unfit(tuple[str]):
 @dataclass(frozen=True)
 class Loaded:
     """
-    A table of the warehouse.
+    Table of the warehouse.
 
     :param columns: Names and types.
     :param rows: The cells as text. Nested ones are JSON.
@@ -91,7 +91,7 @@ def difference(loaded: Loaded, wanted: Table) -> str | None:
 
 
 def _order(names: Sequence[str], table: Table) -> list[int] | None:
-    """Return the place of each expected column. Names that a table cannot have twice, or at all, are free."""
+    """Return the position of each expected column. Names that a table cannot have twice, or at all, are free."""
     places = list(range(len(names)))
     if table.columns is None:
         return places if not table.rows or len(table.rows[0]) == len(names) else None

@@ -29,7 +29,7 @@ def compressed_cases() -> list[Case]:
 
 
 def _gz(name: str, content: bytes, *tables: Table, why: str = "", at: Collection[int] = (), **more: Any) -> Case:
-    """Return a case of a gzip file. Without a table it must fail; with a reason it may."""
+    """Return a case of a gzip file. Without a table it must fail; with a reason it may fail."""
     may_fail = not tables or bool(why)
     file = more.get("file", "data.csv.gz")
     origin = {"format": "jsonl" if "jsonl" in file else "csv"}
@@ -169,7 +169,7 @@ def _zipped(
 
 
 def _zip(name: str, content: bytes, *tables: Table, why: str = "", at: Collection[int] = (), **more: Any) -> Case:
-    """Return a case of an archive. Without a table it must fail; with a reason it may."""
+    """Return a case of an archive. Without a table it must fail; with a reason it may fail."""
     may_fail = not tables or bool(why)
     file = more.get("file", "data.csv.zip")
     before = more.get("before", _zipped(("data.csv", _BEFORE)))
@@ -274,7 +274,7 @@ def _zip_cases() -> list[Case]:
 
 
 class _Unseekable(io.RawIOBase):
-    """A file that cannot seek: sizes and checksums then follow the data."""
+    """File that cannot seek: sizes and checksums then follow the data."""
 
     def __init__(self, file: io.BytesIO) -> None:
         self._file = file
@@ -286,7 +286,7 @@ class _Unseekable(io.RawIOBase):
         return self._file.write(data)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: there is no buffer."""
 
 
 #: Fields of the headers in an archive: their place and form in the local header, and in the directory.

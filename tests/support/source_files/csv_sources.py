@@ -45,7 +45,7 @@ def valid(
     before: str | bytes | None = None,
     **reading: Any,
 ) -> Case:
-    """Return a case of which the rows must be loaded: those that the csv module finds, if none are expected."""
+    """Return a case whose rows must be loaded: the expected ones, or those that the csv module finds."""
     found = expected or csv_table(_bytes(content), **reading)
     return _case(name, content, (found,), False, file=file, options=options, before=before, **reading)
 

@@ -49,12 +49,7 @@ _TOKENS = [
 
 @dataclass(frozen=True)
 class CsvFile:
-    """
-    A valid CSV file.
-
-    :param delimiter: The name of its delimiter.
-    :param content: Its bytes.
-    """
+    """Valid CSV file, and the name of its delimiter."""
 
     delimiter: str
     content: bytes
@@ -125,7 +120,7 @@ def mutated(content: bytes, changes: list[Mutation]) -> bytes:
 
 @dataclass(frozen=True)
 class Cut:
-    """Ends a file at a place, which is a fraction of its length."""
+    """End of a file at a place, which is a fraction of its length."""
 
     place: float
 
@@ -135,7 +130,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Repeats bytes of a file."""
+    """Repetition of bytes of a file."""
 
     place: float
     size: int
@@ -147,7 +142,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Swap:
-    """Swaps two bytes of a file."""
+    """Exchange of two bytes of a file."""
 
     one: float
     other: float
@@ -162,7 +157,7 @@ class Swap:
 
 @dataclass(frozen=True)
 class Insert:
-    """Inserts bytes into a file."""
+    """Insertion of bytes into a file."""
 
     place: float
     token: bytes
@@ -174,7 +169,7 @@ class Insert:
 
 @dataclass(frozen=True)
 class Remove:
-    """Removes one of the occurrences of a character."""
+    """Removal of one of the occurrences of a character."""
 
     character: bytes
     place: float

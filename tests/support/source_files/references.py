@@ -15,7 +15,7 @@ _FIELD_LIMIT = 1 << 26
 
 
 class MalformedError(Exception):
-    """The bytes are not a table in their format."""
+    """Bytes that are not a table in their format."""
 
 
 def csv_records(text: str, **dialect: Any) -> list[list[str]]:
@@ -44,11 +44,10 @@ def csv_table(
     """
     Return the table of a CSV file.
 
-    :param encoding: The encoding of the file.
     :param header: The first record has the names of the columns.
     :param skip_blank: Blank lines are no records.
     :param padded: Fields that are missing at the end of a record are null.
-    :param null: The text that stands for null, besides nothing.
+    :param null: The text for null, in addition to an empty field.
     :param dialect: Parameters of the csv module.
     :raises MalformedError: The records differ in width, or the csv module or the encoding rejects the file.
     """

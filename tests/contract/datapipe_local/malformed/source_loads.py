@@ -34,13 +34,7 @@ _MISSING_OPTIONS = ("ignore_errors", "store_rejects")
 
 @dataclass(frozen=True)
 class Outcome:
-    """
-    The end of a run, and the table afterwards.
-
-    :param status: The status of the run.
-    :param message: The message of a failure.
-    :param table: The table, if there is one.
-    """
+    """Outcome of a run, and the table after it, None without a table."""
 
     status: str
     message: str
@@ -50,11 +44,11 @@ class Outcome:
 @dataclass
 class Outcomes:
     """
-    The outcomes of all cases.
+    Outcomes of all cases, and the state of the service after them.
 
-    :param first: Of each first load.
-    :param valid: Of the valid version of each file.
-    :param later: Of the load that follows.
+    :param first: Outcome of each first load.
+    :param valid: Outcome of the valid version of each file.
+    :param later: Outcome of the load that follows.
     :param log: The log of the service.
     :param tables: All tables of the warehouse.
     :param files: All files of the service, at the end.
@@ -179,7 +173,7 @@ def _run(service: LocalService, schema: str, cases: Sequence[Case]) -> dict[str,
 def _outcomes(
     service: LocalService, schema: str, cases: Sequence[Case], runs: Mapping[str, Json]
 ) -> dict[str, Outcome]:
-    """Return the outcomes of streams of a service that does not run."""
+    """Return the outcomes of the streams of a stopped service."""
     with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
         columns: dict[str, list[tuple[str, str]]] = {}
         for table, column, kind in warehouse.execute(
@@ -198,7 +192,7 @@ def _outcomes(
 def _read(
     warehouse: duckdb.DuckDBPyConnection, schema: str, name: str, columns: Sequence[tuple[str, str]] | None
 ) -> Loaded | None:
-    """Return a table with its cells as text. None if there is none."""
+    """Return a table with its cells as text. None without a table."""
     if columns is None:
         return None
     shown = []

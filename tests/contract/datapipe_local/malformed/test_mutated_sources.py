@@ -1,4 +1,4 @@
-"""Mutated source files: the rows are those that Python's csv and json modules find, or the run fails."""
+"""Tests of mutated source files: the rows equal those of Python's csv and json modules, or the run fails."""
 
 from __future__ import annotations
 
@@ -34,12 +34,7 @@ _DETECTED = "detected"
 
 
 class Sheets:
-    """
-    Streams of a service, one for each delimiter, one that detects it, and one of JSON Lines.
-
-    :param service: The service.
-    :param folder: The folder of the files.
-    """
+    """Streams of a service, one for each delimiter, one that detects it, and one of JSON Lines."""
 
     def __init__(self, service: LocalService, folder: Path) -> None:
         self.service = service
@@ -47,7 +42,7 @@ class Sheets:
         self._folder = folder
 
     def load(self, stream: str, content: bytes) -> tuple[str, str]:
-        """Replace the file of a stream and run it. Return the status and the message of a failure."""
+        """Replace the file of a stream and run it. Return the status and the error message."""
         new = self._folder / "new"
         new.write_bytes(content)
         new.replace(self._folder / file_of(stream))
@@ -62,7 +57,7 @@ class Sheets:
         return run["status"], next(each["latest_sync"]["error_message"] for each in snapshots if each["name"] == stream)
 
     def load_valid(self, stream: str, content: bytes) -> tuple[str, str]:
-        """Load a valid file, also if the file before had other columns."""
+        """Load a valid file, also if the previous file had other columns."""
         self.api.post(f"/elt_streams/{stream}/request_full_refresh", status=204)
         return self.load(stream, content)
 
@@ -214,6 +209,5 @@ def csv_tables(content: bytes, delimiter: str) -> list[Table] | None:
 
 
 def is_one_of_several(table: Table) -> bool:
-    """Return True if the only column is named after several."""
     names = table.columns or (table.rows[0] if table.rows else ())
     return len(names) == 1 and any(delimiter in (names[0] or "") for delimiter in DELIMITERS.values())

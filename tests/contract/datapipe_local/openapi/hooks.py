@@ -1,4 +1,4 @@
-"""What schemathesis loads: our own check of answers."""
+"""Checks of responses that schemathesis loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schemathesis import GenerationMode
 
 @schemathesis.check
 def what_the_document_allows_is_no_invalid_request(ctx: Any, response: Any, case: Any) -> None:
-    """``invalid_request`` is what the service calls data of the wrong shape: so the document must not allow it."""
+    """Check that a request which the OpenAPI document allows gets no ``invalid_request`` error."""
     if case.meta is None or case.meta.generation.mode != GenerationMode.POSITIVE:
         return
     if response.status_code == HTTPStatus.BAD_REQUEST:

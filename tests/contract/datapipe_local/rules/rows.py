@@ -1,8 +1,4 @@
-"""
-The rows of three tables of the interface: "States and transitions", "Errors" and "Limits".
-
-Each row is held by a test of the name that stands beside it, in the files of this folder.
-"""
+"""Rows of the tables "States and transitions", "Errors" and "Limits" of the interface, by the name of their test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of "Errors" and "Limits" that concern several areas."""
+"""Tests of the rows of "Errors" and "Limits" that concern several areas."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ NO_RUN = str(RunId("nowhere", "2026-03-20T09:00:00.000Z"))
 
 
 def wrong_ids(row: Row) -> Iterator[tuple[str, dict[str, str]]]:
-    """Paths and queries of an endpoint in which one id is wrong."""
+    """Yield paths and queries of an endpoint in which one ID is wrong."""
     query = {name: QUERIES[name] for name, required in row.query.items() if required}
     resource, brace, rest = row.path.partition("{")
     ids = ("shop" if row.path.startswith("/connections") else UNKNOWN[1], UNKNOWN[0])
@@ -97,7 +97,7 @@ def wrong_ids(row: Row) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def test_error_not_found(service: LocalService) -> None:
-    """404: a resource, stream, job, sync or workflow that is not there, at every endpoint that names one."""
+    """Expect 404 for an unknown resource, stream, job, sync or workflow, at every endpoint that names one."""
     api = Api(service)
     api.post("/transforms/table/publish", {"wait_for_completion": True})
     without_ids = set()
@@ -139,7 +139,7 @@ BAD_CRONS = (
 
 
 def test_error_invalid_cron_expression(service: LocalService) -> None:
-    """400: stream set_sync_interval, orchestration delete, transform detach: invalid or missing cron expression."""
+    """Expect 400 for a bad or missing cron expression: set_sync_interval, orchestration delete, transform detach."""
     api = Api(service)
     api.post("/transforms/table/publish", {"wait_for_completion": True})
     api.post("/transforms/table/orchestration", ATTACH)
@@ -171,7 +171,7 @@ NO_SIZES = ("0", "101", "-1", "1000000000", "1" * 5000, "x", "1.0", "1e1", "+1",
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """A service with eleven of several things."""
+    """Start a service with eleven connections, transforms and orchestrations."""
     folder: Path = tmp_path_factory.mktemp("many")
     (folder / "orders.jsonl").write_text('{"person": 1}\n')
     (folder / "people.csv").write_text("id\n1\n")
@@ -187,7 +187,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 def test_limit_page_size(many: Api) -> None:
-    """Page size: 1 to 100, default 10: all list endpoints with ``limit``."""
+    """Expect page sizes of 1 to 100, 10 by default, at all list endpoints with ``limit``."""
     lists = {
         row.path: {name: QUERIES[name] for name, required in row.query.items() if required}
         for row in ROWS

@@ -1,4 +1,4 @@
-"""The rows that are about connection bridges."""
+"""Tests of the rows of connection bridges."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def listed(api: Api) -> list[str]:
 
 
 def age(service: LocalService, url: str, by: dt.timedelta) -> None:
-    """Have a bridge been created so much earlier."""
+    """Move the creation and expiry times of a bridge into the past."""
     with sqlite3.connect(service.home / "state.sqlite", timeout=10) as state:
         for column in ("created_at", "expires_at"):
             where = "FROM connection_bridges WHERE id = ?"

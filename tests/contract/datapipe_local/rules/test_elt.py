@@ -1,4 +1,4 @@
-"""ELT syncs and streams: each row of the interface's tables."""
+"""Tests of the rows of ELT syncs and streams."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def schedules(service: LocalService, **expected: str | None) -> None:
 
 
 def changed(api: Api, path: str, body: Any = None, *, method: str = "POST") -> EltSync:
-    """Send what changes a sync and is answered with it."""
+    """Send a request that changes a sync, and check the sync in its response."""
     before = EltSync.model_validate(api.get(path.removesuffix("/orchestration"))).updated_at
     answer = api.client.request(method, path, json=body)
     assert answer.status_code == 200, answer.text
@@ -196,7 +196,7 @@ def test_elt_sync_delete(service: LocalService, api: Api) -> None:
 
 
 def trigger_of(api: Api, stream: str) -> str:
-    """Run a stream and tell why its run loaded everything."""
+    """Run a stream, and return the full sync trigger of the run."""
     assert api.run_stream(stream).status == "COMPLETED"
     status = EltSyncStatus.model_validate(api.get("/elt_syncs/shop/status"))
     latest = {entry.name: entry.latest_sync for entry in status.source_streams}[stream]

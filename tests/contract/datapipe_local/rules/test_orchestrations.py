@@ -1,4 +1,4 @@
-"""The rows of orchestrations in "States and transitions"."""
+"""Tests of the rows of orchestrations in "States and transitions"."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.local_service import LocalService
 
 
 def test_orchestration_delete(service: LocalService, data: Path) -> None:
-    """``cron_schedule`` required and valid, else 400: deleted; what was attached falls back to that schedule."""
+    """Require a valid ``cron_schedule``, else 400. Attached resources fall back to that schedule."""
     api = Api(service)
     attached = {"orchestration_workflow_id": "nightly"}
     (data / "out").mkdir(exist_ok=True)
@@ -52,7 +52,7 @@ def test_orchestration_delete(service: LocalService, data: Path) -> None:
 
 
 def test_orchestration_request_run(service: LocalService) -> None:
-    """The orchestration exists: a run is scheduled and returned, also while another one is going."""
+    """Schedule and return a run of an existing orchestration, also during another run."""
     api = Api(service)
     api.refused("POST", "/orchestrations/nowhere/request_run", 404)
     api.refused("POST", "/orchestrations/nightly/request_run", 400, json={"surprise": 1})

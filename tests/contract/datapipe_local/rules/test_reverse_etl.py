@@ -1,4 +1,4 @@
-"""The rows of the interface's tables that tell of reverse ETL."""
+"""Tests of the rows of reverse ETL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row of the interface's tables has its test."""
+"""Tests that every row of the tables of the interface has one test."""
 
 from __future__ import annotations
 

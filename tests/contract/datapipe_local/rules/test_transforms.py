@@ -1,4 +1,4 @@
-"""The rows of transforms and query previews."""
+"""Tests of the rows of transforms and query previews."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def api(service: LocalService) -> Api:
 
 
 def test_transform_create_with_publish(api: Api) -> None:
-    """Materialized in the warehouse; with materialization table, cron_expression sets its own schedule."""
+    """Materialize in the warehouse. For a table, cron_expression sets its own schedule."""
     view = create(api, "ones", "SELECT 1 AS one", folder_path="a/b", documentation="Größe ❤ 📏", publish=True)
     assert (view["status"], view["materialization"], view["rebuild_trigger"]) == ("published", "view", "none")
     assert (view["materialization_status"], view["documentation"]) == (None, "Größe ❤ 📏")
@@ -77,7 +77,7 @@ def test_transform_create_with_publish(api: Api) -> None:
 
 
 def test_transform_publish(api: Api) -> None:
-    """The transform exists: the latest SQL is materialized; name, folder_path, materialization can be overridden."""
+    """Materialize the latest SQL. The request can override name, folder_path and materialization."""
     transform_id = create(api, "first", "SELECT 1 AS x")["id"]
     patch(api, transform_id, sql_template="SELECT 2 AS x")
     assert publish(api, transform_id)["status"] == "published"
@@ -107,9 +107,9 @@ def test_transform_publish(api: Api) -> None:
 
 def test_transform_update_with_publish(api: Api) -> None:
     """
-    Published, and sql_template or materialization changed: published again.
+    Publish again after a change of sql_template or materialization of a published transform.
 
-    cron_expression (published table transforms only) sets the schedule, null clears it.
+    cron_expression (published tables only) sets the schedule, null clears it.
     """
     transform_id = create(api, "changing", "SELECT 1 AS x")["id"]
     # A draft stays one.
@@ -151,7 +151,7 @@ def test_transform_update_with_publish(api: Api) -> None:
 
 
 def test_transform_rematerialize(api: Api, service: LocalService) -> None:
-    """Must already be published: the current definition is rebuilt unchanged; no overrides accepted."""
+    """Rebuild the current definition of a published transform. Overrides are refused."""
     source = create(api, "source", "SELECT 1 AS x", publish=True)["id"]
     sql = "SELECT x FROM {{model.source}}"
     transform_id = create(api, "copy", sql, materialization="table")["id"]
@@ -178,7 +178,7 @@ def test_transform_rematerialize(api: Api, service: LocalService) -> None:
 
 
 def test_transform_attach_orchestration(api: Api, service: LocalService) -> None:
-    """Must be published, else 400: materializes as part of the workflow's runs."""
+    """Materialize a published transform in the runs of the workflow. Return 400 for an unpublished one."""
     table = create(api, "nightly_table", "SELECT 1 AS x", materialization="table", publish=True)["id"]
     built(api, table)
     patch(api, table, cron_expression=HOURLY)
@@ -204,9 +204,9 @@ def test_transform_attach_orchestration(api: Api, service: LocalService) -> None
 
 def test_transform_detach_orchestration(api: Api, service: LocalService) -> None:
     """
-    cron_expression is valid and the transform a published table, else 400: reverts to its own schedule.
+    Return to its own schedule. Return 400 unless cron_expression is valid and the transform is a published table.
 
-    Without cron_expression and without own schedule, rebuild_trigger becomes none.
+    Without cron_expression and without an own schedule, rebuild_trigger becomes none.
     """
     table = create(api, "nightly_table", "SELECT 1 AS x", materialization="table", publish=True)["id"]
     built(api, table)
@@ -236,7 +236,7 @@ def test_transform_detach_orchestration(api: Api, service: LocalService) -> None
 
 
 def test_transform_delete(api: Api, service: LocalService) -> None:
-    """Soft-deleted: gone for callers everywhere; view/table removed from the warehouse if published."""
+    """Soft-delete the transform: it is gone for all callers, and its view or table leaves the warehouse."""
     table = create(api, "gone", "SELECT 1 AS x", materialization="table", publish=True)["id"]
     built(api, table)
     attach(api, table, "nightly")
@@ -272,7 +272,7 @@ def test_transform_delete(api: Api, service: LocalService) -> None:
 
 
 def test_query_preview_create(api: Api) -> None:
-    """An execution id is returned, the query runs asynchronously; poll status until DONE, then fetch the result."""
+    """Return an execution ID and run the query asynchronously. Callers poll for DONE, then read the result."""
     create(api, "ones", "SELECT 1 AS id, 'Ada' AS name", publish=True)
     sql = "SELECT * FROM {{model.ones}} -- {{model.not_one}}"
     created = api.post(PREVIEWS, {"sql_template": sql}, status=201)
@@ -302,7 +302,7 @@ def test_query_preview_create(api: Api) -> None:
 
 
 def test_error_attach_transform_not_published(api: Api) -> None:
-    """400: transform attach orchestration: the transform is not published."""
+    """Expect 400 for attaching an unpublished transform to an orchestration."""
     draft = create(api, "draft", "SELECT 1 AS x", materialization="table")["id"]
     path = f"/transforms/{draft}/orchestration"
     refused = api.refused("POST", path, 400, json={"orchestration_workflow_id": "nightly"})
@@ -313,7 +313,7 @@ def test_error_attach_transform_not_published(api: Api) -> None:
 
 
 def test_error_detach_transform_not_a_published_table(api: Api) -> None:
-    """400: transform detach with cron_expression: the transform is not a published table."""
+    """Expect 400 for a detach with cron_expression unless the transform is a published table."""
     draft = create(api, "draft", "SELECT 1 AS x", materialization="table")["id"]
     attach(api, "view", "nightly")
     for transform_id, what in ((draft, "a draft"), ("view", "a view")):
@@ -329,7 +329,7 @@ def test_error_detach_transform_not_a_published_table(api: Api) -> None:
 
 
 def test_limit_bulk_transform_creation(api: Api) -> None:
-    """Bulk transform creation: 50 transforms per request; items are independent."""
+    """Expect a limit of 50 transforms per request. Items are independent."""
 
     def many(number: int) -> list[dict[str, Any]]:
         return [{"name": f"t{index}", "sql_template": f"SELECT {index} AS x"} for index in range(number)]

@@ -1,4 +1,4 @@
-"""Operators for queries, and what all operators share that are given SQL. Nothing heavy is imported here."""
+"""Query and check operators, and the base of all operators with SQL arguments. Imports no large packages."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 class DatapipeSqlOperator(DatapipeRunOperator):
     """
-    An operator that is given SQL, as text or as the path of a ``.sql`` file.
+    Base of operators with SQL arguments, which are text or the path of a ``.sql`` file.
 
-    Both Airflow's Jinja and the service's references stand in double braces. What begins with a name that Jinja knows,
-    such as ``{{ ds }}`` or ``{{ params.day }}``, is rendered; all else, such as ``{{raw.stripe.payments}}``, is left
-    for the service. SQL is always rendered to text, also in DAGs that render native objects.
+    Jinja expressions and references of the service both have double braces. Airflow renders an expression that begins
+    with a name of the context, such as ``{{ ds }}`` or ``{{ params.day }}``. Other expressions, such as
+    ``{{raw.stripe.payments}}``, stay unchanged for the service. SQL is always rendered to text, also in DAGs that
+    render native objects.
     """
 
     template_ext: Sequence[str] = (".sql",)
-    #: Which of the template fields are SQL.
+    #: Template fields that contain SQL.
     sql_fields: ClassVar[tuple[str, ...]] = ("sql_template",)
 
     def _do_render_template_fields(
@@ -66,23 +67,22 @@ class DatapipeSqlOperator(DatapipeRunOperator):
         dag = self.get_dag()
         if isinstance(jinja_env, NativeEnvironment) and dag is not None:
             jinja_env = dag.get_template_env(force_sandboxed=True)
-        # A run without a logical date has no ds: that it is missing is to be said, and not to be sent.
+        # Include the names that this run lacks, such as ds without a logical date: rendering them must raise an error.
         return keeping_references(jinja_env, {*context, *AirflowContext.__annotations__})
 
 
 class DatapipeQueryOperator(DatapipeSqlOperator):
     """
-    An operator that runs queries, and waits for their rows.
+    Base of operators that run queries, and wait for their rows.
 
-    A query only reads: when the task is tried again, it runs another one. ``if_running`` and ``on_kill`` mean nothing
-    for it.
+    A query only reads data, so a retry of the task runs a new query. ``if_running`` and ``on_kill`` have no effect.
     """
 
     kind = "query_preview"
     endpoints = ("query_previews.create",)
 
     def _rows_needed(self) -> int:
-        """Return the number of rows to read of each query."""
+        """Return the number of rows to read from each query."""
         return 1
 
     def _queries(self) -> dict[str, str]:
@@ -103,7 +103,7 @@ class DatapipeQueryOperator(DatapipeSqlOperator):
 
     def _show_links(self, context: Context, hook: DatapipeHook, batch: Batch) -> None:
         query_id = next((each.run_id for each in batch.references), None)
-        # Services that do not name their pages may have no page of queries, whatever the setting ``link`` is.
+        # Without named pages, the setting ``link`` may not apply to queries.
         template = hook.page_template if hook.named_pages else None
         show_link(self, context, address_of(template, self.kind, query_id))
 
@@ -126,12 +126,13 @@ class QueryPreviewOperator(DatapipeQueryOperator):
     """
     Run a query, wait for its end, and return its first rows.
 
-    Returns a :class:`~airflow_provider_datapipe.changes.query_previews.QueryResult`. If the query fails, so does the
-    task, with the service's message.
+    Returns a :class:`~airflow_provider_datapipe.changes.query_previews.QueryResult`. If the query fails, the task
+    fails with the message of the service.
 
-    :param sql_template: one SELECT, or the path of a ``.sql`` file with it. Names of the context are Airflow's, such as
-        ``{{ ds }}``; other references, such as ``{{raw.stripe.payments}}``, the service's. (templated)
-    :param max_rows: the most rows to return. The service may give fewer than there are, too. (templated)
+    :param sql_template: one SELECT statement, or the path of a ``.sql`` file with it. Airflow renders expressions with
+        names of the context, such as ``{{ ds }}``. The service resolves other references, such as
+        ``{{raw.stripe.payments}}``. (templated)
+    :param max_rows: the most rows to return. The service may have a lower limit. (templated)
 
     .. seealso:: interface.md, "POST /transforms/query_previews".
     """
@@ -145,7 +146,7 @@ class QueryPreviewOperator(DatapipeQueryOperator):
         self.max_rows = max_rows
 
     def _queries(self) -> dict[str, str]:
-        # Refused before anything is sent.
+        # Raise before a request is sent.
         self._rows_needed()
         return {"sql_template": self.sql_template}
 
@@ -160,13 +161,13 @@ class QueryPreviewOperator(DatapipeQueryOperator):
 
 class DatapipeChecksOperator(DatapipeQueryOperator):
     """
-    An operator that fails where data is not as it should be: as Airflow's SQL check operators do, on the service.
+    Base of operators that check data on the service, as Airflow's SQL check operators do in a database.
 
-    :param sql_template: one SELECT, or the path of a ``.sql`` file with it; its first row is checked. Names of the
-        context are Airflow's, such as ``{{ ds }}``; other references, such as ``{{raw.stripe.payments}}``, the
-        service's. (templated)
-    :param retry_on_failure: whether a check that fails is tried again, as often as the task has retries; what else
-        fails always is. (templated)
+    :param sql_template: one SELECT statement, or the path of a ``.sql`` file with it. Its first row is checked. Airflow
+        renders expressions with names of the context, such as ``{{ ds }}``. The service resolves other references,
+        such as ``{{raw.stripe.payments}}``. (templated)
+    :param retry_on_failure: if False, a failed check fails the task without further retries. Other errors are always
+        retried. (templated)
     """
 
     template_fields: Sequence[str] = (*DatapipeQueryOperator.template_fields, "sql_template", "retry_on_failure")
@@ -181,15 +182,15 @@ class DatapipeChecksOperator(DatapipeQueryOperator):
     def _queries(self) -> dict[str, str]:
         from airflow_provider_datapipe.changes.values import flag
 
-        # Refused before anything is sent.
+        # Raise before a request is sent.
         flag("retry_on_failure", self.retry_on_failure)
         return {"sql_template": self.sql_template}
 
     def _check(self, row: dict[str, Any], results: dict[str, QueryResult]) -> dict[str, Any]:
         """
-        Check the first row; give what is of interest of the check besides.
+        Check the first row, and return further entries for the result.
 
-        :raises CheckFailedError: it is not as it should be.
+        :raises CheckFailedError: if the check fails.
         """
         raise NotImplementedError
 
@@ -216,10 +217,10 @@ class DatapipeChecksOperator(DatapipeQueryOperator):
 
 class DatapipeCheckOperator(DatapipeChecksOperator):
     """
-    Check that every value of a query's first row is true, in the sense of Python: not 0, false, empty or null.
+    Check that each value of the first row of a query is true in Python: not 0, false, empty or null.
 
-    A query without rows fails. A text that is a number counts as that number, as services send exact decimals so.
-    Returns ``passed``, ``query_execution_id`` and ``row``; also where it fails.
+    The check fails if the query returns no rows. Text with a number counts as the number, because services send exact
+    decimals as text. Returns ``passed``, ``query_execution_id`` and ``row``, also if the check fails.
 
     .. seealso:: interface.md, "POST /transforms/query_previews", and Airflow's ``SQLCheckOperator``.
     """
@@ -236,14 +237,15 @@ class DatapipeCheckOperator(DatapipeChecksOperator):
 
 class DatapipeValueCheckOperator(DatapipeChecksOperator):
     """
-    Check that every value of a query's first row is a certain one.
+    Check that each value of the first row of a query equals an expected value.
 
-    A query without rows fails. Returns ``passed``, ``query_execution_id`` and ``row``; also where it fails.
+    The check fails if the query returns no rows. Returns ``passed``, ``query_execution_id`` and ``row``, also if the
+    check fails.
 
-    :param pass_value: the value. A number, or the text of one, is compared as a number, anything else as text.
-        (templated)
-    :param tolerance: by which part of ``pass_value`` a number may be off, such as 0.05; None for not at all.
-        (templated)
+    :param pass_value: the expected value. A number, or text with a number, is compared as a number, other values as
+        text. (templated)
+    :param tolerance: the largest accepted deviation of a number as a fraction of ``pass_value``, such as 0.05; None for
+        equality. (templated)
 
     .. seealso:: interface.md, "POST /transforms/query_previews", and Airflow's ``SQLValueCheckOperator``.
     """
@@ -260,7 +262,7 @@ class DatapipeValueCheckOperator(DatapipeChecksOperator):
     def _queries(self) -> dict[str, str]:
         from airflow_provider_datapipe.changes.checks import tolerance_of
 
-        # Refused before anything is sent.
+        # Raise before a request is sent.
         tolerance_of(self.tolerance)
         return super()._queries()
 
@@ -273,14 +275,15 @@ class DatapipeValueCheckOperator(DatapipeChecksOperator):
 
 class DatapipeThresholdCheckOperator(DatapipeChecksOperator):
     """
-    Check that the first value of a query's first row lies between two thresholds, or is one of them.
+    Check that the first value of the first row of a query is between two thresholds, or equal to one of them.
 
-    A query without rows fails, as does a value that is no number. Returns ``passed``, ``query_execution_id`` and
-    ``row``, also where it fails, and ``value``, ``min_threshold`` and ``max_threshold``.
+    The check fails if the query returns no rows, or the value is not a number. Returns ``passed``,
+    ``query_execution_id`` and ``row``, also if the check fails. If it passes, the result also has ``value``,
+    ``min_threshold`` and ``max_threshold``.
 
-    :param min_threshold: the least value: a number, or SQL (or the path of a ``.sql`` file) whose first value it is.
+    :param min_threshold: the lowest accepted value: a number, or SQL (or the path of a ``.sql`` file) that returns it.
         (templated)
-    :param max_threshold: the most, likewise. (templated)
+    :param max_threshold: the highest accepted value, in the same form. (templated)
 
     .. seealso:: interface.md, "POST /transforms/query_previews", and Airflow's ``SQLThresholdCheckOperator``.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ReactivatingOperator(DatapipeChangeOperator):
-    """Changes what the service changes only while it is deactivated; however that ends, it is as active as before."""
+    """Base of operators that deactivate a reverse ETL sync for a change, and activate it again however they end."""
 
     _under_change: Earlier | None = None
 
@@ -22,7 +22,7 @@ class ReactivatingOperator(DatapipeChangeOperator):
         """
         Make the change.
 
-        :raises DatapipeError: the service refused, or could not be reached.
+        :raises DatapipeError: if the service rejects the change, or does not respond.
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.api.errors import DatapipeError
@@ -32,15 +32,15 @@ class ReactivatingOperator(DatapipeChangeOperator):
         try:
             return super().execute(context)
         except DatapipeError:
-            # Whatever could be restored then is restored.
+            # The steps of the change have already tried to activate the sync again.
             raise
         except BaseException:
-            # Out of time, perhaps: the steps were left in the middle.
+            # Such as a task timeout, which interrupts the steps of the change.
             self._activate(restore)
             raise
 
     def on_kill(self) -> None:
-        """Activate what was deactivated, before the process ends."""
+        """Activate the deactivated syncs again before the process ends."""
         from airflow_provider_datapipe.changes.reverse_etl import reactivate
 
         self._activate(reactivate)

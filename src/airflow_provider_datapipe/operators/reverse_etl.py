@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.runs.steps import Steps
     from airflow_provider_datapipe.runs.wait import End
 
-#: What the interface lists at the most.
+#: The most failed records that a request returns.
 _MOST_RECORDS = 100
 
 
@@ -27,11 +27,11 @@ class ReverseEtlRunOperator(DatapipeSingleRunOperator):
     Returns a :class:`~airflow_provider_datapipe.runs.reference.RunResult`.
 
     :param reverse_etl_sync_id: id of the reverse ETL sync. (templated)
-    :param max_failed_rows: how many rows the destination may refuse before the task fails.
-    :param retry_failed_records: have records that failed in earlier runs sent again by this one: True for all, or the
-        ids of some. A template may render to the text of either, such as ``['a', 'b']``. (templated)
-    :param show_failed_records: how many of the records that the destination refused are quoted, with their ids and why,
-        in the log, in the error and in notifications; 0 for none, where they are nobody's business. At most 100.
+    :param max_failed_rows: the most rows that the destination may reject without a failure of the task.
+    :param retry_failed_records: records that failed in earlier runs and that this run sends again: True for all, or a
+        list of IDs. A template may render to the text of either, such as ``['a', 'b']``. (templated)
+    :param show_failed_records: number of rejected records to show with IDs and reasons in the log, in the error and in
+        notifications, at most 100. Set it to 0 if the records are confidential.
 
     .. seealso:: interface.md, "POST /reverse_etl_syncs/{id}/request_run" and "POST /reverse_etl_failed_records/retry".
     """

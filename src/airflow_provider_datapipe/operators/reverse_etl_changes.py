@@ -21,7 +21,7 @@ def _at_most_one(**given: object) -> None:
 
 
 class _ReverseEtlDefinitionOperator(ReactivatingOperator):
-    """Says what a sync is to do; what it deactivates for that is activated again, however the task ends."""
+    """Base of operators that change the definition of a sync. They restore its activation, however the task ends."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_datapipe.changes.schedules import Noted
     from airflow_provider_datapipe.runs.steps import Steps
 
-#: Keys of XComs by which the three tasks know of each other what they have done.
+#: Keys of XComs with which the three tasks share their progress.
 _BEGUN = "datapipe_schedule_begun"
 _TAKEN = "datapipe_schedule_taken"
 _OVER = "datapipe_schedule_over"
@@ -159,7 +159,7 @@ class ScheduleNoteOperator(DatapipeChangeOperator):
 
 
 class _NotedOperator(ReactivatingOperator):
-    """Does something with what was noted; what it deactivates for a moment is activated again, however it ends."""
+    """Base of operators that use a noted schedule. They restore the activation of a sync, however the task ends."""
 
     template_fields: Sequence[str] = (*DatapipeChangeOperator.template_fields, "noted", "wait_for_run")
     template_fields_renderers: ClassVar[dict[str, str]] = {"noted": "json"}
@@ -274,9 +274,9 @@ class SchedulePutBackOperator(_NotedOperator):
         current = read_note(self.noted)["round"]
         is_taken = current in [_pulled(context, each, _TAKEN) for each in takers]
         has_begun = current in [(_pulled(context, each, _BEGUN) or {}).get("round") for each in takers]
-        # Without task state, before Airflow 3.3, what a retry finds deactivated may be what a killed try has left so.
+        # Without task state, before Airflow 3.3, a killed try may have left the sync deactivated.
         is_told = context.get("task_state_store") is not None or context["ti"].try_number == 1
-        # What never began has deactivated nothing either.
+        # A task that never began has deactivated nothing.
         self._left_whole = (is_taken and is_told) or (bool(takers) and not has_begun)
         result = super().execute(context)
         context["ti"].xcom_push(key=_OVER, value=read_note(self.noted)["round"])

@@ -180,7 +180,7 @@ class DatapipeTransformFolderOperator(DatapipeSqlOperator):
         self.delete_orphans = delete_orphans
 
     def _read(self, context: Context) -> list[DesiredTransform]:
-        """Read the files, and render what is Airflow's in them."""
+        """Read the files, and render the Jinja expressions for Airflow in them."""
         from jinja2 import TemplateError
 
         from airflow_provider_datapipe.changes.transform_folder import read_folder

@@ -91,7 +91,7 @@ class _WorkspaceOperator(CheckedArguments, MapLabel, BaseOperator):
 
         given = {} if self.environment is None else mapping("environment", self.environment)
         values = {name: text(f"environment[{name!r}]", value) for name, value in given.items()}
-        # What is not there is told where it is needed.
+        # A missing value raises an error where the workspace refers to it.
         return {name: value for name, value in values.items() if value is not None}
 
     def _result(self, service: Runner, document: Document, context: Context, *, delete_orphans: bool) -> Any:

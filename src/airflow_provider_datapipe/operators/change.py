@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
     """
-    Brings something about on the service, at once, and returns what became of it.
+    Base of operators that change a resource of the service, and return the change.
 
     Idempotent: succeeds without changes if the resource already has the requested state.
 
@@ -32,7 +32,7 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
     operator_extra_links = (DatapipeLink(),)
     ui_color = "#e6e2f3"
 
-    #: Names of the endpoints that it may change something with.
+    #: Names of the changing endpoints that the operator may call.
     endpoints: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *, datapipe_conn_id: str = "datapipe_default", **kwargs: Any) -> None:
@@ -41,9 +41,9 @@ class DatapipeChangeOperator(CheckedArguments, MapLabel, BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """
-        Bring it about.
+        Make the change, and return it.
 
-        :raises DatapipeError: the service refused, or could not be reached.
+        :raises DatapipeError: if the service rejects the change, or does not respond.
         :raises ValueError: if a rendered argument is invalid.
         """
         from airflow_provider_datapipe.hooks.datapipe import DatapipeHook

@@ -82,8 +82,8 @@ class EltSyncRunOperator(DatapipeRunOperator):
     :param streams: names or ids of the streams to run; None for all. (templated)
     :param full_refresh: load everything again, instead of an incremental load.
     :param max_active_streams: the most streams that run at a time; None for no limit.
-    :param on_partial_failure: what happens when some streams failed and some did not: ``fail`` the task, or
-        ``succeed`` with a warning. When all failed, the task fails.
+    :param on_partial_failure: outcome of the task if some streams failed and others did not: ``fail``, or ``succeed``
+        with a warning. If all streams failed, the task fails.
 
     .. seealso:: interface.md, "GET /elt_streams" and "POST /elt_streams/{id}/request_run".
     """

@@ -52,7 +52,7 @@ class Faults:
     :param glitches: responses to single reads, by the number of the read of this resource (from 0).
     :param broken: when all reads of the resource and its runs answer ``broken_as``.
     :param broken_as: the response of these reads.
-    :param stranger: when the first request for a run is lost and not executed, somebody else's run starts.
+    :param stranger: when the first request for a run is lost and not executed, another user's run starts.
     :param not_found: when reads of a single run answer 404.
     :param bad_request: when reads of a single run answer 400.
     :param id_change_at: when the format of run IDs changes. Earlier IDs answer 400 from then on.

@@ -1,4 +1,4 @@
-"""Guards of local services that fork a process with imported modules."""
+"""Commands of ``datapipe-local`` in forks of a process with imported modules, instead of new interpreters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from tests.support.guard import guard
 
@@ -88,30 +89,56 @@ def _guard(
         if child := os.fork():
             return child
         hold.close()
-        _become_command(arguments, env, log)
-        from datapipe_local.__main__ import main
-
-        try:
-            sys.exit(main())
-        finally:
-            # multiprocessing ends its processes without them.
-            atexit._run_exitfuncs()
+        os.setsid()
+        _become_command(arguments, env, log, log, cwd)
 
     sys.exit(guard(start, grace))
 
 
-def _become_command(arguments: list[str], env: dict[str, str], log: str) -> None:
-    os.setsid()
+def run_forked(
+    arguments: Sequence[str], *, env: Mapping[str, str], timeout: float = 30.0
+) -> subprocess.CompletedProcess[str]:
+    """
+    Run a command of ``datapipe-local`` to its end, as :func:`subprocess.run` with ``capture_output``.
+
+    :param arguments: The arguments of ``datapipe-local``.
+    :param env: The whole environment of the command.
+    :param timeout: The limit in seconds. The command is killed at its end.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        out, err = Path(folder, "stdout"), Path(folder, "stderr")
+        process = _CONTEXT.Process(
+            target=_become_command, args=(list(arguments), dict(env), str(out), str(err), str(Path.cwd())), daemon=True
+        )
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(["datapipe-local", *arguments], timeout)
+        output, errors = (file.read_text(encoding="utf-8") if file.exists() else "" for file in (out, err))
+        return subprocess.CompletedProcess(["datapipe-local", *arguments], process.exitcode, output, errors)
+
+
+def _become_command(arguments: list[str], env: dict[str, str], out: str, err: str, cwd: str) -> NoReturn:
+    os.chdir(cwd)
     signal.set_wakeup_fd(-1)
     for signum in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    nothing, out = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    for source, target in ((nothing, 0), (out, 1), (out, 2)):
-        os.dup2(source, target)
-    os.close(nothing)
-    os.close(out)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    for target, file in ((1, out), (2, err)):
+        opened = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        os.dup2(opened, target)
+        os.close(opened)
     os.environ.clear()
     os.environ.update(env)
     time.tzset()
     sys.argv = ["datapipe-local", *arguments]
+    from datapipe_local.__main__ import main
+
+    try:
+        sys.exit(main())
+    finally:
+        # multiprocessing ends its processes without them.
+        atexit._run_exitfuncs()

@@ -18,20 +18,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.forked import run_forked
+
 COMMAND = [sys.executable, "-m", "datapipe_local"]
 KEY = "a-key-of-the-tests"
 
 
 def run(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if name != "DATAPIPE_LOCAL_API_KEY"}
-    return subprocess.run(  # noqa: S603 - our own program
-        [*COMMAND, *map(str, arguments)],
-        env={**clean, **environment},
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return run_forked([str(argument) for argument in arguments], env={**clean, **environment})
 
 
 @contextmanager

@@ -8,7 +8,7 @@ CELERY := tests/system/celery
 CELERY_VENV := .venv-celery
 CELERY_READY := $(CELERY_VENV)/.ready
 
-.PHONY: help demo up test test-fast test-slow test-lowest test-matrix chaos thousand events latency short-runs lint docs bench dist constraints clean
+.PHONY: help demo up test test-fast test-slow test-slow-system test-slow-others test-lowest test-matrix chaos thousand events latency short-runs lint docs bench dist constraints clean
 .DELETE_ON_ERROR:
 
 help:
@@ -62,7 +62,8 @@ up: $(READY)
 # The system tests run alone: a scheduler that waits for a core loses tasks (docs/architecture.md).
 # Tests start thousands of processes, which would all compile the same modules without bytecode files.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
-SPREAD := -n 3 --dist loadfile --no-loadscope-reorder
+LONGEST_FIRST := --dist loadfile --no-loadscope-reorder
+SPREAD := -n 3 $(LONGEST_FIRST)
 
 test: $(READY)
 	$(PYTEST) tests/contract tests/unit -m "fast or medium" $(SPREAD)
@@ -71,9 +72,15 @@ test: $(READY)
 test-fast: $(READY)
 	$(PYTEST) tests/unit -m fast $(SPREAD)
 
+# Both at once: the system tests wait half of the time, and leave a core to the others.
 test-slow: $(READY)
-	$(PYTEST) tests/contract tests/unit -m "slow or property" --hypothesis-profile=large $(SPREAD)
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 test-slow-system test-slow-others
+
+test-slow-system: $(READY)
 	$(PYTEST) tests/system -m slow
+
+test-slow-others: $(READY)
+	$(PYTEST) tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 2 $(LONGEST_FIRST)
 
 test-lowest: $(READY)
 	@exec $(BIN)/python -m tests.packaging.matrix --lowest

@@ -108,7 +108,7 @@ RUN_BY = {
         "tests/system/test_generated_group.py::test_the_picture_of_the_page_is_what_the_command_draws"
     ),
     ("docs/task_groups.md", "python"): (
-        "tests/system/test_generated_group.py::test_what_is_published_is_built_again_in_the_order_of_the_references"
+        "tests/system/test_generated_group.py::test_published_transforms_are_rebuilt_in_reference_order"
     ),
     ("docs/workspace.md", "sh"): ("tests/contract/test_workspace_docs.py::test_the_commands_of_the_page_do_as_it_says"),
     ("docs/workspace.md", "python"): (

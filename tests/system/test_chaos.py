@@ -26,7 +26,7 @@ pytestmark = since("3.3", "task state")
 SEED = 4
 
 
-def test_whatever_is_killed_there_is_one_run_and_the_task_ends_as_it_did(
+def test_a_kill_at_any_step_leaves_one_run_and_the_right_state(
     airflow: AirflowComponents, dags_folder: Path, tmp_path: Path
 ) -> None:
     cases = [*few(SEED), *few_of_options(SEED)]
@@ -39,7 +39,7 @@ def test_whatever_is_killed_there_is_one_run_and_the_task_ends_as_it_did(
     assert kills["triggerer"] == 1
 
 
-def test_when_scheduler_and_api_server_are_killed_the_runs_are_gone_on_with(
+def test_kills_of_scheduler_and_api_server_leave_one_run(
     airflow: AirflowComponents, dags_folder: Path, tmp_path: Path
 ) -> None:
     kills = played("servers", few_of_servers(SEED), airflow, dags_folder, tmp_path)

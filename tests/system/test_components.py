@@ -63,7 +63,7 @@ def test_every_server_listens_on_loopback_only(airflow: AirflowComponents) -> No
     assert set().union(*map(listens_on, pids)) == {"127.0.0.1"}
 
 
-def test_a_triggerer_that_is_killed_and_started_again_ends_the_wait(airflow: AirflowComponents, tmp_path: Path) -> None:
+def test_a_restarted_triggerer_ends_the_wait(airflow: AirflowComponents, tmp_path: Path) -> None:
     file = tmp_path / "go"
     run_id = airflow.trigger(PROBE, {"file": str(file)})
     wait_until_deferred(airflow, run_id, "wait_for_file")

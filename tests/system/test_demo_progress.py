@@ -28,7 +28,7 @@ def test_rows_are_found_in_results(result: object, rows: int | None) -> None:
     assert rows_of(result) == rows
 
 
-def test_time_runs_on_through_a_deferral_and_results_are_read_once() -> None:
+def test_duration_includes_the_deferral_and_results_are_read_once() -> None:
     asked = []
 
     def result(one: TaskInstance) -> dict[str, int]:

@@ -47,7 +47,7 @@ def story(airflow: AirflowComponents, dags_folder: Path, tmp_path_factory: pytes
         yield Story(counted, service, log)
 
 
-def test_every_run_reaches_its_dag_though_the_triggerer_is_killed(story: Story) -> None:
+def test_runs_trigger_their_dags_despite_triggerer_kills(story: Story) -> None:
     assert story.count.ended.total() >= RUNS
     assert set(story.count.ended) == {"elt_stream", "orchestration", "reverse_etl"}
     assert story.count.missed == []

@@ -289,7 +289,7 @@ def test_a_load_that_somebody_else_asked_for_starts_a_dag(shop: Shop) -> None:
 
 
 @pytest.mark.usefixtures("nightly")
-def test_refused_records_start_a_dag_which_sends_again_what_it_can(shop: Shop) -> None:
+def test_refused_records_trigger_a_dag_that_sends_them_again(shop: Shop) -> None:
     first: list[dict[str, Any]] = []
 
     def is_over() -> bool:

@@ -168,7 +168,7 @@ def test_only_what_is_needed_runs_again(story: Story) -> None:
     assert again <= {BUILT, REPORT}
 
 
-def test_what_is_published_is_built_again_in_the_order_of_the_references(story: Story) -> None:
+def test_published_transforms_are_rebuilt_in_reference_order(story: Story) -> None:
     assert story.rebuilt.state == "success"
     assert set(story.rebuilt.states) == {*LOADS, JOINED, BUILT, REPORT}
     assert story.rebuilt.runs - story.cleared.runs == Counter({*STREAMS, SENT})

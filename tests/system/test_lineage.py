@@ -254,7 +254,7 @@ def test_the_picture_of_the_page_is_what_was_told(example: list[Event]) -> None:
     assert picture_of_the_page() == picture(example)
 
 
-def test_nothing_is_said_about_lineage_in_the_logs_but_what_is_wrong(running: Stage, example: list[Event]) -> None:
+def test_lineage_logs_contain_only_problems(running: Stage, example: list[Event]) -> None:
     logged = "\n".join(path.read_text(errors="replace") for path in running.airflow.log_files() if DAG in str(path))
     assert "OpenLineage is not told" not in logged
     assert "OpenLineage is told nothing" not in logged

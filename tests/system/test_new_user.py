@@ -26,7 +26,7 @@ def own_file(path: Path) -> list[str]:
     return [name for _, name, age in rows if isinstance(age, int) and age >= 18]
 
 
-def test_getting_started_with_nothing_but_the_wheel_and_a_file_of_ones_own(
+def test_getting_started_with_the_wheel_and_one_file(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     readme_asks_for = requirement("README.md", extra="[local]")

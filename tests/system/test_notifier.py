@@ -150,7 +150,7 @@ def test_a_task_that_waits_tells_how_far_it_is(story: Story) -> None:
         assert story.logs[task_id].count("running for") < 30
 
 
-def test_links_are_there_while_a_task_waits_when_it_has_succeeded_and_when_it_has_failed(story: Story) -> None:
+def test_links_while_waiting_after_success_and_after_failure(story: Story) -> None:
     for task_id in GOING:
         shown = {DatapipeLink.name: f"https://app.example.com/elt_streams/{task_id}"}
         assert len(story.links[task_id]) >= 2
@@ -161,7 +161,7 @@ def test_links_are_there_while_a_task_waits_when_it_has_succeeded_and_when_it_ha
         assert story.links[task_id] == [{DatapipeLink.name: "https://app.example.com/elt_streams/nowhere"}]
 
 
-def test_the_log_has_the_records_that_failed_before_the_exception(story: Story) -> None:
+def test_failed_records_are_logged_before_the_exception(story: Story) -> None:
     for task_id in REFUSED:
         assert story.states[task_id] == "failed"
         log = story.logs[task_id]

@@ -78,7 +78,7 @@ def test_nothing_survives_the_starter(signum: signal.Signals) -> None:
         wait_for("all are gone", lambda: gone(folder), limit=10)
 
 
-def test_a_program_that_ends_before_its_guard_looks_is_not_missed(tmp_path: Path) -> None:
+def test_a_program_that_ends_before_its_guard_looks_is_noticed(tmp_path: Path) -> None:
     guard = [sys.executable, "-c", HURRIED, str(tmp_path / "log"), "1", "bash", "-c", "exit 3"]
     pipe = subprocess.PIPE
     with subprocess.Popen(guard, stdin=pipe, stdout=pipe) as process:  # noqa: S603 - our own command

@@ -103,7 +103,7 @@ def test_every_sensor_waits_in_every_mode(
 
 
 @since("3.3", "start_from_trigger")
-def test_what_starts_from_its_trigger_waits_without_a_worker_ever(
+def test_start_from_trigger_never_needs_a_worker(
     first_wait: tuple[str, list[TaskInstance], set[str]],
 ) -> None:
     _, _, without_worker = first_wait

@@ -141,7 +141,7 @@ def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) 
         )
 
 
-def test_of_mapped_tasks_one_is_killed_and_the_others_are_not_disturbed(story: Story) -> None:
+def test_a_killed_mapped_task_does_not_disturb_the_others(story: Story) -> None:
     tasks = [story.tasks[f"each[{number}]"] for number in range(3)]
     assert [task.state for task in tasks] == ["success"] * 3
     assert tasks[1].try_number > 1
@@ -168,7 +168,7 @@ def test_those_who_race_for_a_stream_share_its_run(racers: tuple[str, str], stor
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_a_task_that_waits_for_somebody_elses_run_has_its_own_after_it(how: str, story: Story) -> None:
+def test_a_task_that_waits_for_another_run_has_its_own_after_it(how: str, story: Story) -> None:
     assert story.journal.refused(f"wait_{how}") is not None
     first, own = story.journal.runs(f"wait_{how}")
     assert own["started_at"] >= first["finished_at"]

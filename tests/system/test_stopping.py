@@ -185,7 +185,7 @@ def test_a_task_that_has_succeeded_and_is_cleared_runs_again(task_id: str, story
 
 
 @pytest.mark.parametrize("task_id", CLEARED)
-def test_a_task_that_is_cleared_while_it_waits_goes_on_with_its_run(task_id: str, story: Story) -> None:
+def test_a_cleared_waiting_task_continues_its_run(task_id: str, story: Story) -> None:
     assert story.tasks[task_id].state == "success"
     assert story.tasks[task_id].try_number >= 2
     assert len(story.journal.runs(task_id)) == 1
@@ -193,7 +193,7 @@ def test_a_task_that_is_cleared_while_it_waits_goes_on_with_its_run(task_id: str
     assert task_id in story.enabled
 
 
-def test_a_task_whose_worker_is_shut_down_says_which_run_goes_on_and_leaves_it_on_its_schedule(story: Story) -> None:
+def test_a_worker_shutdown_logs_the_run_and_keeps_its_schedule(story: Story) -> None:
     (run,) = story.journal.runs(EVICTED)
     assert f"run {run['run_id']} {GOES_ON}" in story.logs[EVICTED]
     assert EVICTED in story.enabled

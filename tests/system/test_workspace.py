@@ -38,9 +38,7 @@ def holding(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory
 
 
 @since("3.3", "task state")
-def test_a_task_that_is_killed_between_changes_goes_on_where_it_was(
-    airflow: AirflowComponents, holding: LocalService
-) -> None:
+def test_a_task_killed_between_changes_continues(airflow: AirflowComponents, holding: LocalService) -> None:
     killed: list[int] = []
     # It is deactivated for the change that is not answered.
     holding.faults([{"method": "POST", "path": "/reverse_etl_syncs/*", "resource_id": SYNC, "delay": 60}])

@@ -104,7 +104,7 @@ def kept(results: Results, what: str) -> str:
     return row.split(" | ")[3]
 
 
-def test_the_worst_of_several_ways_counts_and_none_may_be_missing() -> None:
+def test_the_worst_way_counts_and_none_may_be_missing() -> None:
     coalescing = [waited("streams-of-syncs"), waited("orchestrations")]
     assert kept(Results(waited=coalescing[:1]), "CPU for each check of a run, where polls coalesce") == "?"
     assert kept(Results(waited=coalescing), "CPU for each check of a run, where polls coalesce") == "yes"
@@ -115,7 +115,7 @@ def test_the_worst_of_several_ways_counts_and_none_may_be_missing() -> None:
     assert kept(Results(waited=every), "memory") == "yes"
 
 
-def test_triggers_that_have_not_started_are_told_of_and_need_no_memory() -> None:
+def test_triggers_that_did_not_start_are_reported_without_memory() -> None:
     late = replace(waited("airbyte"), started=500)
     assert late.memory_per_trigger == 2 * waited("airbyte").memory_per_trigger
     assert "airbyte, N = 1,000, 0 ms: only 500 of the triggers had started" in report(Results(waited=[late]))

@@ -40,7 +40,7 @@ def test_it_has_versions_only(file: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("requirement", requirements(), ids=str)
-def test_every_dependency_is_pinned_to_a_version_that_is_asked_for(requirement: Requirement, file: Path) -> None:
+def test_every_dependency_is_pinned_within_its_bounds(requirement: Requirement, file: Path) -> None:
     assert pins(file)[canonicalize_name(requirement.name)] in requirement.specifier
 
 
@@ -55,7 +55,7 @@ def test_each_file_is_called_by_its_airflow() -> None:
     assert older == [f"constraints-{airflow}.txt" for airflow in list(airflows())[:-1]]
 
 
-def test_the_oldest_that_are_tried_are_the_oldest_that_are_let_in() -> None:
+def test_the_oldest_tested_versions_are_the_lower_bounds() -> None:
     (airflow,) = [one for one in requirements() if one.name == "apache-airflow"]
     lowest = [minor(Version(bound.version)) for bound in airflow.specifier if bound.operator == ">="]
     assert lowest == [next(iter(airflows()))]

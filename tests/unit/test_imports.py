@@ -162,7 +162,7 @@ def test_an_asset_in_a_dag_file_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("room", ABOVE)
-def test_a_room_of_the_local_service_does_not_know_those_above_it(room: str) -> None:
+def test_imports_of_the_local_service_go_in_one_direction(room: str) -> None:
     folder = SOURCE / "datapipe_local" / room
     above = [f"datapipe_local.{name}" for name in ABOVE[room]]
     files = sorted(folder.rglob("*.py"))

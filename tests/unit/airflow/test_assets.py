@@ -203,7 +203,7 @@ def test_an_outlet_with_a_name_of_its_own_is_the_same_thing() -> None:
 
 
 @pytest.mark.parametrize("how", ["task", "task's defaults", "group", "dag"])
-def test_mapped_tasks_have_the_alias_when_the_dag_is_read_and_when_they_run(how: str) -> None:
+def test_mapped_tasks_have_the_alias_when_parsed_and_executed(how: str) -> None:
     asked: dict[str, Any] = {"emit_assets": True}
     given = {"task": asked, "task's defaults": {"default_args": asked}}.get(how, {})
     defaults = asked if how == "dag" else {}
@@ -236,7 +236,7 @@ def test_an_asset_that_was_not_known_comes_through_the_alias() -> None:
     assert (told.dest_asset_key.uri, told.extra["rows_synced"]) == (STREAM, 7)
 
 
-def test_a_sync_tells_of_itself_and_of_the_streams_that_were_loaded() -> None:
+def test_a_sync_reports_itself_and_the_loaded_streams() -> None:
     events = OutletEventAccessors()
     streams = {
         "orders": result(),

@@ -153,7 +153,7 @@ def test_it_can_be_mapped(found: type[BaseOperator]) -> None:
         (ReverseEtlRunOperator, {"max_failed_rows": -1}, "max_failed_rows"),
     ],
 )
-def test_values_that_make_no_sense_are_refused_when_the_dag_is_read(
+def test_invalid_values_are_rejected_when_the_dag_is_parsed(
     found: type[BaseOperator], arguments: dict[str, Any], problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):
@@ -218,6 +218,6 @@ def test_the_trigger_is_made_again_from_what_is_stored() -> None:
 
 
 @pytest.mark.parametrize("event", [{}, {"status": "error", "message": "no connection."}, {"status": "odd"}])
-def test_an_event_without_a_batch_is_lost_contact_and_no_failed_run(event: dict[str, Any]) -> None:
+def test_an_event_without_a_batch_is_lost_contact(event: dict[str, Any]) -> None:
     with pytest.raises(LostContactError, match="The run may still be going"):
         check_event(event)

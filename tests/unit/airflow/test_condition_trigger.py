@@ -62,7 +62,7 @@ def test_what_can_not_be_is_left_to_the_worker_to_say(script: list[Reply], monke
     assert len(server.seen) == len(script)
 
 
-def test_a_resource_that_was_deleted_is_left_to_the_worker_after_a_grace_period(
+def test_a_deleted_resource_is_left_to_the_worker_after_a_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.patience.GRACE", 0.3)
@@ -72,7 +72,7 @@ def test_a_resource_that_was_deleted_is_left_to_the_worker_after_a_grace_period(
     assert len(server.seen) >= 6
 
 
-def test_what_the_worker_does_not_see_is_waited_for_so_that_they_do_not_take_turns(
+def test_trigger_waits_for_what_the_worker_does_not_see_yet(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with ScriptedServer([GONE, WRONG_KEY, count(0)]) as server:
@@ -80,7 +80,7 @@ def test_what_the_worker_does_not_see_is_waited_for_so_that_they_do_not_take_tur
     assert event["status"] == "success"
 
 
-def test_a_field_that_makes_no_sense_is_left_to_the_worker_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_field_is_left_to_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([count(0)]) as server:
         assert event_of(server, monkeypatch, reverse_etl_sync_id="None")["status"] == "again"
     assert server.seen == []
@@ -136,7 +136,7 @@ def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
     assert all(line.startswith("reverse ETL sync e, run r: running for ") for line in told[1:]), told
 
 
-def test_a_list_that_lags_behind_its_run_is_not_asked_in_a_circle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """The list shows a run that goes on, which by itself is over, and by its end counts."""
     going = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
     over = going | {"status": "COMPLETED", "finished_at": "2026-01-01T00:05:00.000Z"}

@@ -99,7 +99,7 @@ def test_without_parentheses(name: str, dag: DAG) -> None:
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if "query" in each])
-def test_sql_is_rendered_as_in_a_dag_file_and_arguments_only_once(name: str, dag: DAG) -> None:
+def test_sql_is_rendered_as_in_a_dag_and_arguments_only_once(name: str, dag: DAG) -> None:
     made = of(name, lambda table, other, ds: f"{SQL} WHERE x = '{table}' -- {ds}", "orders", other="{{ ds }}")
     sql = computed(made).sql_template
     assert sql == "SELECT '2026-01-02' AS day FROM {{raw.shop.orders}} WHERE x = 'orders' -- 2026-01-02"

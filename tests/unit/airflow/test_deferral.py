@@ -93,7 +93,7 @@ def test_wrong_setting_names_the_option(wrong: str, monkeypatch: pytest.MonkeyPa
         held_for(monkeypatch, "LocalExecutor")
 
 
-def test_argument_takes_precedence_over_connection_and_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_argument_precedes_connection_and_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__DATAPIPE__DEFER_AFTER", "3")
     assert defer_after_setting(0.0, 2.0) == 0.0
     assert defer_after_setting(None, 2.0) == 2.0

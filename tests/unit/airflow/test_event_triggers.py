@@ -157,7 +157,7 @@ def test_a_trigger_is_made_again_from_what_is_stored(trigger: Any) -> None:
 
 
 @SHARED
-def test_all_watchers_of_a_connection_share_a_stream_and_others_do_not() -> None:
+def test_watchers_of_one_connection_share_a_stream() -> None:
     assert len({trigger.shared_stream_key() for trigger in ALL[1:]}) == 1
     assert ALL[0].shared_stream_key() != ALL[1].shared_stream_key()
 
@@ -211,7 +211,7 @@ async def test_a_cursor_is_stored_after_the_events_it_covers(monkeypatch: pytest
 
 
 @SHARED
-async def test_after_a_crash_between_event_and_cursor_the_event_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crash_between_event_and_cursor_repeats_the_event(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     with ScriptedServer([page(1), page(1, 2)]) as server:
         connect(monkeypatch, server.url)
@@ -249,7 +249,7 @@ async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pyt
 
 
 @SHARED
-async def test_a_watcher_that_leaves_takes_nothing_from_those_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_leaving_watcher_takes_nothing_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     stores = [Store(), Store()]
     with ScriptedServer([page(1)]) as server:
         connect(monkeypatch, server.url)
@@ -267,7 +267,7 @@ async def test_a_watcher_that_leaves_takes_nothing_from_those_that_stay(monkeypa
 
 
 @SHARED
-async def test_a_watcher_that_leaves_amid_a_report_is_told_all_of_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watcher_that_leaves_amid_a_report_gets_all_of_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
     stores = [Store(), Store()]
     with ScriptedServer([page(1)]) as server:
@@ -299,7 +299,7 @@ def member(store: Store) -> Member:
     return Member("reverse_etl", "r", Interest("r"), outcomes=["succeeded"], poll_interval=1, store=keep)
 
 
-async def test_the_cursor_of_a_watcher_that_was_gone_before_it_was_told_is_not_stored() -> None:
+async def test_the_cursor_of_a_watcher_that_left_early_is_not_stored() -> None:
     stores = [Store(), Store()]
     there, gone = (member(store) for store in stores)
     report = Report({each: ([{"run_id": "r1"}], {"told": "r1"}) for each in (there, gone)})
@@ -308,7 +308,7 @@ async def test_the_cursor_of_a_watcher_that_was_gone_before_it_was_told_is_not_s
     assert [store.kept for store in stores] == [{"key": {"told": "r1"}}, {}]
 
 
-async def test_what_is_kept_back_is_not_sent_to_a_watcher_that_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_held_back_event_is_not_sent_to_a_watcher_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 0.05)
     sent: list[Report] = []
     stays, goes = member(Store()), member(Store())
@@ -351,7 +351,7 @@ async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.Mon
 
 @SHARED
 @pytest.mark.parametrize("bad", [{"started_at": "soon"}, {"started_at": "0001-01-01T00:00:00Z"}, {"status": 7}])
-async def test_a_run_that_can_not_be_read_keeps_no_event_of_others_back(
+async def test_an_unreadable_run_holds_back_no_event_of_others(
     bad: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def with_bad(reply: Reply) -> Reply:
@@ -368,7 +368,7 @@ async def test_a_run_that_can_not_be_read_keeps_no_event_of_others_back(
 
 
 @SHARED
-async def test_the_last_of_several_events_is_kept_back_until_more_is_to_be_told(
+async def test_the_last_of_several_events_is_held_back_until_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
@@ -442,7 +442,7 @@ async def test_alone_it_gives_the_same_and_leaves_nothing(monkeypatch: pytest.Mo
 
 
 @SHARED
-async def test_events_that_airflow_does_not_store_in_time_have_the_watchers_start_again(
+async def test_watchers_restart_if_events_are_not_stored_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = Store()

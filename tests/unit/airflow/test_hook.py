@@ -122,7 +122,7 @@ async def test_async_settings_with_port_zero(connect: Connect) -> None:
     assert settings.base_url == "https://api.example.com"
 
 
-def test_every_field_of_the_form_is_read_and_every_field_that_is_read_is_in_the_form(connect: Connect) -> None:
+def test_the_form_has_exactly_the_fields_that_are_read(connect: Connect) -> None:
     assert set(CONNECTION_FIELDS) == set(ConnectionExtra.model_fields)
     for name, field in CONNECTION_FIELDS.items():
         assert field["schema"].get("default") == ConnectionExtra.model_fields[name].default, name
@@ -186,9 +186,7 @@ def test_requests_go_through_the_proxy_of_the_connection(connect: Connect) -> No
     assert proxy.seen[0].path == "http://api.example.com/connections"
 
 
-def test_the_local_service_is_never_asked_through_the_proxy_of_the_environment(
-    connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_local_service_never_uses_the_environments_proxy(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):

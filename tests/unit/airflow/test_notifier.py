@@ -99,7 +99,7 @@ def test_a_run_that_goes_on_is_told() -> None:
     assert failure_of(context).runs == ("reverse ETL sync crm: run run-7 was not over yet, and goes on.",)
 
 
-def test_what_the_task_failed_with_is_told_where_airflow_does_not_say_it() -> None:
+def test_the_failure_is_named_where_airflow_does_not_name_it() -> None:
     context = {"ti": instance(), "task": SimpleNamespace(_failure=LostContactError("Lost."))}
     assert failure_of(context).error == "Lost."
     assert failure_of(context | {"reason": "timed_out"}).error == "Airflow says: timed_out."

@@ -37,7 +37,7 @@ MADE: list[Callable[..., Any]] = [
 
 @STARTS_FROM_TRIGGER
 @pytest.mark.parametrize("make", MADE)
-def test_all_that_it_needs_is_stored_and_every_template_is_a_field_of_the_trigger(make: Callable[..., Any]) -> None:
+def test_every_template_is_a_stored_field_of_the_trigger(make: Callable[..., Any]) -> None:
     from airflow.serialization.serialized_objects import BaseSerialization, DagSerialization
 
     with dag() as made:
@@ -78,7 +78,7 @@ def test_it_needs_an_airflow_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @STARTS_FROM_TRIGGER
-def test_mapped_tasks_that_have_it_from_the_default_arguments_of_their_dag_defer() -> None:
+def test_mapped_tasks_with_default_arguments_defer() -> None:
     arguments = {"start_from_trigger": True}
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), default_args=arguments) as made:
         mapped: Any = EltStreamRunSensor.partial(task_id="t").expand(stream_id=["a"])

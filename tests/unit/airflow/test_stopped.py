@@ -60,7 +60,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, states: dict[str, Any]) -> list[dict
     return asked
 
 
-def test_a_trigger_looks_once_more_before_it_says_which_runs_go_on(
+def test_a_trigger_polls_once_more_before_it_names_running_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     requested = Reference("elt_stream", "s", "orders", status_url=STATUS_URL)

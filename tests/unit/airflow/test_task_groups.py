@@ -241,7 +241,7 @@ def test_what_can_not_be_a_group_is_refused(
     assert said in str(refused.value)
 
 
-def test_an_argument_that_no_operator_knows_is_refused_by_airflow(file: Path) -> None:
+def test_an_unknown_operator_argument_is_rejected_by_airflow(file: Path) -> None:
     with pytest.raises(TypeError, match="Invalid arguments were passed to EltStreamRunOperator"):
         DatapipeDag("d", snapshot=file, start_date=BEGIN, operator_args={"max_failed_rows": 4})
 

@@ -63,7 +63,7 @@ def test_a_lost_service_is_no_failed_run(monkeypatch: pytest.MonkeyPatch) -> Non
     assert end.reason is EndReason.LOST_CONTACT
 
 
-def test_a_connection_that_can_not_be_used_is_an_event_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unusable_connection_is_an_event_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     connect(monkeypatch, "http://api.example.com")
     event = event_of(trigger())
     assert event["status"] == "error"
@@ -107,7 +107,7 @@ def test_event_is_not_held_without_a_scheduler(monkeypatch: pytest.MonkeyPatch) 
     assert held_until(deferred_at, 3600, monkeypatch, is_scheduled=False) < deferred_at + 3600
 
 
-def test_time_of_the_deferral_survives_a_move_to_another_triggerer() -> None:
+def test_deferral_time_survives_a_move_to_another_triggerer() -> None:
     moved = DatapipeRunTrigger(**trigger(hold={"deferred_at": 100.0, "minimum_deferral_time": 8.0}).serialize()[1])
     assert hold_seconds(moved.deferred_at or 0.0, moved.minimum_deferral_time, 103.0) == 5.0
     assert hold_seconds(moved.deferred_at or 0.0, moved.minimum_deferral_time, 109.0) == 0.0

@@ -105,7 +105,7 @@ def test_no_password_comes_from_the_netrc_of_the_user(
     assert "Authorization" not in service.last_request.headers
 
 
-def test_the_methods_of_the_http_hook_authenticate_too_and_follow_no_redirect(connect: Connect) -> None:
+def test_http_hook_methods_authenticate_and_follow_no_redirect(connect: Connect) -> None:
     hook = connect(URL, **HMAC)
     assert isinstance(hook, HttpHook)
     with requests_mock.Mocker() as service:
@@ -223,7 +223,7 @@ def test_refusals_are_explained_and_show_no_secret(
         ("/in?key=a%2Fcanary", "/in?key=a%2Fcanary and a/canary are none"),
     ],
 )
-def test_an_address_that_lets_in_is_hidden_in_what_the_other_side_says(connect: Connect, path: str, said: str) -> None:
+def test_a_secret_address_is_masked_in_responses(connect: Connect, path: str, said: str) -> None:
     with ScriptedServer([Reply(404, {"message": said, "error_code": said})]) as server:
         hook = connect(f"{server.url}{path}")
         with pytest.raises(ApiError) as failed:
@@ -244,7 +244,7 @@ def test_basic_credentials_are_shown_in_no_form(connect: Connect) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_refused_for_now_is_sent_again_when_the_service_says(connect: Connect) -> None:
+def test_a_temporary_refusal_is_repeated_after_retry_after(connect: Connect) -> None:
     script = [Reply(429, headers={"Retry-After": "0"}), Reply(503), Reply(0), TAKEN]
     with ScriptedServer(script) as server:
         sent = connect(server.url, **HMAC, retry_budget=30).push({"a": 1})
@@ -399,7 +399,7 @@ def test_a_number_of_rows_that_is_none_is_not_taken_for_one(connect: Connect, sa
 
 
 @pytest.mark.parametrize("answer", [dripping, broken_off, other_json])
-def test_whatever_is_in_the_answer_its_status_says_that_it_was_accepted(connect: Connect, answer: Any) -> None:
+def test_the_status_decides_acceptance_whatever_the_body_says(connect: Connect, answer: Any) -> None:
     with RawServer(answer) as server:
         assert connect(server.url, timeout=1).push({}).rows is None
 
@@ -526,7 +526,7 @@ def test_the_test_button(connect: Connect, reply: Reply, healthy: bool, said: st
     assert seen.headers["X-Signature"] == signature(b"{")
 
 
-def test_every_field_of_the_form_is_read_and_every_field_that_is_read_is_in_the_form() -> None:
+def test_the_form_has_exactly_the_fields_that_are_read() -> None:
     assert set(WEBHOOK_FIELDS) == set(WebhookExtra.model_fields)
     for name, field in WEBHOOK_FIELDS.items():
         assert field["schema"].get("default") == WebhookExtra.model_fields[name].default, name
@@ -538,7 +538,7 @@ def test_every_field_of_the_form_is_read_and_every_field_that_is_read_is_in_the_
     assert form["hook-name"] == WebhookIngestHook.hook_name
 
 
-def test_fields_that_the_form_has_emptied_are_as_if_they_were_not_there(connect: Connect) -> None:
+def test_fields_that_the_form_emptied_count_as_absent(connect: Connect) -> None:
     settings = connect(URL, **dict.fromkeys(WEBHOOK_FIELDS)).settings
     assert (settings.timeout, settings.retry_budget, settings.proxy) == (60, 60, None)
     assert connect(URL, authentication="").settings.authentication.headers(b"") == {}

@@ -117,7 +117,7 @@ def test_a_service_reads_what_is_sent(name: str, data: st.DataObject) -> None:
         Operation.model_validate(OPERATION),
     ],
 )
-def test_parts_are_given_as_models_or_objects_or_as_they_were_read(operation: Any) -> None:
+def test_parts_are_models_objects_or_the_parts_of_a_response(operation: Any) -> None:
     assert sent(reverse_etl_syncs.create(**REVERSE_ETL | {"operation": operation}))["operation"] == OPERATION
 
 
@@ -137,7 +137,7 @@ def test_a_day_is_given_as_text_or_as_a_day() -> None:
         assert sent(elt_syncs.create(**ELT, start_date=day))["start_date"] == "2020-01-31"
 
 
-def test_a_body_that_says_nothing_is_left_out_where_it_is_optional() -> None:
+def test_an_empty_optional_body_is_omitted() -> None:
     assert elt_streams.request_full_refresh("s").body is None
     assert sent(elt_streams.request_full_refresh("s", reset_history_table=True)) == {"reset_history_table": True}
     assert sent(transforms.publish("t")) == {}
@@ -300,7 +300,7 @@ def test_every_query_parameter_has_its_rule() -> None:
     assert names == {field.alias or name for name, field in Query.model_fields.items()}
 
 
-def test_schedules_are_checked_by_a_library_that_is_loaded_on_first_use() -> None:
+def test_schedules_are_checked_by_a_library_loaded_on_first_use() -> None:
     program = "import sys, airflow_provider_datapipe.api.endpoints as e; print('croniter' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own program
     assert answer.stdout.strip() == "False"

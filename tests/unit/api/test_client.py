@@ -150,9 +150,7 @@ def test_a_refusal_is_an_error_of_its_own(send: Send, status: int, expected: typ
         ),
     ],
 )
-def test_a_service_that_repeats_what_is_secret_in_a_request_does_not_show_it(
-    send: Send, request_: Request[Any]
-) -> None:
+def test_a_secret_that_a_response_repeats_is_not_shown(send: Send, request_: Request[Any]) -> None:
     said = "the value canary-1 of the eu is wrong"
     with (
         ScriptedServer([Reply(400, {"error_code": "canary-1", "message": said})]) as server,
@@ -172,7 +170,7 @@ def test_any_body_of_a_refusal_is_survived(send: Send, body: bytes) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b'{"id": 1', b"[]", b'{"id": "r"}', b"null", b'{"a":' * 5000], ids=lambda body: body[:9]
 )
-def test_an_answer_that_the_interface_does_not_say_is_a_protocol_error(send: Send, body: bytes) -> None:
+def test_an_undocumented_response_is_a_protocol_error(send: Send, body: bytes) -> None:
     with ScriptedServer([Reply(200, body)]) as server, pytest.raises(ProtocolError) as caught:
         send(settings_for(server), elt_stream_runs.get("r"))
     assert len(str(caught.value)) < 600
@@ -185,7 +183,7 @@ def test_a_read_is_sent_again_after_a_server_error(send: Send) -> None:
 
 
 @pytest.mark.parametrize("reply", [Reply(500), Reply(502), Reply(503), Reply(0)], ids=["500", "502", "503", "dropped"])
-def test_a_request_for_a_run_is_never_sent_again_when_it_may_have_been_carried_out(send: Send, reply: Reply) -> None:
+def test_a_run_request_that_may_have_succeeded_is_not_repeated(send: Send, reply: Reply) -> None:
     with (
         ScriptedServer([reply, Reply(body=REQUESTED)]) as server,
         pytest.raises((ServerError, TransportError)) as caught,
@@ -281,7 +279,7 @@ def test_a_redirect_is_not_followed(send: Send) -> None:
     assert other.seen == []
 
 
-def test_a_request_for_another_origin_is_refused_before_it_is_sent(send: Send) -> None:
+def test_a_request_for_another_origin_is_rejected_unsent(send: Send) -> None:
     request = elt_stream_runs.list_("s")
     elsewhere = Request(request.endpoint, request.path, request.query, origin="https://evil.example")
     with ScriptedServer([Reply()]) as server, pytest.raises(ProtocolError, match="one origin only"):
@@ -414,13 +412,13 @@ def test_a_ca_bundle_that_is_not_there_is_said() -> None:
 
 
 @pytest.mark.parametrize("proxy", ["proxy:3128", "socks5://proxy:1080", "http://", "http://[::1"])
-def test_a_proxy_that_is_none_is_refused_and_its_password_not_shown(proxy: str) -> None:
+def test_an_invalid_proxy_is_rejected_without_its_password(proxy: str) -> None:
     with pytest.raises(ConfigurationError, match="proxy must be a URL"):
         Settings(base_url="https://api.example.com", api_key=KEY, proxy=proxy)
     assert "pw" not in repr(Settings(base_url="https://api.example.com", api_key=KEY, proxy="http://u:pw@proxy:3128"))
 
 
-def test_a_proxy_of_the_environment_that_is_no_http_proxy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_that_is_not_http_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://user:pw@127.0.0.1:1")
     with pytest.raises(ConfigurationError, match="no HTTP proxy") as caught:
         AsyncClient(Settings(base_url="https://api.example.com", api_key=KEY))

@@ -168,7 +168,7 @@ def test_a_fault_has_one_defined_end(send: Send, fault: str) -> None:
 @pytest.mark.parametrize(
     "fault", ["slow headers", "headers that trickle", "reset in the body", "body shorter than said", "closed at once"]
 )
-def test_a_request_for_a_run_that_is_lost_may_have_been_carried_out(send: Send, fault: str) -> None:
+def test_a_lost_run_request_may_have_succeeded(send: Send, fault: str) -> None:
     with RawServer(FAULTS[fault][0]) as server:
         settings = Settings(server.url, KEY, timeout=0.5, retry=RetryPolicy(budget=5, first_delay=0.01))
         with pytest.raises(TransportError) as caught:
@@ -190,7 +190,7 @@ def test_a_packed_answer_is_read(send: Send) -> None:
         assert send(Settings(server.url, KEY, retry=ONCE), elt_stream_runs.get("r")).id == "r1"
 
 
-def test_a_certificate_of_an_unknown_authority_is_refused_at_once_and_said(send: Send, tmp_path: Path) -> None:
+def test_a_certificate_of_an_unknown_authority_is_rejected_at_once(send: Send, tmp_path: Path) -> None:
     import ssl
 
     authority = trustme.CA()

@@ -50,7 +50,7 @@ def created(**answers: list[Any]) -> Any:
 
 @pytest.mark.parametrize("lost", [LOST, ServerError("down", status=502)])
 @pytest.mark.parametrize("looks", [1, 2])
-def test_what_was_created_without_an_answer_is_found_and_not_created_twice(lost: Exception, looks: int) -> None:
+def test_a_creation_without_a_response_is_not_repeated(lost: Exception, looks: int) -> None:
     service, run = created(
         orchestrations__list=[*[page()] * looks, page(THERE)],
         orchestrations__create=[lost],
@@ -71,14 +71,14 @@ REFUSALS = [ConflictError("taken", status=409), InvalidRequestError("taken", sta
 
 
 @pytest.mark.parametrize("refused", REFUSALS)
-def test_what_another_task_creates_in_the_same_moment_is_there_already(refused: Exception) -> None:
+def test_what_another_task_creates_meanwhile_exists_already(refused: Exception) -> None:
     service, run = created(orchestrations__list=[page(), page(THERE)], orchestrations__create=[refused])
     assert run() == (THERE, False)
     assert service.asked == ["orchestrations.list", "orchestrations.create", "orchestrations.list"]
 
 
 @pytest.mark.parametrize("refused", REFUSALS)
-def test_what_is_refused_for_another_reason_is_the_services_error(refused: Exception) -> None:
+def test_another_refusal_is_the_error_of_the_service(refused: Exception) -> None:
     _, run = created(orchestrations__list=[page()], orchestrations__create=[refused])
     with pytest.raises(type(refused), match="taken"):
         run()

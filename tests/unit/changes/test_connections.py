@@ -146,7 +146,7 @@ def test_a_bridge_ends() -> None:
     assert look(new_bridge(), OURS, new, now=end + timedelta(hours=1))["connection_id"] == "n"
 
 
-def test_one_that_is_authorized_again_is_told_by_the_end_of_its_bridge() -> None:
+def test_reauthorization_ends_with_its_bridge() -> None:
     bridge = new_bridge(connection_id="ours", fingerprint=fingerprint(URL), known_connection_ids=[])
     assert look(bridge, OURS, active=bridges("https://other", URL, None)) is None
     assert look(bridge, OURS, active=bridges("https://other"))["connection_id"] == "ours"
@@ -194,7 +194,7 @@ def connected(*answers: Any, syncs: tuple[Any, ...] = (), reverse: tuple[Any, ..
     )
 
 
-def test_a_connection_that_is_used_is_not_deleted_unless_that_is_said() -> None:
+def test_a_used_connection_is_deleted_only_on_request() -> None:
     used = {
         "syncs": (elt_sync("a", "ours"), elt_sync("b", "x"), elt_sync("c", "x", "ours")),
         "reverse": tuple(elt_sync(f"r{number}", "-", "ours") for number in range(4)),

@@ -129,7 +129,7 @@ def test_a_stream_of_the_name_is_the_report(stream: str) -> None:
     assert forced.asked == ["custom_reports.create"]
 
 
-def test_a_table_that_the_source_offers_is_taken_for_a_report_only_where_reports_are_no_streams() -> None:
+def test_an_offered_table_counts_as_a_report_that_is_no_stream() -> None:
     assert created(service(offered=("orders",)), [report("Orders")])["created"] == 1
     assert created(service(offered=("orders",)), [report("Orders")], as_stream="False")["created"] == 0
 
@@ -141,14 +141,14 @@ def test_a_sync_that_is_not_there_is_told_by_the_service() -> None:
 
 @pytest.mark.parametrize("error", [LOST, ServerError("bad", status=502)])
 @pytest.mark.parametrize("looks", [1, 2])
-def test_reports_whose_answer_is_lost_are_found_and_not_sent_again(error: DatapipeError, looks: int) -> None:
+def test_reports_without_a_response_are_not_sent_again(error: DatapipeError, looks: int) -> None:
     asked = service(error, streams=[*[[]] * looks, ["a", "b"]])
     result = created(asked, [report("A"), report("B")])
     assert actions(result) == [("A", "created", "a"), ("B", "created", "b")]
     assert len(sent(asked)) == 1
 
 
-def test_where_a_part_is_there_after_a_lost_answer_the_retry_creates_the_rest() -> None:
+def test_a_retry_creates_the_rest_after_a_partial_creation() -> None:
     with pytest.raises(TransportError):
         created(service(LOST, streams=[[], ["a"]]), [report("A"), report("B")])
     retry = service(streams=[["a"]])

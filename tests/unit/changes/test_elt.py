@@ -94,12 +94,12 @@ def test_a_sync_that_was_not_created_is_the_services_error(error: Exception) -> 
         run(created(), elt_syncs__list=[page()], elt_syncs__create=[error])
 
 
-def test_two_syncs_of_one_connection_and_schema_are_told_by_their_ids() -> None:
+def test_two_syncs_with_the_same_schema_are_named_by_their_ids() -> None:
     with pytest.raises(AmbiguousNameError, match="y1, y2"):
         run(created(), elt_syncs__list=[page(sync("y1"), sync("y2"))])
 
 
-def test_a_sync_that_is_there_is_refused_by_its_id_if_that_is_said() -> None:
+def test_an_existing_sync_is_rejected_by_its_id_on_request() -> None:
     steps = elt_syncs.create(
         None, "Shop", "raw", sync_interval="0 3 * * *", elt_settings=None, data_start_date=None, if_exists="fail"
     )
@@ -233,7 +233,7 @@ def test_streams_are_told_apart_by_what_became_of_them() -> None:
     }
 
 
-def test_names_that_differ_by_capital_letters_alone_are_different_streams() -> None:
+def test_names_that_differ_in_case_are_different_streams() -> None:
     both = [stream("1", "orders"), stream("2", "Orders")]
     result = added("Orders", "orders", before=both, after=both, new=[])
     assert result["details"]["stream_ids"] == {"Orders": "2", "orders": "1"}
@@ -275,7 +275,7 @@ def test_a_misspelt_option_of_a_stream_is_refused() -> None:
         run(elt_syncs.add_streams("y", None, [{"name": "a", "full_sync_allways": True}]), elt_streams__list=[page()])
 
 
-def test_nothing_is_attached_to_an_orchestration_that_is_not_there() -> None:
+def test_attaching_to_a_missing_orchestration_changes_nothing() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean Nightly"):
         run(
             elt_syncs.attach("y", None, None, "nightly"),
@@ -295,7 +295,7 @@ def test_whether_a_streams_schedule_is_new(before: str | None, after: str | None
     assert result["changed"] == changed
 
 
-def test_a_full_refresh_of_a_sync_that_is_disabled_is_the_services_error() -> None:
+def test_full_refresh_of_a_disabled_sync_is_a_service_error() -> None:
     with pytest.raises(InvalidRequestError, match="disabled"):
         run(
             elt_streams.request_full_refresh(elt_streams.target("1", None, None, None), reset_history_table=False),

@@ -23,7 +23,7 @@ def run(steps: Steps[Change], **answers: list[Any]) -> tuple[Change, ModelServic
     return drive(steps, service.send, service.sleep), service
 
 
-def test_one_that_was_created_without_an_answer_is_found_and_left_as_it_is() -> None:
+def test_a_creation_without_a_response_is_found_and_left_alone() -> None:
     result, service = run(
         orchestrations.create("Nightly", "0 2 * * *", "update"),
         orchestrations__list=[page(HOURLY), page(HOURLY, NIGHTLY)],
@@ -52,7 +52,7 @@ def renamed(old: str, new: str | None, *there: Orchestration) -> tuple[Change, M
     )
 
 
-def test_one_that_a_try_before_has_renamed_is_found_by_its_new_name() -> None:
+def test_a_renamed_orchestration_is_found_by_its_new_name() -> None:
     result, _ = renamed("Daily", "Nightly", NIGHTLY, HOURLY)
     assert (result["id"], result["name"]) == ("1", "Nightly")
 

@@ -228,7 +228,7 @@ def test_one_failure_anywhere_leaves_it_as_active_as_it_was(
     assert not Earlier(records).was_active("s")
 
 
-def test_a_retry_that_fails_restores_what_the_try_before_could_not() -> None:
+def test_a_retry_restores_what_the_failed_try_could_not() -> None:
     service, records = Service(enabled=True, fail_at=2, failure="killed"), TaskStateRecords(Memory(), life=2)
     with pytest.raises(KilledError):
         one_try(service, records, operation=INSERT)
@@ -383,7 +383,7 @@ def test_several_that_copy_the_same_are_listed() -> None:
 
 @pytest.mark.parametrize("error", [TransportError("lost", sent=True), ServerError("bad", status=502)])
 @pytest.mark.parametrize("looks", [1, 2])
-def test_a_creation_whose_answer_is_lost_is_found_and_not_sent_again(error: DatapipeError, looks: int) -> None:
+def test_a_creation_without_a_response_is_not_sent_again(error: DatapipeError, looks: int) -> None:
     service = model(*[[]] * looks, [sync(id="new")], reverse_etl_syncs__create=[error])
     result = create_in(service)
     assert (result["id"], result["action"], result["changed"]) == ("new", "created", True)
@@ -453,7 +453,7 @@ def failures(count: int, reason: Callable[[int], str]) -> dict[str, str]:
     return {f"r{number:04}": reason(number) for number in range(count)}
 
 
-def test_records_that_failed_for_a_reason_are_sent_again_as_far_as_they_come_into_sight() -> None:
+def test_failed_records_with_a_reason_are_resent_as_they_appear() -> None:
     every_third = failures(250, lambda number: "timed out (503)" if number % 3 else "No address.")
     service = Failures(dict(every_third))
     told = retried(service, reason="timed out")
@@ -466,7 +466,7 @@ def test_records_that_failed_for_a_reason_are_sent_again_as_far_as_they_come_int
 
 
 @pytest.mark.parametrize("count", [3, 150])
-def test_a_service_that_goes_on_listing_them_is_not_asked_for_ever(count: int) -> None:
+def test_an_endless_list_of_records_is_not_requested_forever(count: int) -> None:
     service = Failures(failures(count, lambda _: "timed out"), forgets=False)
     told = retried(service, reason_pattern=r"tim(e|ed) out$")
     assert len(service.retried) == len(set(service.retried)) == told["requested"] == min(count, 100)

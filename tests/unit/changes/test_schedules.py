@@ -52,7 +52,7 @@ def new(case: tuple[str, dict[str, Any], bool]) -> tuple[Service, Owner]:
     return service, Owner(service, paused=paused)
 
 
-def test_what_is_taken_off_is_not_due_and_is_put_back_field_by_field(case: Any) -> None:
+def test_a_removed_schedule_is_restored_field_by_field(case: Any) -> None:
     service, owner = new(case)
     before = service.state
     assert is_due(service) or service.thing.get("sync_interval", "") is None
@@ -165,7 +165,7 @@ def test_what_somebody_else_has_changed_besides_stays() -> None:
         assert shown == before | changes
 
 
-def test_who_deactivates_a_sync_that_is_owned_finds_it_deactivated() -> None:
+def test_a_sync_deactivated_meanwhile_stays_deactivated() -> None:
     service, owner = new(("reverse_etl_sync", {}, False))
     before = dict(service.thing)
     owner.note()
@@ -221,7 +221,7 @@ def test_a_note_that_somebody_has_overtaken_is_forgotten() -> None:
     assert service.thing["sync_interval"] == "0 9 * * *"
 
 
-def test_a_part_that_somebody_has_changed_is_not_noted_beside_one_that_is_off() -> None:
+def test_recording_rejects_an_edited_part_of_a_removed_schedule() -> None:
     service, owner = new(("elt_sync", {"streams": {"s1": "0 1 * * *"}}, False))
     owner.note()
     owner.take_off()
@@ -317,7 +317,7 @@ def test_of_two_that_take_it_in_the_same_moment_one_loses() -> None:
     assert service.state == before
 
 
-def test_a_teardown_that_is_run_again_leaves_the_next_owner_alone() -> None:
+def test_a_repeated_teardown_leaves_the_next_owner_alone() -> None:
     service = Service("elt_sync", {})
     before = service.state
     first, second = two(service)
@@ -356,7 +356,7 @@ def test_what_is_kept_is_what_somebody_has_changed_and_no_more() -> None:
     assert (service.thing["orchestration_workflow_id"], service.streams) == ("o", {"s1": "0 1 * * *"})
 
 
-def test_who_attaches_a_transform_to_an_orchestration_finds_it_so() -> None:
+def test_an_orchestration_assigned_meanwhile_is_kept() -> None:
     service, owner = new(("transform", {}, False))
     owner.note()
     owner.take_off()
@@ -366,7 +366,7 @@ def test_who_attaches_a_transform_to_an_orchestration_finds_it_so() -> None:
 
 
 @pytest.mark.parametrize("is_carried_out", [True, False])
-def test_the_note_of_the_task_itself_counts_where_there_is_no_mark(case: Any, *, is_carried_out: bool) -> None:
+def test_the_record_of_the_task_counts_without_a_marker(case: Any, *, is_carried_out: bool) -> None:
     # The task that takes it off was killed anywhere, and its retry before it could say that it had begun.
     for nth in range(1, 30):
         service, owner = new(case)
@@ -504,7 +504,7 @@ def test_what_could_not_be_put_back_is_not_taken_off(
         owner.note()
 
 
-def test_an_orchestration_whose_schedule_is_not_shown_is_put_back_as_said() -> None:
+def test_a_hidden_orchestration_schedule_is_restored_as_given() -> None:
     service, owner = new(("orchestration", {}, False))
     service.shows_schedule = False
     with pytest.raises(NotHoldableError, match="give cron_schedule"):
@@ -517,7 +517,7 @@ def test_an_orchestration_whose_schedule_is_not_shown_is_put_back_as_said() -> N
     assert service.thing["cron_schedule"] == "0 6 * * *"
 
 
-def test_a_service_that_shows_something_else_afterwards_is_not_believed() -> None:
+def test_a_service_that_shows_other_values_is_not_trusted() -> None:
     service, owner = new(("transform", {}, False))
     owner.note()
     owner.take_off()

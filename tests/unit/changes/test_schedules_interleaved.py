@@ -330,7 +330,7 @@ EDITS: list[tuple[str, Fields, str, Any]] = [
 @pytest.mark.parametrize("if_changed", IF_CHANGED)
 @pytest.mark.parametrize("kills", [0, 1])
 @pytest.mark.parametrize(("kind", "more", "field", "value"), EDITS, ids=str)
-def test_what_a_person_edits_is_the_persons_and_all_else_is_as_it_was(
+def test_a_persons_edit_is_kept_and_the_rest_is_restored(
     kind: str, more: Fields, field: str, value: Any, *, kills: int, if_changed: str
 ) -> None:
     exploration = Exploration(kind, more, if_changed, paused=(False,), edit=(field, value), kills=kills)

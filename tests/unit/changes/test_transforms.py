@@ -67,7 +67,7 @@ def test_what_was_not_created_is_not_created_twice() -> None:
     assert service.asked.count("transforms.create") == 1
 
 
-def test_a_change_may_be_sent_again_by_the_client_and_a_creation_may_not() -> None:
+def test_the_client_may_repeat_a_change_but_not_a_creation() -> None:
     service = ModelService(transforms__list=[page(there())], transforms__update=[there(sql_template="SELECT 2")])
     deploy(service, DesiredTransform("daily", "sales", "SELECT 2"))
     repeats = {request.endpoint.name: request.endpoint.repeat for request in service.requests}
@@ -170,7 +170,7 @@ def test_many_that_were_created_though_no_answer_came_are_found(error: Exception
 
 
 @pytest.mark.parametrize("error", [LOST, TransportError("no way", sent=False), AuthenticationError("no", status=401)])
-def test_many_that_may_not_have_been_created_are_left_to_the_next_try(error: Exception) -> None:
+def test_possibly_missing_creations_are_left_to_the_next_try(error: Exception) -> None:
     service = ModelService(
         transforms__available_references=[NO_REFERENCES],
         transforms__list=[page(), drafts("a")],

@@ -42,7 +42,7 @@ def test_a_list_of_what_has_a_name() -> None:
 
 
 @pytest.mark.parametrize("value", ["2024", 2024, ["2024"], [2024], [{"name": 2024}], "[2024]"])
-def test_a_name_of_digits_stays_one_where_a_dag_renders_native_objects(value: Any) -> None:
+def test_a_name_of_digits_stays_one_with_native_rendering(value: Any) -> None:
     assert named("x", value) == [{"name": "2024"}]
 
 

@@ -167,9 +167,7 @@ def test_no_name_of_a_column_stands_in_the_way(tmp_path: Path, warehouse: Wareho
     assert len(stream.rows()) == 3
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_not_mixed_with_the_other(
-    tmp_path: Path, warehouse: Warehouse
-) -> None:
+def test_a_file_replaced_while_it_is_read_is_not_mixed(tmp_path: Path, warehouse: Warehouse) -> None:
     file = tmp_path / "things.csv"
     file.write_text("id,name\n1,2\n")
     source, loads = FilesSource({"path": str(tmp_path)}), Loads(warehouse)

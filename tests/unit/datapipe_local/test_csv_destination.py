@@ -127,7 +127,7 @@ def carry_on(folder: Path, noted: str) -> None:
     destination.send(left.records)
 
 
-def test_a_mark_that_a_spreadsheet_has_put_before_the_first_line_is_no_part_of_it(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
     file = tmp_path / "people.csv"
     file.write_bytes(b"\xef\xbb\xbfid,name\r\n1,Ada\r\n")
     run(tmp_path, INSERT, person(2, name="Bob"))
@@ -137,7 +137,7 @@ def test_a_mark_that_a_spreadsheet_has_put_before_the_first_line_is_no_part_of_i
     assert file.read_bytes() == b"\xef\xbb\xbfid,name,age\n1,Eve,7\n2,Bob,\n"
 
 
-def test_a_file_that_is_removed_while_rows_are_appended_is_made_anew(tmp_path: Path) -> None:
+def test_a_file_removed_during_an_append_is_created_again(tmp_path: Path) -> None:
     destination = opened(tmp_path, INSERT)
     destination.send([person(1)])
     (tmp_path / "people.csv").unlink()

@@ -110,13 +110,13 @@ def test_a_moment_is_waited_for_by_the_clock_of_the_endpoint(until: str, seconds
     assert Answer(503, {"retry-after": until, "date": "Wed, 21 Oct 2015 07:28:00 GMT"}).wait() == seconds
 
 
-def test_a_moment_is_waited_for_by_our_clock_if_the_endpoint_shows_none() -> None:
+def test_a_date_is_awaited_by_our_clock_if_the_endpoint_has_none() -> None:
     until = format_datetime(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=20), usegmt=True)
     assert 0 < (Answer(429, {"retry-after": until}).wait() or 0) <= 20
 
 
 @pytest.mark.parametrize("headers", [{"content-encoding": "gzip"}, {"content-type": "application/json"}])
-def test_a_record_is_taken_once_the_head_says_so_whatever_follows(headers: dict[str, str]) -> None:
+def test_a_record_is_accepted_once_the_response_head_says_so(headers: dict[str, str]) -> None:
     outcomes, pauses, server = send([Reply(201, b"<html>" * 10, headers)], ONE)
     assert (outcomes, pauses, len(server.seen)) == ([None], [], 1)
 
@@ -156,7 +156,7 @@ def test_nobody_there() -> None:
     destination.close()
 
 
-def test_an_update_goes_to_the_address_of_the_record_and_adds_none() -> None:
+def test_an_update_uses_the_address_of_the_record_and_adds_none() -> None:
     script = [Reply(200), Reply(404), Reply(410), Reply(403)]
     outcomes, _, server = send(script, ONE, TWO, ONE, TWO, mode=UPDATE)
     assert outcomes == [None, ABSENT, ABSENT, "403 Forbidden"]
@@ -218,7 +218,7 @@ def test_an_answer_names_those_that_are_refused() -> None:
     assert len(requests) == 1
 
 
-def test_those_that_a_refusal_names_are_left_out_and_the_rest_is_sent_again() -> None:
+def test_refused_records_are_omitted_and_the_rest_is_resent() -> None:
     script = [Reply(422, {"errors": [error("bad", index=1)]}), Reply(400, {"errors": [error("bad too", index=1)]})]
     outcomes, requests = send_batches([*script, Reply(201)], MANY[:4])
     assert outcomes == [None, "bad", "bad too", None]
@@ -298,7 +298,7 @@ def carried_on(folder: Path, noted: str, *records: Record) -> None:
 
 
 @pytest.mark.parametrize("integration", ["jsonl", "csv"])
-def test_what_a_failed_run_has_left_is_done_also_if_the_sync_only_appends_now(
+def test_leftovers_of_a_failed_run_are_done_by_an_append_only_sync(
     tmp_path: Path, integration: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = Connection(

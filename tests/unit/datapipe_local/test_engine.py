@@ -205,7 +205,7 @@ class Jumping(Clock):
 
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("reading", range(1, 9))
-def test_what_comes_due_in_the_middle_of_a_step_is_not_slept_over(context: Context, reading: int, begun: bool) -> None:
+def test_what_becomes_due_within_a_step_is_not_missed(context: Context, reading: int, begun: bool) -> None:
     jumping = replace(context, clock=Jumping(reading))
     executor = Scripted(jumping, a=lambda stop: None)
     due_at = later(jumping.clock.now(), 0.5)

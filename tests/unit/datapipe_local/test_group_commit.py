@@ -36,7 +36,7 @@ async def waiting(group_commit: GroupCommit[int], *things: int) -> list[asyncio.
     return tasks
 
 
-async def test_who_comes_while_a_transaction_is_going_on_shares_the_next() -> None:
+async def test_a_request_during_a_transaction_joins_the_next_one() -> None:
     commits = Commits()
     together = GroupCommit(commits.commit)
     first = await waiting(together, 1)
@@ -64,7 +64,7 @@ async def test_one_that_cannot_be_kept_is_no_matter_of_the_others() -> None:
     await together.keep(4)
 
 
-async def test_a_transaction_that_fails_is_told_to_all_of_it_and_to_nobody_else() -> None:
+async def test_a_failed_transaction_is_reported_to_its_requests_only() -> None:
     def fail_once(thing: int) -> Exception | None:
         if thing == 1:
             raise OSError("the disk is full")

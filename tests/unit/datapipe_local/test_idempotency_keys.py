@@ -61,7 +61,7 @@ def bodies(server: ScriptedServer) -> list[Any]:
     return [json.loads(seen.body) for seen in server.seen]
 
 
-def test_each_request_has_a_key_of_its_own_and_its_tries_share_it() -> None:
+def test_requests_have_own_keys_that_their_tries_share() -> None:
     with ScriptedServer([Reply(503), Reply(0), Reply(429), Reply(200)]) as server:
         process = Process(server)
         process.send(ONE)
@@ -107,7 +107,7 @@ def test_a_deletion_is_repeated_as_one() -> None:
     assert one == again != other
 
 
-def test_each_part_of_a_batch_that_is_refused_is_noted_before_it_is_sent() -> None:
+def test_each_refused_part_of_a_batch_is_recorded_before_sending() -> None:
     """Killed after the half was taken, the half is repeated: not the whole, which might be taken by now."""
     with ScriptedServer([Reply(422), Reply(200)]) as server:
         killed = Process(server, settings=BATCHES)
@@ -131,9 +131,7 @@ def test_each_part_of_a_batch_that_is_refused_is_noted_before_it_is_sent() -> No
         ([Reply(302)], False),
     ],
 )
-def test_a_run_that_fails_leaves_to_the_next_what_may_have_been_done(
-    script: Sequence[Reply], is_asked_again: bool
-) -> None:
+def test_a_failed_run_leaves_possible_deliveries_to_the_next(script: Sequence[Reply], is_asked_again: bool) -> None:
     with ScriptedServer(script) as server:
         failed = Process(server)
         with pytest.raises(RunError):
@@ -157,7 +155,7 @@ def test_of_an_address_where_nobody_is_nothing_is_left() -> None:
     assert Process(server, process.noted[-1]).left is None
 
 
-def test_a_batch_that_is_refused_altogether_leaves_nothing_and_one_that_is_half_understood_does() -> None:
+def test_a_refused_batch_leaves_nothing_a_half_accepted_one_does() -> None:
     for reply, is_left in ((Reply(401), False), (Reply(200, {"errors": ["?"]}), True)):
         with ScriptedServer([reply]) as server:
             process = Process(server, settings=BATCHES)

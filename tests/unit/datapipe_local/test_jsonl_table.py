@@ -70,7 +70,7 @@ def test_a_killed_process_is_carried_on(tmp_path: Path) -> None:
     assert [line["id"] for line in lines(tmp_path)] == [1, 2, 3]
 
 
-def test_killed_after_the_file_was_written_it_is_written_once_more_to_the_same_end(tmp_path: Path) -> None:
+def test_a_kill_after_the_write_repeats_it_with_the_same_result(tmp_path: Path) -> None:
     (tmp_path / "things.jsonl").write_text('{"id": 2}\n')
     table = opened(tmp_path)
     table.send([record(1)])

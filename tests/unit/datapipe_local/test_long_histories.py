@@ -211,7 +211,7 @@ def test_a_page_within_is_as_cheap_as_the_first(services: dict[int, Context]) ->
     assert max(costs) <= 1.2 * min(costs)
 
 
-def test_the_status_of_many_streams_is_as_many_statements_as_of_one(tmp_path: Path) -> None:
+def test_status_of_many_streams_takes_as_many_queries_as_of_one(tmp_path: Path) -> None:
     context = filled(tmp_path / "s.sqlite", 2)
     statements: list[str] = []
     context.store.database._connection.set_trace_callback(statements.append)

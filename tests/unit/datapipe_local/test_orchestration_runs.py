@@ -170,7 +170,7 @@ def test_a_table_that_was_renamed_is_known_by_both_names(context: Context, made:
     assert planned(context) == {"new": set(), "reads_old": {"new"}, "reads_new": {"new"}}
 
 
-def test_the_run_that_goes_on_stays_first_when_the_clock_is_set_back(context: Context, made: Made) -> None:
+def test_the_running_run_stays_first_when_the_clock_is_set_back(context: Context, made: Made) -> None:
     made.sync("shop", "orders")
     clock = SetClock(NOW)
     context = replace(context, clock=clock)

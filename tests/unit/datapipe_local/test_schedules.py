@@ -227,9 +227,7 @@ def test_what_was_missed_is_not_made_up_for(scheduled: Context, clock: SetClock)
     assert runs(scheduled) == []
 
 
-def test_a_service_that_was_started_again_within_the_minute_has_missed_nothing(
-    scheduled: Context, clock: SetClock
-) -> None:
+def test_a_restart_within_the_minute_misses_nothing(scheduled: Context, clock: SetClock) -> None:
     clock.moment = later(TWO, -5)
     Schedule(scheduled).fire()
     clock.moment = later(TWO, 50)
@@ -299,7 +297,7 @@ def test_what_is_new_counts_at_once(scheduled: Context) -> None:
         assert len(table_of(scheduled)) == number
 
 
-def test_what_is_due_in_the_moment_that_it_is_changed_is_not_begun(scheduled: Context, clock: SetClock) -> None:
+def test_what_is_changed_in_its_due_moment_does_not_start(scheduled: Context, clock: SetClock) -> None:
     schedule = Schedule(scheduled)
     schedule.fire()
     clock.moment = TWO
@@ -480,7 +478,7 @@ def test_the_engine_sleeps_no_longer_than_until_the_next_is_due(scheduled: Conte
     assert engine._step(Stop()) == 0.5
 
 
-def test_a_defect_in_schedules_keeps_nobody_from_what_was_asked_for(
+def test_a_defect_in_schedules_does_not_block_requested_runs(
     scheduled: Context, clock: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = Engine(scheduled, {})

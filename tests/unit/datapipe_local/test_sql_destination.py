@@ -93,7 +93,7 @@ def test_upsert_adds_and_changes_and_leaves_what_is_not_sent(url: str, opened: C
 
 
 @pytest.mark.parametrize("mode", [INSERT, UPSERT, MIRROR])
-def test_each_record_that_is_refused_has_the_databases_own_reason(
+def test_each_refused_record_has_the_reason_of_the_database(
     url: str, opened: Callable[..., Destination], mode: OperationName
 ) -> None:
     execute(url, PEOPLE)
@@ -190,7 +190,7 @@ def test_lists_become_arrays_where_the_column_is_one(server: PostgreSQL, opened:
         execute(server.url, "DROP TABLE lists")
 
 
-def test_what_is_checked_at_the_end_of_a_transaction_refuses_a_record_and_not_the_run(
+def test_a_deferred_constraint_refuses_a_record_and_not_the_run(
     server: PostgreSQL, opened: Callable[..., Destination]
 ) -> None:
     execute(
@@ -258,9 +258,7 @@ def test_no_row_is_inserted_twice_after_a_kill(url: str, opened: Callable[..., D
     assert len(execute(url, "SELECT name FROM log")) == 5
 
 
-def test_what_was_committed_when_the_connection_broke_is_not_inserted_by_the_next_run(
-    url: str, opened: Callable[..., Destination]
-) -> None:
+def test_rows_committed_at_a_disconnect_are_not_inserted_again(url: str, opened: Callable[..., Destination]) -> None:
     """Nobody was told of the COMMIT: the run failed, and what it noted last is of before."""
     execute(url, "CREATE TABLE log (name TEXT)")
     records = [Record(name, {"name": name}) for name in "abc"]
@@ -289,9 +287,7 @@ def test_what_was_committed_when_the_connection_broke_is_not_inserted_by_the_nex
     assert len(execute(url, "SELECT name FROM log")) == 5
 
 
-def test_a_record_that_comes_later_than_before_the_kill_is_not_inserted_twice(
-    url: str, opened: Callable[..., Destination]
-) -> None:
+def test_a_record_that_moves_after_a_kill_is_not_inserted_twice(url: str, opened: Callable[..., Destination]) -> None:
     execute(url, "CREATE TABLE log (name TEXT)")
     a, b, c, d = (Record(name, {"name": name}) for name in "abcd")
     first = opened(url, INSERT, "log")

@@ -30,7 +30,7 @@ def test_no_more_is_asked_than_is_bearable() -> None:
     assert isinstance(asker.problem, NotFoundError)
 
 
-def test_what_is_not_there_is_no_failure_of_the_service_and_what_fails_is_asked_once() -> None:
+def test_missing_is_no_failure_and_failures_are_not_repeated() -> None:
     with ScriptedServer([REFUSED, Reply(503, body=b"{}"), REFUSED]) as server:
         assert asked(Asker(Settings(server.url, "key"), Budget(60)), 3) == [NotFoundError, ServerError, EnoughError]
         assert len(server.seen) == 2

@@ -89,7 +89,7 @@ def test_a_file_that_grows_by_its_aliases_is_refused() -> None:
     assert "more than 200,000 values" in refused("\n".join(lines))[0]
 
 
-def test_settings_take_values_of_the_environment_and_nothing_shows_them() -> None:
+def test_settings_take_secret_values_of_the_environment() -> None:
     text = (
         f"{SYNC}    settings: {{token: 'Bearer ${{TOKEN}}', keep: '$${{TOKEN}}', nested: [{{port: 1, x: '${{A}}'}}]}}\n"
     )

@@ -40,7 +40,7 @@ def on_board(server: ManyRunsServer, main: Callable[[Board], Coroutine[Any, Any,
     return asyncio.run(whole())
 
 
-def test_equal_questions_are_asked_once_and_again_when_they_are_asked_again() -> None:
+def test_equal_questions_are_asked_once_at_a_time() -> None:
     runs = answering(Said(200, {"count": 3}))
     with ManyRunsServer(runs, latency=0.1) as server:
 

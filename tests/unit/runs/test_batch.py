@@ -220,7 +220,7 @@ def test_contact_that_comes_back_is_not_lost() -> None:
     assert waiting(service, POLICY, run_id="r1").outcome is Outcome.SUCCEEDED
 
 
-def test_contact_that_stays_away_is_lost_and_the_run_is_not_said_to_have_failed() -> None:
+def test_lost_contact_is_not_reported_as_a_failed_run() -> None:
     service = ModelService(elt_stream_runs__get=[stream_run("RUNNING"), TransportError("no answer", sent=True)])
     end = waiting(service, POLICY, run_id="r1")
     assert (end.reason, end.outcome) == (EndReason.LOST_CONTACT, Outcome.RUNNING)
@@ -234,7 +234,7 @@ def test_a_refusal_that_says_nothing_about_the_run_is_no_end(status: int) -> Non
     assert waiting(service, POLICY, run_id="r1").outcome is Outcome.SUCCEEDED
 
 
-def test_a_service_that_says_when_to_come_back_is_not_asked_before() -> None:
+def test_no_request_precedes_the_end_of_retry_after() -> None:
     limited = RateLimitError("", status=429, retry_after=70)
     service = ModelService(elt_stream_runs__get=[limited, stream_run("COMPLETED")])
     waiting(service, POLICY, run_id="r1")
@@ -308,7 +308,7 @@ def test_how_long_a_run_is_absent_is_remembered_over_resumes() -> None:
     assert service.now == 1_001_000
 
 
-def test_after_the_deadline_nothing_more_is_started_and_the_rest_is_not_looked_at_for_long() -> None:
+def test_nothing_starts_after_the_deadline_and_the_rest_ends_soon() -> None:
     def look(request: Any) -> Any:
         if dict(request.query).get("sort_direction") == "desc":
             return BEFORE
@@ -330,7 +330,7 @@ def test_after_the_deadline_nothing_more_is_started_and_the_rest_is_not_looked_a
     assert service.now < 1_000_060 + 200
 
 
-def test_a_service_that_goes_down_amid_a_batch_ends_the_rest_and_what_was_started_is_waited_for() -> None:
+def test_an_outage_ends_the_batch_and_started_runs_are_awaited() -> None:
     service = ModelService(
         elt_streams__request_run=[REQUESTED, AuthenticationError("no", status=401)],
         elt_stream_runs__list=[BEFORE, BEFORE, page(stream_run("COMPLETED"))],
@@ -342,7 +342,7 @@ def test_a_service_that_goes_down_amid_a_batch_ends_the_rest_and_what_was_starte
     assert service.asked.count("elt_streams.request_run") == 2
 
 
-def test_an_orchestration_is_followed_by_the_id_that_the_request_gave() -> None:
+def test_an_orchestration_is_tracked_by_the_id_of_the_request() -> None:
     def orchestration(status: str, **more: Any) -> OrchestrationRun:
         fields = {"id": "o1", "orchestration_id": "o", "status": status, "due_at": "2026-01-01T00:00:00Z"}
         return OrchestrationRun.model_validate(fields | more)
@@ -382,7 +382,7 @@ def test_a_table_is_waited_for_and_its_error_is_kept() -> None:
     assert body.as_json() == {"materialization": "table"}
 
 
-def test_a_transform_as_it_was_before_it_was_published_says_nothing() -> None:
+def test_the_transform_before_its_publication_decides_nothing() -> None:
     before = transform(materialization_status="completed")
     later = "2026-01-02T00:00:00Z"
     service = ModelService(
@@ -394,7 +394,7 @@ def test_a_transform_as_it_was_before_it_was_published_says_nothing() -> None:
     assert end.outcome is Outcome.FAILED
 
 
-def test_outcome_before_a_request_is_not_believed_for_longer_after_a_deferral() -> None:
+def test_an_earlier_outcome_is_not_used_longer_after_a_deferral() -> None:
     before = transform(materialization_status="completed")
     service = ModelService(
         transforms__publish=[transform(materialization_status="running")], transforms__get=[before, before]

@@ -280,7 +280,7 @@ def test_a_new_key_is_picked_up() -> None:
 
 
 @pytest.mark.slow
-def test_through_the_trigger_a_connection_that_is_deleted_does_and_one_that_is_changed_is_taken(
+def test_a_trigger_notices_a_deleted_or_changed_connection(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = served(reverse_etl=3)
@@ -317,7 +317,7 @@ def test_through_the_trigger_a_connection_that_is_deleted_does_and_one_that_is_c
 
 
 @pytest.mark.slow
-def test_a_change_of_the_connection_that_can_not_be_used_is_not_taken(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unusable_change_of_the_connection_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     runs = served(reverse_etl=5)
     with ManyRunsServer(runs) as server:
         connection = Connection(server)
@@ -335,7 +335,7 @@ def test_a_change_of_the_connection_that_can_not_be_used_is_not_taken(caplog: py
         assert outcomes(run(main())) == {Outcome.SUCCEEDED}
 
 
-def test_a_connection_that_can_not_be_read_is_an_error_for_each_and_leaves_nothing() -> None:
+def test_an_unreadable_connection_is_an_error_for_each_wait() -> None:
     with ManyRunsServer(served(reverse_etl=3)) as server:
         connection = Connection(server)
         connection.error = ConfigurationError("there is no key")
@@ -424,7 +424,7 @@ def test_who_comes_while_the_last_one_leaves_finds_a_board() -> None:
         run(main())
 
 
-def test_who_is_cancelled_twice_closes_the_connections_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+def test_two_cancellations_still_close_the_connections(caplog: pytest.LogCaptureFixture) -> None:
     runs = served(reverse_etl=5)
     with ManyRunsServer(runs) as server:
         connection = Connection(server)
@@ -518,9 +518,7 @@ def test_a_service_that_is_down_is_asked_by_one_for_all() -> None:
 
 
 @pytest.mark.parametrize("hangs", [True, False])
-def test_a_deadline_holds_while_a_request_hangs_or_the_connection_is_paused(
-    monkeypatch: pytest.MonkeyPatch, hangs: bool
-) -> None:
+def test_a_deadline_holds_during_a_hanging_request_or_a_pause(monkeypatch: pytest.MonkeyPatch, hangs: bool) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.wait._GRACE", 0.2)
     monkeypatch.setattr("airflow_provider_datapipe.runs.looks._SWEEP", 0.2)
     runs = served(reverse_etl=3, streams=3)
@@ -565,7 +563,7 @@ def test_a_defect_ends_all_waits_with_an_error_that_is_logged(
     assert any(record.exc_info for record in caplog.records if record.name == board_module.__name__)
 
 
-def test_a_response_that_can_not_be_read_concerns_its_own_wait_only(
+def test_an_unreadable_response_concerns_its_own_wait_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     runs = served(reverse_etl=3, streams=3)
@@ -614,7 +612,7 @@ def test_a_list_that_can_not_be_read_costs_no_wait(where: str, monkeypatch: pyte
         assert outcomes(run(main())) == {Outcome.SUCCEEDED}
 
 
-def test_who_comes_after_a_defect_is_not_left_waiting_on_a_board_that_is_broken(
+def test_a_wait_that_joins_after_a_defect_does_not_hang(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runs = served(reverse_etl=3)

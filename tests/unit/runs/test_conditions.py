@@ -75,7 +75,7 @@ def seen_at(runs: list[Past], minute: float) -> list[Past]:
     on_failure=st.sampled_from(["fail", "next"]),
     keeps=st.booleans(),
 )
-def test_a_sensor_that_looks_all_the_time_ends_with_the_run_that_one_finds_afterwards(
+def test_a_polling_sensor_ends_with_the_run_that_is_found_later(
     runs: list[Past], minute: int, moment_of: str, on_failure: str, keeps: bool
 ) -> None:
     fields = {"after": at(minute).isoformat(), "moment_of": moment_of, "on_failure": on_failure}
@@ -134,7 +134,7 @@ def ended(run: Past) -> End:
     return look(stream(after=stamp(0)), service).ends[0]
 
 
-def test_an_end_settles_it_only_where_that_run_was_found_to_be_the_one() -> None:
+def test_an_end_counts_only_for_a_run_that_is_known_to_be_the_one() -> None:
     service = HistoryService({"s": [Past("a", 1, 2)]})
     condition = stream(after=stamp(10))
     look(condition, service)
@@ -272,7 +272,7 @@ def test_a_look_at_a_sync_is_one_request_until_all_may_be_there() -> None:
     assert {name: each["run_id"] for name, each in result["streams"].items()} == {"a": "a2", "b": "b2", "c": "c2"}
 
 
-def test_slices_which_the_status_shows_as_completed_are_not_taken_for_the_end_of_a_load() -> None:
+def test_completed_slices_are_not_the_end_of_a_load() -> None:
     service = HistoryService({"a": [Past("a1", 11, 12, "CHUNK_COMPLETED")], "b": [Past("b1", 11, 12)]})
     condition = SyncCondition(sync_id="y", after=stamp(10))
     assert not look(condition, service).is_met
@@ -302,7 +302,7 @@ def test_a_status_that_never_changes_is_not_believed_for_ever() -> None:
     assert looks > 1
 
 
-def test_a_sync_of_which_a_stream_failed_fails_when_all_have_ended() -> None:
+def test_a_sync_with_a_failed_stream_fails_when_all_have_ended() -> None:
     service = HistoryService({"a": [Past("a1", 11, 12, "FAILED")], "b": [Past("b1", 11, None, "RUNNING")]})
     condition = SyncCondition(sync_id="y", after=stamp(10))
     assert not look(condition, service).is_met
@@ -319,7 +319,7 @@ def test_chosen_streams_only() -> None:
     assert look(SyncCondition(sync_id="y", streams=["a"], after=stamp(10)), service).is_met
 
 
-def test_a_sync_is_fresh_if_all_are_and_stays_so_until_it_is_told() -> None:
+def test_a_sync_is_fresh_if_all_streams_are() -> None:
     # What goes on in slices is looked at, and the other one with it.
     service = HistoryService({"a": [Past("a1", 91, 92)], "b": [Past("b1", 95, 96, "CHUNK_COMPLETED")]})
     condition = SyncCondition(sync_id="y", max_age=600)
@@ -333,7 +333,7 @@ def test_a_sync_is_fresh_if_all_are_and_stays_so_until_it_is_told() -> None:
     assert look(condition, service, 109).is_met
 
 
-def test_what_is_not_there_is_final_and_a_key_only_before_the_first_answer() -> None:
+def test_a_missing_resource_is_final_a_bad_key_only_at_first() -> None:
     def error(kind: type[ApiError], status: int) -> ApiError:
         return kind("no", status=status)
 
@@ -347,7 +347,7 @@ def test_what_is_not_there_is_final_and_a_key_only_before_the_first_answer() -> 
         assert not is_final(error(RateLimitError, 429), was_answered=was_answered)
 
 
-def test_patience_ends_after_half_an_hour_without_an_answer_and_looks_ever_more_rarely() -> None:
+def test_half_an_hour_without_a_response_ends_the_wait() -> None:
     patience, now, pauses = Patience(0), 0.0, []
     while now < 1800:
         pauses.append(patience.failed(DatapipeError("down."), now, 5))

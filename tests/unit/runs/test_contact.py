@@ -42,7 +42,7 @@ def test_what_a_failure_is_about(error: DatapipeError, of_connection: bool) -> N
     assert is_of_connection(error) is of_connection
 
 
-def test_failures_pause_everything_twice_as_long_each_time_up_to_a_bound() -> None:
+def test_failures_double_the_common_pause_up_to_a_limit() -> None:
     contact, now, pauses = Contact(16, jitter=lambda: 1.0), 1000.0, []
     for _ in range(9):
         contact.failed(DOWN, now)
@@ -59,7 +59,7 @@ def test_those_that_fail_together_count_once() -> None:
     assert contact.paused_until == 1001
 
 
-def test_one_goes_ahead_and_each_answer_lets_one_more_go_beside_it() -> None:
+def test_after_an_outage_each_response_permits_one_more_request() -> None:
     contact = Contact(3, jitter=lambda: 1.0)
     assert contact.allowed == 3
     contact.failed(DOWN, 1000.0)
@@ -72,7 +72,7 @@ def test_one_goes_ahead_and_each_answer_lets_one_more_go_beside_it() -> None:
     assert (contact.paused_until, contact.error) == (0.0, None)
 
 
-def test_the_patience_that_a_service_asks_for_outlasts_answers_that_still_come() -> None:
+def test_retry_after_outlasts_responses_of_earlier_requests() -> None:
     contact = Contact(16, jitter=lambda: 0.0)
     contact.failed(LIMITED, 1000.0)
     contact.answered(1001.0)
@@ -94,7 +94,7 @@ def test_how_many_may_go_is_learned_late() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from([None, DOWN, LIMITED]), st.floats(0, 100)), max_size=50), st.floats(0, 0.999))
-def test_whatever_happens_something_may_be_asked_again_in_bounded_time(
+def test_a_request_is_permitted_again_within_limited_time(
     happenings: list[tuple[DatapipeError | None, float]], jitter: float
 ) -> None:
     contact, now = Contact(16, jitter=lambda: jitter), 1000.0

@@ -74,7 +74,7 @@ def ordered(service: Streams, records: TaskStateRecords) -> list[Target]:
     return targets
 
 
-def test_a_run_that_failed_is_not_started_anew_beside_as_many_as_may_go() -> None:
+def test_a_failed_run_is_not_started_again_beside_the_limit() -> None:
     service = Streams({"a": "FAILED", "b": "RUNNING", "c": "RUNNING"})
     records = left_by_a_try(FIRST, SECOND, THIRD)
     batch = Batch("elt_stream", queued=ordered(service, records), at_a_time=2)

@@ -171,7 +171,7 @@ def test_several_waits_for_one_run_are_one_request() -> None:
     assert simulation.service.per_path == {"/reverse_etl_sync_runs/r0": 11}
 
 
-def test_who_looks_more_often_is_not_held_up_by_who_looks_less_often() -> None:
+def test_a_frequent_wait_is_not_delayed_by_a_rare_one() -> None:
     simulation = Simulation(direct(1, 100))
     for seconds in (60.0, 5.0):
         simulation.wait(reverse_etl("r0"), WaitPolicy(poll_interval=seconds))
@@ -179,7 +179,7 @@ def test_who_looks_more_often_is_not_held_up_by_who_looks_less_often() -> None:
     assert simulation.service.count() == 20
 
 
-def test_the_streams_of_a_sync_cost_a_request_for_all_and_few_for_each() -> None:
+def test_the_streams_of_a_sync_share_one_request() -> None:
     simulation = Simulation(sync_of(100, 600))
     simulation.wait_for_sync("y")
     simulation.run(700)
@@ -199,7 +199,7 @@ def test_one_stream_alone_is_looked_at_itself() -> None:
     assert simulation.service.per_path == {"/elt_stream_runs/y.s0": 11}
 
 
-def test_runs_of_orchestrations_come_through_one_list_of_several_pages() -> None:
+def test_runs_of_orchestrations_share_one_list_of_several_pages() -> None:
     service = ManyRuns()
     service.orchestrations = {f"o{number}": Run(START - number, START + 100) for number in range(250)}
     simulation = Simulation(service)
@@ -274,7 +274,7 @@ LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("kind", LIES)
-def test_a_status_that_lies_makes_no_false_end_and_no_wait_without_end(kind: str) -> None:
+def test_a_wrong_status_causes_no_false_end_and_no_endless_wait(kind: str) -> None:
     simulation = Simulation(sync_of(6, 400))
     simulation.service.forge = LIES[kind]
     simulation.wait_for_sync("y")
@@ -334,7 +334,7 @@ def test_a_status_that_fails_costs_no_time(said: Said) -> None:
 
 
 @pytest.mark.parametrize("how", ["503", "no answer"])
-def test_a_status_that_fails_as_a_whole_service_does_ends_no_wait(how: str) -> None:
+def test_a_status_that_fails_like_an_outage_ends_no_wait(how: str) -> None:
     """A gateway gives up on the one request that takes long; the runs themselves can be looked at."""
     simulation = Simulation(sync_of(6, 4000))
     if how == "503":
@@ -402,7 +402,7 @@ def test_the_patience_that_is_asked_for_is_shown_by_all(status: int) -> None:
     assert len(later) > 200
 
 
-def test_contact_is_lost_once_for_all_where_nothing_is_asked_for_them() -> None:
+def test_contact_is_lost_once_for_all_without_requests_for_them() -> None:
     simulation = Simulation(direct(300, 9000))
     for run_id in simulation.service.reverse_etl:
         simulation.wait(reverse_etl(run_id), replace(EVERY_5, contact_limit=100))
@@ -428,7 +428,7 @@ def test_a_wait_that_is_not_due_has_not_lost_contact() -> None:
     assert simulation.end_of("r0").outcome is Outcome.SUCCEEDED
 
 
-def test_an_outage_in_which_a_shared_look_fails_ends_no_wait_too_early() -> None:
+def test_an_outage_during_a_shared_request_ends_no_wait_early() -> None:
     simulation = Simulation(sync_of(50, 3000))
     simulation.wait_for_sync("y")
     simulation.run(30)
@@ -470,7 +470,7 @@ def test_a_deadline_holds_while_a_request_hangs(shared: bool) -> None:
     assert all(at <= START + 20 + 10 + 5 for _, at in simulation.ends.values())
 
 
-def test_a_run_that_can_not_be_looked_at_in_time_is_looked_at_itself_before_its_deadline() -> None:
+def test_a_run_is_polled_directly_before_its_deadline() -> None:
     """The status fails for long: that it is left alone does not cost the last look."""
     simulation = Simulation(sync_of(4, 95))
     simulation.service.fault = lambda path, now: Said(500) if path.startswith("/elt_syncs") else None

@@ -126,7 +126,7 @@ def test_what_was_found_once_is_found_whenever_one_looks(
 
 @settings(max_examples=scaled(30))
 @given(count=st.integers(1, 1500), position=st.floats(0, 1), size=st.sampled_from([20, 100]))
-def test_no_more_pages_are_read_than_the_way_from_the_nearer_end_needs(count: int, position: float, size: int) -> None:
+def test_only_the_pages_from_the_nearer_end_are_read(count: int, position: float, size: int) -> None:
     runs = [Past(f"r{number}", number, number + 0.5) for number in range(count)]
     place = int(position * (count - 1))
     service = HistoryService({"s": runs}, page_size=size)

@@ -356,7 +356,7 @@ def seen(number: int, moment: float, *, is_over: bool = True, is_slice: bool = F
     return Seen(f"r{number}", at(moment), at(moment), is_over, is_slice, payload)
 
 
-def test_the_rows_of_slices_are_those_of_the_run_that_ends_the_load() -> None:
+def test_the_rows_of_slices_belong_to_the_run_that_ends_the_load() -> None:
     _, cursor = take(None, [], now=NOW)
     told, cursor = take(cursor, [seen(1, 0, is_slice=True, rows=5)], now=NOW)
     assert told == []
@@ -377,7 +377,7 @@ def test_a_cursor_is_bounded_however_many_runs_end_or_never_do() -> None:
     assert take(cursor, runs, now=NOW)[0] == []
 
 
-def test_runs_with_equal_times_are_matched_by_their_ends_when_ids_change() -> None:
+def test_runs_with_equal_times_are_matched_by_their_ends() -> None:
     _, cursor = take(None, [seen(1, 0), seen(2, 0, is_over=False), seen(3, 9)], now=NOW)
     ended = [seen(4, 0), seen(5, 0), seen(6, 9)]
     ended[0].payload["finished_at"], ended[1].payload["finished_at"] = at(20), at(10)
@@ -402,7 +402,7 @@ def test_new_id_format_and_a_list_that_lags_behind(formats: tuple[str, str, str]
     assert [event["run_id"] for event in events] == [f"{formats[-1]}r3"]
 
 
-def test_a_run_that_is_due_in_the_future_hides_none_that_begins_before() -> None:
+def test_a_run_in_the_future_hides_no_earlier_one() -> None:
     _, cursor = take(None, [], now=NOW)
     due = Seen("due", at(90_000), "", False, False, {})
     _, cursor = take(cursor, [due], now=NOW)
@@ -428,7 +428,7 @@ def test_a_sync_costs_one_request_while_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize(("stale", "looks"), [("going", 3), ("absent", 1)])
-def test_a_list_that_lags_behind_the_status_of_its_sync_is_looked_at_again(stale: str, looks: int) -> None:
+def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, looks: int) -> None:
     service = Service("elt_stream", ["a", "b"], runs=[Run(0, "a", 1.0)])
     feed = SyncFeed("y")
     cursor: dict[str, Any] | None = None
@@ -462,7 +462,7 @@ def test_what_a_failure_interrupts_is_told_later() -> None:
     assert sorted(event["run_id"] for event in told) == ["r0", "r1"]
 
 
-def test_a_stream_whose_runs_can_not_be_listed_keeps_no_event_of_another_back(
+def test_an_unreadable_stream_holds_back_no_event_of_another(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     service = Service("elt_stream", ["a", "b"])
@@ -481,7 +481,7 @@ def test_a_stream_whose_runs_can_not_be_listed_keeps_no_event_of_another_back(
     assert caplog.text.count("ELT stream b can't be read") == 1
 
 
-def test_a_stream_that_is_added_while_its_sync_is_watched_is_told_from_its_first_run() -> None:
+def test_an_added_stream_is_reported_from_its_first_run() -> None:
     service = Service("elt_stream", ["a"])
     feed = SyncFeed("y")
     ((_, cursor),) = look(service, feed, Interest(None))
@@ -544,7 +544,7 @@ def test_each_change_of_a_transform_that_leaves_it_built_is_told() -> None:
     assert told == [("succeeded", at(3)), ("failed", at(4)), ("succeeded", at(5))]
 
 
-def test_too_many_failed_records_are_told_once_until_there_are_fewer() -> None:
+def test_many_failed_records_are_reported_once_until_fewer() -> None:
     feed, cursor, told = FailedRecordsFeed("r"), None, []
     for count in (4, 5, 9, 4, 0, 5):
         events, cursor = one_look(feed, {"count": count}, Interest("r", cursor, {"threshold": 5}))

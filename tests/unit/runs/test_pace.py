@@ -165,7 +165,7 @@ def test_nothing_known() -> None:
 
 
 @pytest.mark.parametrize("duration", [-1.0, math.nan, math.inf, 2e9])
-def test_what_is_no_duration_is_refused_where_it_was_not_sorted_out(duration: float) -> None:
+def test_an_invalid_duration_is_rejected(duration: float) -> None:
     with pytest.raises(ValueError, match="What is no duration can't be kept"):
         History((600.0, duration))
 
@@ -232,12 +232,12 @@ def test_with_a_history_it_sees_most_ends_sooner_than_without(group: str) -> Non
 
 @pytest.mark.parametrize("group", [group for group in GROUPS if group != SHORT])
 @pytest.mark.parametrize("name", KNOWN)
-def test_of_longer_runs_with_a_history_it_looks_less_often_than_without(group: str, name: str) -> None:
+def test_longer_runs_with_a_history_are_polled_less_often(group: str, name: str) -> None:
     assert results()[group][name].looks < 0.8 * results()[group][NOTHING_KNOWN].looks
 
 
 @pytest.mark.parametrize("name", KNOWN[1:])
-def test_of_short_runs_with_a_history_it_sees_half_of_the_ends_within_a_second(name: str) -> None:
+def test_half_of_short_runs_with_a_history_are_seen_within_1_s(name: str) -> None:
     ours, every = results()[SHORT][name], results()[SHORT]["every 5 s"]
     assert part(ours.delays, 0.5) < 1.0
     # For no more looks than an interval of 5 s takes, and a few.
@@ -257,7 +257,7 @@ def test_longer_runs_take_two_thirds_of_the_looks_of_every_15_s(group: str, name
     assert results()[group][name].looks < 0.67 * results()[group]["every 15 s"].looks
 
 
-def test_without_a_history_it_is_never_as_far_from_the_best_fixed_interval_as_each_of_them_is() -> None:
+def test_without_a_history_no_fixed_interval_is_far_better() -> None:
     def worst(name: str) -> float:
         return max(seen[name].cost / min(seen[other].cost for other in FIXED) for seen in results().values())
 
@@ -268,7 +268,7 @@ def test_without_a_history_it_is_never_as_far_from_the_best_fixed_interval_as_ea
 @pytest.mark.parametrize("typical", [600, 1200])
 @pytest.mark.parametrize("family", [alike, growing])
 @pytest.mark.parametrize("known", [5, 20])
-def test_of_runs_that_are_alike_it_is_better_than_every_15_s_in_all(typical: float, family: Family, known: int) -> None:
+def test_for_similar_runs_it_is_better_than_every_15_s(typical: float, family: Family, known: int) -> None:
     cases = drawn(family, typical, 300, failing=0)
     ours, every = measure(cases, adaptive(known)), measure(cases, fixed(15))
     assert ours.looks < every.looks

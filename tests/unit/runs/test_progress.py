@@ -57,7 +57,7 @@ def test_a_run_tells_how_long_how_far_and_until_when() -> None:
     )
 
 
-def test_a_run_that_takes_longer_than_the_earlier_ones_is_said_to() -> None:
+def test_a_run_that_takes_longer_than_earlier_ones_is_reported() -> None:
     _, progress = after_a_look(waiting(durations=[30]), START + 60)
     assert progress.line(START + 65) == (
         "ELT stream orders, run run-orders: running for 65 s, longer than usual (earlier runs took about 30 s)."
@@ -149,7 +149,7 @@ RUN = {"id": "run-orders", "elt_sync_id": "y", "elt_stream_id": "orders", "start
 TASK = contextvars.ContextVar("TASK", default="none")
 
 
-def test_a_wait_in_the_triggerer_tells_in_the_context_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_in_the_triggerer_logs_in_the_context_of_its_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "_SHORTEST_GAP", 0.01)
     told: list[tuple[str, str]] = []
 

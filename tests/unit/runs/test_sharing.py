@@ -118,7 +118,7 @@ def test_the_list_has_the_runs_themselves() -> None:
 
 
 @pytest.mark.parametrize("more", [{"due_at": "soon"}, {"status": 7}, {"orchestration_id": None}])
-def test_a_run_of_the_list_that_can_not_be_read_is_looked_at_itself(more: dict[str, Any]) -> None:
+def test_an_unreadable_run_of_the_list_is_requested_itself(more: dict[str, Any]) -> None:
     shared = OrchestrationRuns("all")
     item = found(shared, RUN, {"data": [run(**more)], "has_more": False})
     assert shared.read(RUN, item) is Unclear.UNCLEAR

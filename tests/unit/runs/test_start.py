@@ -277,7 +277,7 @@ KINDS_OF_START = ["elt_stream", "orchestration"]
 
 @pytest.mark.parametrize("kind", KINDS_OF_START)
 @pytest.mark.parametrize("fate", ["unheard", "502 done", "garbled"])
-def test_a_run_whose_answer_was_lost_is_found_and_not_asked_for_again(kind: str, fate: str) -> None:
+def test_a_run_without_a_response_is_found_and_not_repeated(kind: str, fate: str) -> None:
     service = Service()
     service.begin_others()
     service.sleep(100)
@@ -291,7 +291,7 @@ def test_a_run_whose_answer_was_lost_is_found_and_not_asked_for_again(kind: str,
 
 @pytest.mark.parametrize("kind", KINDS_OF_START)
 @pytest.mark.parametrize("fate", ["lost", "502"])
-def test_a_request_that_was_never_carried_out_is_sent_again_after_a_look(kind: str, fate: str) -> None:
+def test_a_request_that_was_not_executed_is_repeated_after_a_look(kind: str, fate: str) -> None:
     service = Service()
     service.fates = [fate]
     begin(service, kind=kind)
@@ -299,7 +299,7 @@ def test_a_request_that_was_never_carried_out_is_sent_again_after_a_look(kind: s
 
 
 @pytest.mark.parametrize("fate", ["unheard", "502 done"])
-def test_a_run_that_does_not_show_yet_turns_the_second_request_away(fate: str) -> None:
+def test_an_invisible_run_rejects_the_second_request(fate: str) -> None:
     service = Service(invisible=1000)
     service.fates = [fate]
     seen = begin(service)
@@ -317,7 +317,7 @@ def test_a_request_that_is_carried_out_late_is_waited_for(kind: str, late: str) 
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_START)
-def test_a_service_that_never_carries_out_is_given_up_and_the_intent_is_kept(kind: str) -> None:
+def test_a_request_that_is_never_executed_leaves_its_intent(kind: str) -> None:
     service, records = Service(), MemoryRecords()
     service.fates = ["502"] * 3
     with pytest.raises(ServerError):
@@ -365,7 +365,7 @@ def test_a_later_try_starts_afresh_after_a_run_that_has_failed(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_START)
-def test_a_run_that_was_never_heard_of_and_has_failed_is_no_reason_to_fail_again(kind: str) -> None:
+def test_an_unknown_failed_run_does_not_fail_the_task_again(kind: str) -> None:
     service, records = Service(ends_as=("FAILED", "COMPLETED")), MemoryRecords()
     begin(service, records, kind=kind)
     key = key_of(kind, TARGET)
@@ -393,7 +393,7 @@ def test_a_task_that_succeeded_and_is_cleared_runs_again(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS_OF_START)
-def test_a_task_that_is_killed_before_airflow_hears_of_its_success_does_not_run_again(kind: str) -> None:
+def test_a_task_killed_after_its_success_does_not_run_again(kind: str) -> None:
     service, store = Service(), MemoryRecords()
     for _ in range(3):
         records = remembered(store, life=2)
@@ -446,7 +446,7 @@ def test_run_that_was_never_scheduled_is_requested_again() -> None:
         ServerError("down", status=503),
     ],
 )
-def test_a_look_that_fails_after_a_lost_answer_does_not_make_the_task_forget(kind: str, look: DatapipeError) -> None:
+def test_a_failed_look_after_a_lost_response_keeps_the_intent(kind: str, look: DatapipeError) -> None:
     service, records = Service(), MemoryRecords()
     service.fates = ["unheard"]
 
@@ -461,7 +461,7 @@ def test_a_look_that_fails_after_a_lost_answer_does_not_make_the_task_forget(kin
     assert (service.posts, len(service.ours)) == (1, 1)
 
 
-def test_an_earlier_doubt_outlives_a_request_that_surely_started_nothing() -> None:
+def test_an_earlier_doubt_outlives_a_rejected_request() -> None:
     service, records = Service(), MemoryRecords()
     service.fates = ["502"] * 3
     with pytest.raises(ServerError):
@@ -504,7 +504,7 @@ def test_somebody_elses_run_is_attached_to_by_default() -> None:
     assert service.ours == []
 
 
-def test_two_tasks_that_race_end_with_one_run_and_both_wait_for_it() -> None:
+def test_two_racing_tasks_share_one_run() -> None:
     service = Service(invisible=50)
     first, second = MemoryRecords(), MemoryRecords()
     begin(service, first)
@@ -536,7 +536,7 @@ def test_policy_skip() -> None:
         (POLICY, replace(TARGET, options={"full_refresh": True})),
     ],
 )
-def test_policy_wait_and_full_refreshes_let_the_other_run_end_first(policy: StartPolicy, target: Target) -> None:
+def test_policy_wait_and_full_refreshes_wait_for_the_other_run(policy: StartPolicy, target: Target) -> None:
     with pytest.raises(Blocked) as blocked:
         begin(others(), policy=policy, target=target)
     assert blocked.value.observation.reference.run_id == "r1"
@@ -587,7 +587,7 @@ def test_no_policy_is_about_ones_own_run(policy: IfRunning) -> None:
     assert len(service.runs) == 1
 
 
-def test_ones_own_run_that_shows_only_after_the_look_is_not_somebody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_own_run_that_appears_late_is_not_taken_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     service, records = Service(invisible=5, duration=1000), MemoryRecords()
     begin(service, records)
     kept = remembered(records).get(key_of("elt_stream", TARGET))
@@ -619,7 +619,7 @@ def test_what_needs_a_run_of_its_own() -> None:
             assert kind.needs_own_run(wants) == (options.get(name) == option)
 
 
-def test_a_conflict_with_a_run_that_is_over_by_now_leads_to_a_run_of_ones_own() -> None:
+def test_a_conflict_with_an_ended_run_leads_to_an_own_run() -> None:
     service = Service()
     service.begin_others()
     service.sleep(1000)
@@ -630,7 +630,7 @@ def test_a_conflict_with_a_run_that_is_over_by_now_leads_to_a_run_of_ones_own() 
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_a_conflict_that_an_orchestration_should_not_have_is_no_success_of_an_earlier_run(*, before: bool) -> None:
+def test_an_impossible_conflict_is_no_success_of_an_earlier_run(*, before: bool) -> None:
     service = Service()
     if before:
         service.begin_others()
@@ -645,7 +645,7 @@ def test_a_conflict_that_an_orchestration_should_not_have_is_no_success_of_an_ea
 
 
 @pytest.mark.parametrize("status_url", ["/elsewhere", "https://evil.example/elt_stream_runs?x=1", "//["])
-def test_a_status_url_that_leads_elsewhere_is_not_followed_and_the_run_is_not_lost(status_url: str) -> None:
+def test_a_foreign_status_url_is_not_used_and_the_run_not_lost(status_url: str) -> None:
     service = Service(invisible=10)
     service.begin_others()
     service.sleep(1000)
@@ -760,7 +760,7 @@ def test_a_request_that_is_late_and_meets_a_kill_is_waited_for(kind: str, late: 
     assert (service.posts, len(service.runs)) == (1, 1)
 
 
-def test_a_copy_of_a_request_that_comes_after_its_answer_is_no_reason_to_wait_for_a_run_of_ones_own() -> None:
+def test_a_late_copy_of_a_request_causes_no_wait_for_an_own_run() -> None:
     """The answer of the copy names the run that the request itself has started: it is attached to, and none follows."""
     service = Service(duration=1000)
     service.fates = ["twice, second"]
@@ -773,7 +773,7 @@ def test_a_copy_of_a_request_that_comes_after_its_answer_is_no_reason_to_wait_fo
     fates=st.lists(FATES, max_size=2),
     invisible=st.sampled_from([0, 30]),
 )
-def test_without_records_the_look_up_and_the_conflict_alone_lead_to_one_run(fates: list[str], invisible: float) -> None:
+def test_without_records_look_and_conflict_lead_to_one_run(fates: list[str], invisible: float) -> None:
     """Airflow before 3.3 keeps no records: one try leads to one run, and a try after it attaches while it is going."""
     service = Service(invisible=invisible, duration=5000)
     service.fates = fates

@@ -91,7 +91,7 @@ def name_of(orchestration_id: str) -> Steps[str]:
     return (yield from ask(orchestrations.get(orchestration_id))).name
 
 
-def test_as_many_are_under_way_as_may_be_and_answers_keep_their_order(service: Service) -> None:
+def test_requests_are_limited_and_responses_keep_their_order(service: Service) -> None:
     asked: list[str] = []
     names = [f"o{number}" for number in range(5 * AT_A_TIME)]
     given = run_together(
@@ -181,7 +181,7 @@ def named(request: Any) -> Orchestration:
     return Orchestration(id=name, name=name.upper())
 
 
-def test_steps_that_are_asked_for_together_are_carried_out_by_whoever_can() -> None:
+def test_steps_of_one_gather_can_be_executed_together() -> None:
     one_by_one = drive(both(), named, lambda _: None)
     several: list[Any] = []
 

@@ -139,7 +139,7 @@ def failed_records(count: int, **known: Any) -> ModelService:
 
 
 @pytest.mark.parametrize("error", [None, "the destination is full"])
-def test_records_that_failed_are_kept_within_bounds_for_one_request(error: str | None) -> None:
+def test_failed_records_are_kept_within_one_request(error: str | None) -> None:
     service = failed_records(20)
     run = ended(Outcome.FAILED, "reverse_etl", rows_failed=20, error=error)
     end = drive(explain(run, most_records=10), service.send, service.sleep)

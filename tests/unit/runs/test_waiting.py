@@ -622,7 +622,7 @@ TestWaiting = Waiting.TestCase
 TestWaiting.settings = settings(max_examples=scaled(300), stateful_step_count=40)
 
 
-def test_a_last_look_that_is_late_is_made_where_the_service_wants_to_be_asked_again_by_then() -> None:
+def test_a_late_last_poll_happens_if_retry_after_is_over() -> None:
     """A limit came before the time that the service asked for; both have passed when the watch has its turn."""
     reference = Reference("elt_stream", "s", "orders", run_id="r1")
     watch = Watch(reference, WaitPolicy(poll_interval=POLL, contact_limit=60), 1000.0)
@@ -635,7 +635,7 @@ def test_a_last_look_that_is_late_is_made_where_the_service_wants_to_be_asked_ag
     assert watch.expired(1080.0) is None
 
 
-def test_a_poll_that_came_early_does_not_bring_the_next_one_forward() -> None:
+def test_an_early_poll_does_not_bring_the_next_one_forward() -> None:
     """Another run of the list was due already, so the list was requested before this run was due."""
     watch = _watch_seen_at(1000.0)
     assert watch.due == 1010.0
@@ -643,7 +643,7 @@ def test_a_poll_that_came_early_does_not_bring_the_next_one_forward() -> None:
     assert watch.due == 1016.0
 
 
-def test_a_late_poll_is_counted_from_the_due_time_of_the_run_itself() -> None:
+def test_the_interval_after_a_late_poll_starts_at_its_due_time() -> None:
     """Another run of the list was due long before this run was."""
     watch = _watch_seen_at(1000.0)
     assert watch.unchanged(1012.0, was_due=990.0) is None

@@ -67,7 +67,7 @@ def test_a_record_that_just_fits_and_one_that_does_not(count: int, brackets: int
         put_together([record], Limits(count, size - 1))
 
 
-def test_what_stands_before_a_record_that_can_not_be_sent_is_given_first() -> None:
+def test_records_before_an_unsendable_one_are_yielded_first() -> None:
     made = batches(sources.given([{}, {}, {}, {"a": 1j}]), Limits(2, 100), first=0, fingerprint=Fingerprint())
     assert [next(made).records, next(made).records] == [2, 1]
     with pytest.raises(RecordError, match="record 3"):

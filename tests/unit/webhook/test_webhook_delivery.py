@@ -161,7 +161,7 @@ def test_all_is_accepted_at_once() -> None:
         ("failed after", 3, 2),
     ],
 )
-def test_what_passes_is_waited_for_and_what_may_be_twice_is_counted(way: str, twice: int, there: int) -> None:
+def test_temporary_refusals_are_repeated_and_duplicates_counted(way: str, twice: int, there: int) -> None:
     service, said = Service("accepted", way, way), list[str]()
     result = attempt(service, NoRecords(), rows(7), warn=said.append)
     found = Counter(ids(service))
@@ -205,7 +205,7 @@ def test_a_retry_goes_on_where_the_first_try_stopped() -> None:
     assert result["maybe_twice"] == 0
 
 
-def test_what_was_not_accepted_may_be_mended_and_what_was_may_not() -> None:
+def test_unaccepted_records_may_be_corrected_but_not_accepted_ones() -> None:
     broken = [*rows(5), {"id": float("nan")}]
     store, service = Store(), Service()
     with pytest.raises(IngestError, match="record 5: id: NaN"):
@@ -277,9 +277,7 @@ def test_the_result_of_many_batches_is_bounded() -> None:
     st.lists(st.integers(1, 4), min_size=1),
     st.integers(0, 9),
 )
-def test_nothing_is_lost_and_nothing_is_twice_without_being_counted(
-    tries: list[list[str]], counts: list[int], total: int
-) -> None:
+def test_no_record_is_lost_and_duplicates_are_counted(tries: list[list[str]], counts: list[int], total: int) -> None:
     """Whatever happens to each request of each try, with batches of another size each time."""
     store, records, there = Store(), rows(total), Counter[int]()
     result: IngestResult | None = None

@@ -133,7 +133,7 @@ def far_away(kind: pa.DataType, value: int) -> bytes:
         ),
     ],
 )
-def test_a_value_that_python_does_not_have_is_named_and_what_is_before_it_is_given(content: bytes) -> None:
+def test_a_value_unknown_to_python_is_named_after_earlier_records(content: bytes) -> None:
     records = parquet(opener(content), "o.parquet")
     assert next(records).place == "row 1 of o.parquet"
     with pytest.raises(RecordError, match=r"row 2 of o\.parquet: secret: a value of the type .* can't be read"):
@@ -192,7 +192,7 @@ class Watched(io.FileIO):
         return found
 
 
-def test_of_a_parquet_file_with_one_row_group_little_is_read_at_once(tmp_path: Path) -> None:
+def test_little_of_a_parquet_file_with_one_row_group_is_read(tmp_path: Path) -> None:
     rows, path = 10_000, tmp_path / "o.parquet"
     names = pa.array([f"{number * 7919 % 1_000_003:01000}" for number in range(rows)])
     pq.write_table(pa.table({"name": names}), path, row_group_size=rows, use_dictionary=False, compression="none")

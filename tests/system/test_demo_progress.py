@@ -28,7 +28,7 @@ def test_rows_are_found_in_results(result: object, rows: int | None) -> None:
     assert rows_of(result) == rows
 
 
-def test_duration_includes_the_deferral_and_results_are_read_once() -> None:
+def test_duration_includes_deferral_and_results_are_read_once() -> None:
     asked = []
 
     def result(one: TaskInstance) -> dict[str, int]:

@@ -267,7 +267,7 @@ async def test_a_leaving_watcher_takes_nothing_from_the_others(monkeypatch: pyte
 
 
 @SHARED
-async def test_a_watcher_that_leaves_amid_a_report_gets_all_of_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watcher_that_leaves_during_a_report_gets_all_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
     stores = [Store(), Store()]
     with ScriptedServer([page(1)]) as server:

@@ -298,7 +298,7 @@ def carried_on(folder: Path, noted: str, *records: Record) -> None:
 
 
 @pytest.mark.parametrize("integration", ["jsonl", "csv"])
-def test_leftovers_of_a_failed_run_are_done_by_an_append_only_sync(
+def test_an_append_only_sync_finishes_what_a_failed_run_left(
     tmp_path: Path, integration: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = Connection(

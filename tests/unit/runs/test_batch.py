@@ -308,7 +308,7 @@ def test_how_long_a_run_is_absent_is_remembered_over_resumes() -> None:
     assert service.now == 1_001_000
 
 
-def test_nothing_starts_after_the_deadline_and_the_rest_ends_soon() -> None:
+def test_nothing_starts_after_the_deadline_and_waits_end_soon() -> None:
     def look(request: Any) -> Any:
         if dict(request.query).get("sort_direction") == "desc":
             return BEFORE

@@ -134,7 +134,7 @@ def ended(run: Past) -> End:
     return look(stream(after=stamp(0)), service).ends[0]
 
 
-def test_an_end_counts_only_for_a_run_that_is_known_to_be_the_one() -> None:
+def test_an_end_counts_only_for_the_run_that_was_found() -> None:
     service = HistoryService({"s": [Past("a", 1, 2)]})
     condition = stream(after=stamp(10))
     look(condition, service)

@@ -291,7 +291,7 @@ def test_a_run_without_a_response_is_found_and_not_repeated(kind: str, fate: str
 
 @pytest.mark.parametrize("kind", KINDS_OF_START)
 @pytest.mark.parametrize("fate", ["lost", "502"])
-def test_a_request_that_was_not_executed_is_repeated_after_a_look(kind: str, fate: str) -> None:
+def test_a_request_that_was_not_executed_is_sent_after_a_look(kind: str, fate: str) -> None:
     service = Service()
     service.fates = [fate]
     begin(service, kind=kind)

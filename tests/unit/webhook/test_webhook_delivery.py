@@ -205,7 +205,7 @@ def test_a_retry_goes_on_where_the_first_try_stopped() -> None:
     assert result["maybe_twice"] == 0
 
 
-def test_unaccepted_records_may_be_corrected_but_not_accepted_ones() -> None:
+def test_only_unaccepted_records_may_be_corrected() -> None:
     broken = [*rows(5), {"id": float("nan")}]
     store, service = Store(), Service()
     with pytest.raises(IngestError, match="record 5: id: NaN"):

@@ -133,7 +133,7 @@ def far_away(kind: pa.DataType, value: int) -> bytes:
         ),
     ],
 )
-def test_a_value_unknown_to_python_is_named_after_earlier_records(content: bytes) -> None:
+def test_a_value_unknown_to_python_follows_earlier_records(content: bytes) -> None:
     records = parquet(opener(content), "o.parquet")
     assert next(records).place == "row 1 of o.parquet"
     with pytest.raises(RecordError, match=r"row 2 of o\.parquet: secret: a value of the type .* can't be read"):

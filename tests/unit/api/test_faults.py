@@ -190,7 +190,7 @@ def test_a_packed_answer_is_read(send: Send) -> None:
         assert send(Settings(server.url, KEY, retry=ONCE), elt_stream_runs.get("r")).id == "r1"
 
 
-def test_certificates_of_unknown_authorities_are_rejected_at_once(send: Send, tmp_path: Path) -> None:
+def test_unknown_certificate_authorities_are_rejected_at_once(send: Send, tmp_path: Path) -> None:
     import ssl
 
     authority = trustme.CA()

@@ -16,7 +16,7 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
 )
-from airflow_provider_datapipe.runs.contact import Contact, is_of_connection
+from airflow_provider_datapipe.runs.contact import Contact, counts_as_lost, is_of_connection
 
 DOWN = ServerError("down", status=503)
 LIMITED = RateLimitError("slow down", status=429, retry_after=90)
@@ -91,6 +91,47 @@ def test_how_many_may_go_is_learned_late() -> None:
     for _ in range(20):
         contact.answered(1002.0)
     assert contact.allowed == 8
+
+
+@pytest.mark.parametrize(
+    ("failures", "answered_at", "is_lost"),
+    [(1, 995.0, False), (1, 990.1, False), (1, 990.0, True), (2, 999.0, True), (1, None, True)],
+)
+def test_one_failure_after_a_response_is_no_lost_contact(
+    failures: int, answered_at: float | None, *, is_lost: bool
+) -> None:
+    assert counts_as_lost(failures, answered_at, 1000.0) is is_lost
+
+
+def test_contact_is_lost_after_a_second_failure() -> None:
+    contact = Contact(16, jitter=lambda: 1.0)
+    assert contact.lost is None
+    contact.answered(1000.0)
+    contact.failed(DOWN, 1001.0)
+    assert (contact.error, contact.lost) == (DOWN, None)
+    contact.failed(DOWN, 1002.0)
+    assert contact.lost is DOWN
+    contact.answered(1003.0)
+    assert (contact.error, contact.lost) == (None, None)
+    contact.failed(DOWN, 1004.0)
+    # The pause starts again with the first step.
+    assert (contact.paused_until, contact.lost) == (1005.0, None)
+
+
+def test_a_rate_limit_is_no_lost_contact() -> None:
+    contact = Contact(16, jitter=lambda: 0.0)
+    for now in (1000.0, 2000.0):
+        contact.failed(LIMITED, now)
+        assert (contact.lost, contact.paused_until, contact.asked_until) == (None, now + 90, now + 90)
+    contact = Contact(16, jitter=lambda: 0.0)
+    contact.failed(RateLimitError("slow down", status=429), 1000.0)
+    assert (contact.lost, contact.paused_until, contact.asked_until) == (None, 1000.5, 1000.5)
+    contact.answered(1000.4)
+    assert contact.paused_until == 1000.5
+    # A shorter delay does not end a longer one.
+    contact.failed(LIMITED, 1000.6)
+    contact.failed(RateLimitError("slow down", status=429, retry_after=1), 1001.0)
+    assert contact.paused_until == 1090.6
 
 
 @given(st.lists(st.tuples(st.sampled_from([None, DOWN, LIMITED]), st.floats(0, 100)), max_size=50), st.floats(0, 0.999))

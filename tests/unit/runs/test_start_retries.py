@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from airflow_provider_datapipe.api.errors import (
     DatapipeError,
     NotFoundError,
     ServerError,
+    TransportError,
 )
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.runs.conflicts import Blocked, IfRunning, RunSkipped
@@ -183,7 +185,7 @@ def test_a_named_run_that_ended_after_the_request_is_the_result() -> None:
 def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
     service, records = streams([run], [page()], REFUSED), Stored()
     with pytest.raises(RunConflictError) as caught:
-        begin(service, records)
+        begin(service, records, replace(POLICY, settle=125))
     assert str(caught.value).splitlines()[0] == (
         "ELT stream orders: the service refused 7 requests for a run, because of run r9, which is not active or can't"
         " be read."
@@ -193,6 +195,42 @@ def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
     assert service.now == BEGIN + 5 + 10 + 20 + 3 * 30
     assert service.asked.count(REQUEST) == 7
     assert records == {}
+
+
+def test_refusals_without_a_run_end() -> None:
+    service = ModelService(
+        orchestration_runs__list=[page()], orchestrations__request_run=[ConflictError("running", status=409)]
+    )
+    with pytest.raises(RunConflictError) as caught:
+        begin(service, kind="orchestration")
+    assert str(caught.value).splitlines()[0] == (
+        "orchestration orders: the service refused 7 requests for a run, but shows no run that is active."
+    )
+    # The run in the way may have just ended: the second request follows at once.
+    assert service.now == BEGIN + 10 + 20 + 3 * 30
+
+
+def test_a_refusal_after_a_lost_response_may_be_due_to_the_own_run() -> None:
+    lost = TransportError("closed", sent=True)
+    service = ModelService(
+        elt_stream_runs__get=[MISSING], elt_stream_runs__list=[page()], elt_streams__request_run=[lost, REFUSED]
+    )
+    # The policy applies to runs of others only.
+    seen = begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
+    assert (seen.reference.attached, seen.outcome, seen.reference.run_id) == (True, Outcome.SCHEDULED, None)
+    assert service.now == BEGIN + 120 + 125
+
+
+def test_a_failed_run_is_replaced_whatever_its_rows() -> None:
+    fields = {"reverse_etl_sync_id": "s", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:01:00Z"}
+    run = ReverseEtlSyncRun.model_validate(fields | {"id": "r1", "status": "FAILED", "failed_rows": 3})
+    service = ModelService(
+        reverse_etl_sync_runs__get=[run],
+        reverse_etl_sync_runs__list=[page()],
+        reverse_etl_syncs__request_run=[REQUESTED],
+    )
+    begin(service, started(kind="reverse_etl"), StartPolicy(max_failed_rows=3), kind="reverse_etl")
+    assert service.asked[-1] == "reverse_etl_syncs.request_run"
 
 
 def test_a_rejected_key_ends_the_start_at_once() -> None:

@@ -130,10 +130,13 @@ def test_a_service_error_during_the_search_is_raised(get: DatapipeError, listed:
     assert records == started()
 
 
-@pytest.mark.parametrize(("most", "is_adopted"), [(2, False), (3, True), (4, True)])
-def test_failed_rows_decide_whether_an_ended_run_is_adopted(most: int, *, is_adopted: bool) -> None:
+@pytest.mark.parametrize(
+    ("status", "most", "is_adopted"),
+    [("COMPLETED", 2, False), ("COMPLETED", 3, True), ("COMPLETED", 4, True), ("FAILED", 4, False)],
+)
+def test_failed_rows_decide_whether_an_ended_run_is_adopted(status: str, most: int, *, is_adopted: bool) -> None:
     fields = {"reverse_etl_sync_id": "s", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:01:00Z"}
-    run = ReverseEtlSyncRun.model_validate(fields | {"id": "r1", "status": "COMPLETED", "failed_rows": 3})
+    run = ReverseEtlSyncRun.model_validate(fields | {"id": "r1", "status": status, "failed_rows": 3})
     service = ModelService(
         reverse_etl_sync_runs__get=[run],
         reverse_etl_sync_runs__list=[page()],
@@ -219,18 +222,6 @@ def test_a_refusal_after_a_lost_response_may_be_due_to_the_own_run() -> None:
     seen = begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
     assert (seen.reference.attached, seen.outcome, seen.reference.run_id) == (True, Outcome.SCHEDULED, None)
     assert service.now == BEGIN + 120 + 125
-
-
-def test_a_failed_run_is_replaced_whatever_its_rows() -> None:
-    fields = {"reverse_etl_sync_id": "s", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:01:00Z"}
-    run = ReverseEtlSyncRun.model_validate(fields | {"id": "r1", "status": "FAILED", "failed_rows": 3})
-    service = ModelService(
-        reverse_etl_sync_runs__get=[run],
-        reverse_etl_sync_runs__list=[page()],
-        reverse_etl_syncs__request_run=[REQUESTED],
-    )
-    begin(service, started(kind="reverse_etl"), StartPolicy(max_failed_rows=3), kind="reverse_etl")
-    assert service.asked[-1] == "reverse_etl_syncs.request_run"
 
 
 def test_a_rejected_key_ends_the_start_at_once() -> None:

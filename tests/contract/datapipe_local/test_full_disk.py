@@ -149,7 +149,8 @@ def eventually(condition: Callable[[], object]) -> None:
 
 def writes_succeed(service: ServiceOnDisk) -> bool:
     answer = httpx.put(f"{service.base_url}/_local/faults", json=[], headers=service.headers)
-    return answer.is_success and service.log.count("Cannot write the state") == service.log.count("written again")
+    # The line about a failure may be missing: the log is a file, too.
+    return answer.is_success and service.log.count("Cannot write the state") <= service.log.count("written again")
 
 
 def push(api: Api, number: int, padding: int = 0) -> int:
@@ -324,7 +325,7 @@ def test_limit_on_the_size_of_files_is_answered_with_507(service: ServiceOnDisk,
     finally:
         resource.prlimit(service.pid, resource.RLIMIT_FSIZE, before)
     eventually(lambda: writes_succeed(service))
-    assert push(api, 1, LARGE) == 200
+    eventually(lambda: push(api, 1, LARGE) == 200)
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_a_loss_of_contact_and_its_end_are_logged_once() -> None:
     assert patience.contact_line(None, NOW + 92) is None
 
 
-def test_a_logged_loss_of_contact_is_not_logged_by_the_next_process() -> None:
+def test_a_logged_loss_of_contact_is_not_logged_again() -> None:
     patience = Patience(NOW, lost_since=NOW - 60)
     assert patience.lost_since == NOW - 60
     assert patience.contact_line(DOWN, NOW) is None

@@ -213,7 +213,7 @@ def test_refusals_without_a_run_end() -> None:
     assert service.now == BEGIN + 10 + 20 + 3 * 30
 
 
-def test_a_refusal_after_a_lost_response_may_be_due_to_the_own_run() -> None:
+def test_a_refusal_after_a_lost_response_may_mean_the_own_run() -> None:
     lost = TransportError("closed", sent=True)
     service = ModelService(
         elt_stream_runs__get=[MISSING], elt_stream_runs__list=[page()], elt_streams__request_run=[lost, REFUSED]

@@ -74,7 +74,7 @@ test-fast: $(READY)
 
 # Both at once: the system tests wait half of the time, and leave a core to the others.
 test-slow: $(READY)
-	@$(MAKE) --no-print-directory --output-sync=target -j 2 test-slow-system test-slow-others
+	@$(MAKE) --no-print-directory -j 2 test-slow-system test-slow-others
 
 test-slow-system: $(READY)
 	$(PYTEST) tests/system -m slow

@@ -59,7 +59,7 @@ up: $(READY)
 
 # Three workers on two cores: half of the time they wait for a service. Files are started in the order of their names, with
 # the contract tests first, which take longest: else a long file that starts last runs alone.
-# The system tests run alone: a scheduler that waits for a core loses tasks (docs/architecture.md).
+# The system tests of `make test` run alone: a scheduler that waits for a core is late (docs/architecture.md).
 # Tests start thousands of processes, which would all compile the same modules without bytecode files.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 LONGEST_FIRST := --dist loadfile --no-loadscope-reorder

@@ -32,7 +32,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # pytest --hypothesis-profile=thorough --hypothesis-seed=...
 _COMMON = settings(settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("small", _COMMON, max_examples=LARGE // 5, derandomize=True, database=None)
-settings.register_profile("large", _COMMON, max_examples=3 * LARGE // 5, derandomize=True, database=None)
+settings.register_profile("large", _COMMON, max_examples=LARGE, derandomize=True, database=None)
 settings.register_profile("thorough", _COMMON, max_examples=50 * LARGE, derandomize=False)
 settings.load_profile("small")
 

@@ -69,8 +69,11 @@ print(json.dumps([file.stem, *report]), flush=True)
 """
 
 
+Parsed = dict[str, tuple[list[str], list[list[str]], str, str]]
+
+
 @pytest.fixture(scope="module")
-def parsed() -> dict[str, tuple[list[str], list[list[str]], str, str]]:
+def parsed() -> Parsed:
     """Return what each file loaded and did when it was parsed, and the ID and the documentation of its DAG."""
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(  # noqa: S603 - our own program
@@ -85,9 +88,7 @@ def test_there_are_nine() -> None:
 
 
 @pytest.mark.parametrize("file", DAG_FILES, ids=lambda file: file.stem)
-def test_parsing_it_asks_nobody_and_loads_nothing_heavy(
-    file: Path, parsed: dict[str, tuple[list[str], list[list[str]], str, str]]
-) -> None:
+def test_parsing_it_asks_nobody_and_loads_nothing_heavy(file: Path, parsed: Parsed) -> None:
     loaded, done, dag_id, documentation = parsed[file.stem]
     read = [name for event, name in done if event == "open" and name != file.name]
     assert [each for each in done if each[0] != "open"] == []

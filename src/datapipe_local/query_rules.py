@@ -8,6 +8,7 @@ query.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -75,11 +76,14 @@ def is_too_nested(query: str) -> bool:
     return nesting > _MOST_NESTING
 
 
-def system_views(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+@cache
+def system_views() -> frozenset[str]:
     """Return the names of DuckDB's own views that a query can name without a schema, such as ``sqlite_master``."""
-    found = connection.execute(
-        "SELECT lower(view_name) FROM duckdb_views() WHERE internal AND schema_name <> 'information_schema'"
-    ).fetchall()
+    # They are the same in each database.
+    with duckdb.connect() as connection:
+        found = connection.execute(
+            "SELECT lower(view_name) FROM duckdb_views() WHERE internal AND schema_name <> 'information_schema'"
+        ).fetchall()
     return frozenset(name for (name,) in found)
 
 

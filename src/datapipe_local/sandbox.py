@@ -54,7 +54,7 @@ def tables_named(query: str) -> set[str]:
         tree = json.loads(row[0]) if row else {}
         if tree.get("error"):
             raise WarehouseError(f"The query cannot be read: {tree.get('error_message')}")
-        obstacle, named = query_rules.reading(tree, query_rules.system_views(connection))
+        obstacle, named = query_rules.reading(tree, query_rules.system_views())
         if obstacle is not None:
             raise WarehouseError(obstacle)
         for table in named:

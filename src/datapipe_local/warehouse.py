@@ -285,7 +285,7 @@ class Warehouse(Statements):
                 raise WarehouseError("The SQL is nested too deeply.") from None
             if tree.get("error") is not False:
                 raise WarehouseError("The SQL must be a single SELECT.")
-            obstacle, tables = query_rules.reading(tree, query_rules.system_views(cursor))
+            obstacle, tables = query_rules.reading(tree, query_rules.system_views())
             if obstacle is not None:
                 raise WarehouseError(f"{obstacle}.")
             for table in tables:

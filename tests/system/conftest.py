@@ -17,10 +17,17 @@ from tests.support.local_service import LocalService
 from tests.support.process_table import working_in
 from tests.system.components import AirflowComponents
 from tests.system.demo import EXAMPLES, SEED, source_folder
+from tests.system.lineage_events import lineage_config
 from tests.system.metadata_database import metadata_database
 from tests.system.partner_api import PartnerApi
 
 DAGS = Path(__file__).with_name("dags")
+EXAMPLE = "flights_pipeline"
+WITH_LINEAGE = """
+from airflow.providers.openlineage.utils.selective_enable import enable_lineage
+
+enable_lineage(load.dag)
+"""
 
 #: Things that can't work, for the DAG ``bad_input``; beside the example's own.
 BROKEN: dict[str, list[dict[str, Any]]] = {
@@ -126,7 +133,15 @@ def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(DAGS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in EXAMPLES.glob("*.py"):
         shutil.copy(file, folder)
+    with (folder / f"{EXAMPLE}.py").open("a", encoding="utf-8") as example:
+        example.write(WITH_LINEAGE)
     return folder
+
+
+@pytest.fixture(scope="session")
+def lineage_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder where each OpenLineage event of the shared components is a file."""
+    return tmp_path_factory.mktemp("lineage")
 
 
 @pytest.fixture(scope="session")
@@ -149,8 +164,12 @@ def service(partner: PartnerApi) -> Iterator[LocalService]:
 
 
 @pytest.fixture(scope="session")
-def airflow(dags_folder: Path, service: LocalService) -> Iterator[AirflowComponents]:
-    """Return running components. A test that kills one starts it again before it ends."""
+def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> Iterator[AirflowComponents]:
+    """
+    Return running components. A test that kills one starts it again before it ends.
+
+    Only the example and the DAG ``lineage`` emit OpenLineage events.
+    """
     with socket.socket() as closed:
         # Bound and not listening: nobody else gets the port, and whoever connects is refused.
         closed.bind(("127.0.0.1", 0))
@@ -163,11 +182,25 @@ def airflow(dags_folder: Path, service: LocalService) -> Iterator[AirflowCompone
             "AIRFLOW_CONN_DATAPIPE_WRONG_KEY": connection(service.base_url, f"not-{service.api_key}"),
             "AIRFLOW_CONN_DATAPIPE_DOWN": connection(down, service.api_key, retry_budget=1),
         }
-        with metadata_database() as config, AirflowComponents(dags_folder, env=env, config=config) as components:
+        lineage = {**lineage_config(lineage_folder), "openlineage.selective_enable": "True"}
+        with (
+            metadata_database() as database,
+            AirflowComponents(dags_folder, env=env, config={**database, **lineage}) as components,
+        ):
             home = components.home
             yield components
     assert working_in(home) == []
     assert not home.exists()
+
+
+@pytest.fixture(scope="session")
+def example_run(airflow: AirflowComponents) -> str:
+    """Run the example once, and return the ID of its DAG run."""
+    run_id = airflow.trigger(EXAMPLE)
+    state = airflow.wait(EXAMPLE, run_id, limit=240)
+    failed = [one for one in airflow.api.task_instances(EXAMPLE, run_id) if one.state == "failed"]
+    assert state == "success", [airflow.log_tail(EXAMPLE, run_id, one) for one in failed]
+    return run_id
 
 
 def connection(host: str, key: str, **extra: Any) -> str:

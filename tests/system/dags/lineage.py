@@ -1,10 +1,11 @@
-"""What OpenLineage is told of, besides the example: tasks that fail, queries, and functions of one's own."""
+"""Tasks with OpenLineage events that the example does not have: failures, queries, and calls of the hook."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pendulum
+from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 from airflow.sdk import DAG, task
 
 from airflow_provider_datapipe.operators.query import QueryPreviewOperator
@@ -12,7 +13,7 @@ from airflow_provider_datapipe.operators.transform import TransformPublishOperat
 
 COUNT = "SELECT count(*) AS airlines FROM {{raw.nycflights.airlines}}"
 
-with DAG(dag_id="lineage", start_date=pendulum.datetime(2026, 1, 1), schedule=None, catchup=False):
+with DAG(dag_id="lineage", start_date=pendulum.datetime(2026, 1, 1), schedule=None, catchup=False) as dag:
     for how, deferrable in (("deferred", True), ("blocking", False)):
         TransformPublishOperator(task_id=f"failing_{how}", transform_id="failing_table", deferrable=deferrable)
         QueryPreviewOperator(task_id=f"query_{how}", sql_template=COUNT, deferrable=deferrable)
@@ -28,3 +29,5 @@ with DAG(dag_id="lineage", start_date=pendulum.datetime(2026, 1, 1), schedule=No
         return hook.send(query_previews.create(sql_template="SELECT 1 AS one")).query_execution_id
 
     by_hand()
+
+enable_lineage(dag)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -15,16 +16,21 @@ from airflow_provider_datapipe.operators.deferral import DEFERRED
 from tests.contract.datapipe_local.browser import chromium
 from tests.support.airflow_versions import since
 from tests.system.airflow_pages import AirflowPages
-from tests.system.user_interface import CONNECTION, ROWS, Installation, installation
+from tests.system.components import AirflowComponents
+from tests.system.user_interface import ROWS, Installation, store_of
 
 pytestmark = since("3.3", "pages with these texts")
 LINK = DatapipeLink.name
 ORDERS = elt_stream_asset("store.orders")
+ASSETS = f"/assets?name_pattern={ORDERS.name}"
+CONNECTION = "datapipe_store"
 
 
 @pytest.fixture(scope="module")
-def installed() -> Iterator[Installation]:
-    with installation() as running:
+def installed(
+    airflow: AirflowComponents, dags_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Installation]:
+    with store_of(airflow, dags_folder, tmp_path_factory.mktemp("store"), CONNECTION) as running:
         yield running
 
 
@@ -126,7 +132,7 @@ def test_log_of_a_finished_task(pages: AirflowPages, finished_run: str, task: st
 
 def test_asset_with_its_task_and_the_dag_it_starts(pages: AirflowPages, finished_run: str) -> None:
     assert finished_run
-    pages.open("/assets", ORDERS.name)
+    pages.open(ASSETS, ORDERS.name)
     address = pages.links[ORDERS.name]
     pages.open(urlsplit(address).path, ORDERS.name, ORDERS.group, "1 Asset Event", "Triggered Dag Run")
     pages.press("1 Task")
@@ -136,7 +142,7 @@ def test_asset_with_its_task_and_the_dag_it_starts(pages: AirflowPages, finished
 
 def test_event_of_an_asset_with_the_result_of_the_run(pages: AirflowPages, finished_run: str) -> None:
     assert finished_run
-    pages.open("/assets", ORDERS.name)
+    pages.open(ASSETS, ORDERS.name)
     pages.open(urlsplit(pages.links[ORDERS.name]).path, "1 Asset Event")
     extra = pages.unfold_json()
     assert '"resource_id": "store.orders"' in extra

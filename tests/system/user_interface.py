@@ -19,7 +19,7 @@ from tests.support.processes import Workspace, wait_for
 from tests.support.shell import bash
 from tests.system.components import AirflowComponents
 
-DAGS = Path(__file__).with_name("interface_dags")
+DAG_FILE = Path(__file__).with_name("interface_dags") / "store.py"
 CONNECTION = "datapipe_default"
 #: Rows of each table.
 ROWS = {"orders": 2000, "customers": 300, "products": 40}
@@ -31,7 +31,7 @@ _LIMIT = 120.0
 @dataclass(frozen=True)
 class Installation:
     """
-    Airflow with the DAGs ``store``, ``report`` and ``shop`` (of Getting started), and the service that they use.
+    Airflow with the DAGs ``store`` and ``report``, and the service that they use.
 
     :param airflow: the running components.
     :param service: the service, with its control plane.
@@ -77,22 +77,53 @@ class Installation:
 def installation() -> Iterator[Installation]:
     """Start Airflow and the service, save the connection without a port, and stop all at the end."""
     with Workspace("datapipe-interface-") as workspace:
-        dags = shutil.copytree(DAGS, workspace.path / "dags", ignore=shutil.ignore_patterns("__pycache__"))
-        seed = _seed(workspace.path, dags)
-        with LocalService(seed, control=True) as service, AirflowComponents(dags) as airflow:
-            connection = {
-                "connection_id": CONNECTION,
-                "conn_type": "datapipe",
-                "host": service.base_url,
-                "password": service.api_key,
-                "extra": json.dumps({"poll_interval": 0.5}),
-            }
-            airflow.api.request("POST", "/connections", json=connection)
+        (dags := workspace.path / "dags").mkdir()
+        shutil.copy(DAG_FILE, dags)
+        seed = _seed_of_getting_started(workspace.path, dags)
+        for section, things in seed_of_store(workspace.path).items():
+            seed[section] += things
+        with (
+            LocalService(seed, control=True) as service,
+            AirflowComponents(dags) as airflow,
+            saved_connection(airflow, CONNECTION, service),
+        ):
             yield Installation(airflow, service)
 
 
-def _seed(folder: Path, dags: Path) -> dict[str, Any]:
-    """Write the files of Getting started and of the store, and return the seed of both."""
+@contextmanager
+def store_of(airflow: AirflowComponents, dags: Path, folder: Path, conn_id: str) -> Iterator[Installation]:
+    """
+    Add the DAGs ``store`` and ``report`` to running components, with a service of their own.
+
+    :param airflow: the components.
+    :param dags: the folder of their DAG files.
+    :param folder: an empty folder.
+    :param conn_id: the ID of the connection to the service, which has no port.
+    """
+    with LocalService(seed_of_store(folder), control=True) as service, saved_connection(airflow, conn_id, service):
+        file = dags / DAG_FILE.name
+        file.write_text(DAG_FILE.read_text(encoding="utf-8").replace(f'"{CONNECTION}"', f'"{conn_id}"'))
+        yield Installation(airflow, service)
+        file.unlink()
+
+
+@contextmanager
+def saved_connection(airflow: AirflowComponents, conn_id: str, service: LocalService) -> Iterator[None]:
+    """Save a connection without a port in Airflow, and delete it at the end."""
+    connection = {
+        "connection_id": conn_id,
+        "conn_type": "datapipe",
+        "host": service.base_url,
+        "password": service.api_key,
+        "extra": json.dumps({"poll_interval": 0.5}),
+    }
+    airflow.api.request("POST", "/connections", json=connection)
+    yield
+    airflow.api.request("DELETE", f"/connections/{conn_id}")
+
+
+def _seed_of_getting_started(folder: Path, dags: Path) -> dict[str, Any]:
+    """Write the files of Getting started, and return its seed."""
     page = [block for block in blocks() if block.page == _PAGE]
     bash(next(block.text for block in page if "shop/people.csv" in block.text), folder, dict(os.environ))
     files = {block.file: block.text for block in page if block.file}
@@ -100,16 +131,22 @@ def _seed(folder: Path, dags: Path) -> dict[str, Any]:
     seed: dict[str, Any] = yaml.safe_load(files["shop/seed.yaml"])
     for connection in seed["connections"]:
         connection["settings"]["path"] = str(folder / "shop")
+    return seed
 
+
+def seed_of_store(folder: Path) -> dict[str, Any]:
+    """Write the files of the store, and return its seed."""
     for table, rows in ROWS.items():
         lines = ["id,amount", *(f"{number},{number * 7 % 100}" for number in range(rows))]
         (folder / f"{table}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     streams = [{"id": f"store.{table}", "name": table, "file": f"{table}.csv"} for table in ROWS]
     sync = {"id": "store", "connection_id": "store", "destination_schema_name": "store", "source_streams": streams}
     query = "SELECT sum(amount) AS revenue FROM {{raw.store.orders}}"
-    seed["connections"].append(
-        {"id": "store", "integration_id": "files", "label": "Files of the store", "settings": {"path": str(folder)}}
-    )
-    seed["elt_syncs"].append(sync)
-    seed["transforms"].append({"id": "revenue", "name": "revenue", "folder_path": "reports", "sql_template": query})
-    return seed
+    settings = {"path": str(folder)}
+    return {
+        "connections": [
+            {"id": "store", "integration_id": "files", "label": "Files of the store", "settings": settings}
+        ],
+        "elt_syncs": [sync],
+        "transforms": [{"id": "revenue", "name": "revenue", "folder_path": "reports", "sql_template": query}],
+    }

@@ -14,8 +14,9 @@ from airflow_provider_datapipe.operators.transform import TransformPublishOperat
 
 START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "catchup": False}
 ORDERS = elt_stream_asset("store.orders")
+DEFAULTS = {"emit_assets": True, "datapipe_conn_id": "datapipe_default"}
 
-with DAG("store", schedule=None, default_args={"emit_assets": True}, **START):
+with DAG("store", schedule=None, default_args=DEFAULTS, **START):
     orders = EltStreamRunOperator(task_id="orders", stream_id="store.orders", deferrable=True)
     tables = EltStreamRunOperator.partial(task_id="tables").expand(stream_id=["store.customers", "store.products"])
     revenue = TransformPublishOperator(task_id="revenue", transform_id="revenue")

@@ -16,6 +16,7 @@ from airflow_provider_datapipe.api.errors import (
     ServerError,
     TransportError,
 )
+from airflow_provider_datapipe.api.models.common import RunRequested
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.runs.conflicts import Blocked, IfRunning, RunSkipped
 from airflow_provider_datapipe.runs.errors import RunConflictError
@@ -261,3 +262,46 @@ def test_records_have_the_time_of_the_service(ahead: float, used: float) -> None
     begin(service, records)
     record = Record.from_dict(records[key_of("elt_stream", TARGET)])
     assert (record.intended_at, record.baseline.since) == (BEGIN + used, BEGIN + used)
+
+
+def test_a_refused_request_keeps_the_record_of_the_earlier_try() -> None:
+    failed = stream_run("FAILED", "r1", finished_at="2026-01-01T00:01:00Z")
+    service, records = streams([failed], [page()], AuthenticationError("bad key", status=401)), started()
+    with pytest.raises(AuthenticationError):
+        begin(service, records)
+    assert service.asked == [GET, LIST, REQUEST]
+    assert records == started()
+
+
+def test_an_absolute_status_url_is_read_at_once() -> None:
+    accepted = RunRequested(status_url="https://api.example.com/elt_stream_runs?starting_after=r0&limit=1")
+    service = streams([MISSING], [page(), page(stream_run("RUNNING", "r5"))], accepted)
+    seen = begin(service)
+    assert (seen.reference.run_id, seen.outcome) == ("r5", Outcome.RUNNING)
+    assert service.asked[:2] == [LIST, REQUEST]
+    assert service.requests[2].origin == "https://api.example.com"
+
+
+@pytest.mark.parametrize("error", [MISSING, TransportError("closed", sent=True)])
+def test_a_status_url_without_an_answer_is_read_later(error: DatapipeError) -> None:
+    accepted = RunRequested(status_url="https://api.example.com/elt_stream_runs?starting_after=r0&limit=1")
+    seen = begin(streams([MISSING], [page(), error], accepted))
+    assert (seen.reference.status_url, seen.outcome) == (accepted.status_url, Outcome.SCHEDULED)
+
+
+def test_a_scheduled_run_after_a_lost_response_is_the_own_run() -> None:
+    lost = TransportError("closed", sent=True)
+    refused = ConflictError("running", status=409)
+    service = ModelService(elt_stream_runs__list=[page()], elt_streams__request_run=[lost, refused])
+    seen = begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
+    assert (seen.reference.attached, seen.outcome) == (True, Outcome.SCHEDULED)
+    # The search of the lost request, and no wait after the refusal.
+    assert service.now == BEGIN + 120
+
+
+def test_a_second_refusal_means_a_scheduled_run_of_another() -> None:
+    refused = ConflictError("running", status=409)
+    service = ModelService(elt_stream_runs__list=[page()], elt_streams__request_run=[refused])
+    with pytest.raises(RunConflictError, match="if_running='fail'"):
+        begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
+    assert service.asked == [LIST, REQUEST, LIST, REQUEST, LIST]

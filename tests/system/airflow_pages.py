@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from selenium.common.exceptions import ElementClickInterceptedException, StaleElementReferenceException
+from selenium.common.exceptions import (
+    ElementClickInterceptedException,
+    StaleElementReferenceException,
+    TimeoutException,
+)
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -179,7 +183,11 @@ class AirflowPages:
         :param what: the description for the error.
         """
         wait = WebDriverWait(self._browser, _LIMIT, poll_frequency=0.1, ignored_exceptions=_TEMPORARY)
-        return wait.until(lambda _: condition(), f"{what}: not so at {self._browser.current_url}")
+        try:
+            return wait.until(lambda _: condition())
+        except TimeoutException as error:
+            message = f"Waited {_LIMIT:.0f} s in vain: {what}. The page {self._browser.current_url} shows:\n{self.text}"
+            raise AssertionError(message) from error
 
     def screenshot(self, file: Path) -> None:
         """

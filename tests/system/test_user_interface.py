@@ -21,9 +21,9 @@ from tests.system.user_interface import ROWS, Installation, store_of
 
 pytestmark = since("3.3", "pages with these texts")
 LINK = DatapipeLink.name
-ORDERS = elt_stream_asset("store.orders")
-ASSETS = f"/assets?name_pattern={ORDERS.name}"
 CONNECTION = "datapipe_store"
+ORDERS = elt_stream_asset("store.orders", datapipe_conn_id=CONNECTION)
+ASSETS = f"/assets?name_pattern={ORDERS.name}"
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ from airflow_provider_datapipe.operators.query import DatapipeCheckOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
 
 START: dict[str, Any] = {"start_date": pendulum.datetime(2026, 1, 1), "catchup": False}
-ORDERS = elt_stream_asset("store.orders")
-DEFAULTS = {"emit_assets": True, "datapipe_conn_id": "datapipe_default"}
+CONNECTION = "datapipe_default"
+ORDERS = elt_stream_asset("store.orders", datapipe_conn_id=CONNECTION)
+DEFAULTS = {"emit_assets": True, "datapipe_conn_id": CONNECTION}
 
 with DAG("store", schedule=None, default_args=DEFAULTS, **START):
     orders = EltStreamRunOperator(task_id="orders", stream_id="store.orders", deferrable=True)

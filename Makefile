@@ -8,7 +8,7 @@ CELERY := tests/system/celery
 CELERY_VENV := .venv-celery
 CELERY_READY := $(CELERY_VENV)/.ready
 
-.PHONY: help demo up test test-fast test-slow test-slow-system test-slow-others test-lowest test-matrix chaos thousand events latency short-runs lint docs bench dist constraints clean
+.PHONY: help demo up test test-system test-others test-fast test-slow test-slow-system test-slow-others test-lowest test-matrix chaos thousand events latency short-runs lint docs bench dist constraints clean
 .DELETE_ON_ERROR:
 
 help:
@@ -59,20 +59,24 @@ up: $(READY)
 
 # Three workers on two cores: half of the time they wait for a service. Files are started in the order of their names, with
 # the contract tests first, which take longest: else a long file that starts last runs alone.
-# The system tests of `make test` run alone: a scheduler that waits for a core is late (docs/architecture.md).
+# System tests run beside the others: they wait half of the time.
 # Tests start thousands of processes, which would all compile the same modules without bytecode files.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 LONGEST_FIRST := --dist loadfile --no-loadscope-reorder
 SPREAD := -n 3 $(LONGEST_FIRST)
 
 test: $(READY)
-	$(PYTEST) tests/contract tests/unit -m "fast or medium" $(SPREAD)
+	@$(MAKE) --no-print-directory -j 2 test-system test-others
+
+test-system: $(READY)
 	$(PYTEST) tests/system -m "fast or medium"
+
+test-others: $(READY)
+	$(PYTEST) tests/contract tests/unit -m "fast or medium" $(SPREAD)
 
 test-fast: $(READY)
 	$(PYTEST) tests/unit -m fast $(SPREAD)
 
-# Both at once: the system tests wait half of the time, and leave a core to the others.
 test-slow: $(READY)
 	@$(MAKE) --no-print-directory -j 2 test-slow-system test-slow-others
 

@@ -92,7 +92,7 @@ def airflow_environment(
         "logging.colored_console_log": "False",
         "dag_processor.refresh_interval": "5",
         # New and changed files are parsed at once. The default parses all files every 30 s.
-        "dag_processor.min_file_process_interval": "300",
+        "dag_processor.min_file_process_interval": "3600",
         # It reports to its makers otherwise.
         "usage_data_collection.enabled": "False",
         **(FAST if fast else {}),

@@ -50,7 +50,7 @@ class Sheets:
         deadline = time.monotonic() + _LIMIT
         while (run := self.api.first(url)) is None or "finished_at" not in run:
             assert time.monotonic() < deadline
-            time.sleep(0.002)
+            time.sleep(0.01)
         if run["status"] == "COMPLETED":
             return "COMPLETED", ""
         snapshots = self.api.get("/elt_syncs/sheets/status")["source_streams"]

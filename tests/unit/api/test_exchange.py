@@ -1,0 +1,422 @@
+"""Tests of the attempts of one request: what is sent, how responses are read, and the whole text of each error."""
+
+from __future__ import annotations
+
+import logging
+import random
+import ssl
+import time
+from typing import Any
+
+import pytest
+
+from airflow_provider_datapipe import __version__
+from airflow_provider_datapipe.api.body import TooLarge, Unreadable
+from airflow_provider_datapipe.api.endpoints import elt_stream_runs, elt_streams, elt_syncs, orchestrations
+from airflow_provider_datapipe.api.errors import (
+    ApiError,
+    AuthenticationError,
+    ConfigurationError,
+    ConflictError,
+    DatapipeError,
+    InvalidInputError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProtocolError,
+    RateLimitError,
+    RequestTimeoutError,
+    ServerError,
+    TransportError,
+)
+from airflow_provider_datapipe.api.exchange import Again, Exchange, Head, Lost
+from airflow_provider_datapipe.api.masking import Mask
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.api.retry import RetryPolicy
+from airflow_provider_datapipe.api.settings import Settings
+
+BASE = "https://api.example.com/v1/"
+AT = "https://api.example.com"
+KEY = "key-that-must-not-show"
+NAMED = "the Airflow connection `shop`"
+#: Tuesday, 6 January 2026, 00:00:10 UTC.
+DATE, SECONDS = "Tue, 06 Jan 2026 00:00:10 GMT", 1_767_657_610.0
+RUN = elt_stream_runs.get("r1")
+START = elt_streams.request_run("s")
+
+
+def exchange(request: Request[Any] = RUN, **changed: Any) -> Exchange[Any]:
+    changed = {"connection": NAMED, "retry": RetryPolicy(budget=0), **changed}
+    return Exchange(Settings(base_url=BASE, api_key=KEY, **changed), request)
+
+
+def head(status: int = 200, reason: str = "", **headers: str) -> Head:
+    return Head(status, reason, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def refused(status: int, body: bytes, request: Request[Any] = RUN, reason: str = "", **headers: str) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        exchange(request).received(head(status, reason, **headers), body)
+    return caught.value
+
+
+# What is sent.
+
+
+def test_a_read_has_url_and_headers() -> None:
+    sent = exchange(elt_stream_runs.list_("s 1", limit=5)).attempt()
+    assert (sent.method, sent.content) == ("GET", None)
+    assert sent.url.startswith("https://api.example.com/v1/elt_stream_runs?elt_stream_id=s%201&")
+    assert "limit=5" in sent.url.split("?")[1].split("&")
+    assert sent.headers == {
+        "x-api-key": KEY,
+        "accept": "application/json",
+        "accept-encoding": "gzip",
+        "user-agent": f"airflow-provider-datapipe/{__version__}",
+    }
+    assert KEY not in repr(sent)
+
+
+def test_a_body_is_compact_json_in_utf_8() -> None:
+    sent = exchange(orchestrations.create(name="é", cron_schedule="0 1 * * *")).attempt()
+    assert sent.content == '{"name":"é","cron_schedule":"0 1 * * *"}'.encode()
+    assert sent.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(("more", "is_sent"), [(0, True), (1, False)])
+def test_a_url_beyond_the_limit_is_not_sent(more: int, *, is_sent: bool) -> None:
+    before = len(f"{BASE}elt_stream_runs/")
+    request = elt_stream_runs.get("r" * (65_536 - before + more))
+    if is_sent:
+        assert len(exchange(request).attempt().url) == 65_536
+        return
+    with pytest.raises(InvalidInputError) as caught:
+        exchange(request).attempt()
+    assert str(caught.value) == ("elt_stream_runs.get: the address would have 65,537 characters. Nothing was sent.")
+
+
+def test_the_key_is_not_sent_to_another_origin() -> None:
+    request = Request(RUN.endpoint, RUN.path, origin="https://elsewhere.example.com")
+    with pytest.raises(ProtocolError) as caught:
+        exchange(request).attempt()
+    assert str(caught.value) == (
+        "The service at https://api.example.com sent its client to https://elsewhere.example.com for "
+        "GET /elt_stream_runs/r1: refused, because the API key is for one origin only."
+    )
+    assert exchange(Request(RUN.endpoint, RUN.path, origin="https://API.example.com:443")).attempt().url
+
+
+# Responses.
+
+
+@pytest.mark.parametrize(
+    ("date", "seconds"), [(DATE, SECONDS), (None, None), ("yesterday", None), ("Tue, 06 Jan 99999 00:00:10 GMT", None)]
+)
+def test_a_page_has_the_time_of_the_service(date: str | None, seconds: float | None) -> None:
+    headers = {} if date is None else {"date": date}
+    page = exchange(elt_stream_runs.list_("s")).received(Head(200, "", headers), b'{"data": [], "has_more": false}')
+    assert not isinstance(page, Again)
+    assert page.answered_at == seconds
+
+
+@pytest.mark.parametrize(("body", "media_type"), [(b"", ""), (b"{}", "application/json"), (b"done", "text/plain")])
+def test_no_content_has_any_text_but_a_page(body: bytes, media_type: str) -> None:
+    assert exchange(elt_syncs.enable("y")).received(head(204, content_type=media_type), body) is None
+    assert exchange(elt_syncs.enable("y")).received(Head(204, "", {}), body) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "media_type"),
+    [(b" \n<p>Log in", "text/plain"), (b"Log in", "text/HTML; charset=utf-8"), (b"\xff\xfe", "application/json")],
+)
+def test_a_page_in_place_of_no_content_is_an_error(body: bytes, media_type: str) -> None:
+    with pytest.raises(ProtocolError, match="answered 200"):
+        exchange(elt_syncs.enable("y")).received(head(200, content_type=media_type), body)
+
+
+def test_a_redirect_names_the_address_to_check() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        exchange().received(head(302), b"")
+    assert str(caught.value) == (
+        "GET /elt_stream_runs/r1 at https://api.example.com answered 302, a redirect, which is not followed.\n"
+        f"Check the host (base address) of {NAMED}."
+    )
+    with pytest.raises(ProtocolError, match="answered 300, a redirect"):
+        exchange().received(head(300), b"")
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b'{"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": {}}', "started_at: "),
+        (b'{"id": ["' + KEY.encode() + b'"]}', "id: Input should be a valid string"),
+        (b"<html>", "Invalid JSON: expected value at line 1 column 1"),
+    ],
+)
+def test_an_undocumented_response_names_the_field(body: bytes, problem: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        exchange().received(head(200, content_type="text/x\n" + "y" * 100), body)
+    first, second = str(caught.value).splitlines()
+    told = f"text/x {'y' * 72}…"
+    assert first.startswith(
+        f"GET /elt_stream_runs/r1 at {AT} answered 200 ({told}) with something that the interface does not say: "
+    )
+    assert f"does not say: {problem}" in first
+    assert first.endswith(".")
+    assert second == f"Check that the host (base address) of {NAMED} is that of the management interface."
+    assert KEY not in str(caught.value)
+    assert "http" not in first.partition("does not say: ")[2]
+
+
+def test_a_response_without_a_content_type_is_named_so() -> None:
+    with pytest.raises(ProtocolError, match=r"answered 200 \(no content type\) with something"):
+        exchange().received(head(), b"{}")
+
+
+def test_a_problem_at_a_deep_place_has_its_path() -> None:
+    with pytest.raises(ProtocolError, match=r"does not say: data\.0\.id: Field required\."):
+        exchange(elt_stream_runs.list_("s")).received(head(), b'{"data": [{}], "has_more": false}')
+
+
+@pytest.mark.parametrize(("encoding", "is_read"), [("", True), (" GZIP ", True), ("identity", True), ("br", False)])
+def test_a_body_in_another_encoding_is_refused(encoding: str, *, is_read: bool) -> None:
+    if is_read:
+        assert exchange().begun(head(content_encoding=encoding)).whole() == b""
+        return
+    with pytest.raises(ProtocolError) as caught:
+        exchange().begun(head(content_encoding=encoding))
+    assert str(caught.value) == (
+        f"GET /elt_stream_runs/r1 at {AT} answered in the encoding 'br', which was not asked for."
+    )
+
+
+def test_a_body_beyond_the_limit_is_not_read() -> None:
+    reader = exchange(max_answer_bytes=3).begun(head())
+    reader.feed(b"123")
+    with pytest.raises(TooLarge):
+        reader.feed(b"4")
+
+
+def test_the_texts_about_bodies_that_can_not_be_read() -> None:
+    attempts = exchange(max_answer_bytes=5_000)
+    assert str(attempts.unfit(TooLarge())) == (
+        f"GET /elt_stream_runs/r1 at {AT} answered more than 5,000 bytes; the rest was not read."
+    )
+    assert str(attempts.unfit(Unreadable())) == (f"GET /elt_stream_runs/r1 at {AT} answered what can't be unpacked.")
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("status", "cause", "hint"),
+    [
+        (401, "The service does not accept the API key", f"Check the password (API key) of {NAMED}."),
+        (403, "The API key does not allow this request", f"Check what the API key of {NAMED} is allowed to do."),
+        (404, "Not found", f"Check the ID, and that the API key of {NAMED} belongs to the same account."),
+        (409, "Conflict", None),
+        (429, "Too many requests", f"Raise the poll interval, or lower max_connections of {NAMED}."),
+        (503, "The service failed", "Try again later."),
+        (400, "The service refused the request", None),
+        (418, "The service refused the request", None),
+    ],
+)
+def test_a_refusal_has_cause_request_and_hint(status: int, cause: str, hint: str | None) -> None:
+    error = refused(status, b'{"error_code": "c", "message": "No, not so..."}')
+    lines = [f"{cause}: No, not so.", f"Request: GET /elt_stream_runs/r1 at {AT} answered {status}."]
+    assert str(error).splitlines() == [*lines, *([] if hint is None else [hint])]
+    assert (error.status, error.error_code, error.request) == (status, "c", RUN)
+
+
+def test_hints_without_a_connection() -> None:
+    settings = Settings(base_url=BASE, api_key=KEY, retry=RetryPolicy(budget=0))
+    hints = []
+    for status in (401, 403):
+        with pytest.raises(ApiError) as caught:
+            Exchange(settings, RUN).received(head(status), b"")
+        hints.append(str(caught.value).splitlines()[-1])
+    assert hints == ["Check the API key.", "Check what the API key is allowed to do."]
+
+
+@pytest.mark.parametrize(
+    ("status", "error_class"),
+    [
+        (401, AuthenticationError),
+        (403, PermissionDeniedError),
+        (404, NotFoundError),
+        (409, ConflictError),
+        (429, RateLimitError),
+        (500, ServerError),
+    ],
+)
+def test_each_status_has_its_class(status: int, error_class: type[ApiError]) -> None:
+    assert type(refused(status, b"")) is error_class
+
+
+@pytest.mark.parametrize(
+    ("body", "reason", "text", "code"),
+    [
+        (b'{"message": "Only a message"}', "Bad", "Only a message", ""),
+        (b'{"message": 7, "error_code": 8}', "Bad", "7", ""),
+        (b'{"detail": "another"}', "Bad", "Bad", None),
+        (b"[1]", "Bad", "Bad", None),
+        (b"<html>", "", "no reason", None),
+        (b"[" * 100_000, "", "no reason", None),
+    ],
+)
+def test_a_refusal_without_the_documented_body(body: bytes, reason: str, text: str, code: str | None) -> None:
+    error = refused(400, body, reason=reason)
+    assert str(error).splitlines()[0] == f"The service refused the request: {text}."
+    assert error.error_code == code
+
+
+def test_a_conflict_names_the_active_run() -> None:
+    error = refused(409, b'{"error_code": "e", "message": "m", "active_run_id": "r9"}', START)
+    assert isinstance(error, ConflictError)
+    assert error.active_run_id == "r9"
+    assert refused(409, b"").active_run_id is None
+
+
+def test_retry_after_is_read() -> None:
+    assert refused(429, b"", retry_after="120").retry_after == 120
+    assert refused(429, b"").retry_after is None
+
+
+def test_the_key_and_secrets_of_the_request_are_masked() -> None:
+    request = elt_syncs.update("y", elt_settings={"password": "canary-1"})
+    body = f'{{"error_code": "canary-1", "message": "{KEY} and canary-1 are wrong"}}'.encode()
+    error = refused(400, body, request)
+    assert str(error).splitlines()[0] == "The service refused the request: *** and *** are wrong."
+    assert error.error_code == "***"
+
+
+def test_a_short_key_is_masked_in_a_message() -> None:
+    settings = Settings(base_url=BASE, api_key="k-1", retry=RetryPolicy(budget=0))
+    with pytest.raises(ApiError, match=r"request: the key \*\*\* is wrong\."):
+        Exchange(settings, RUN).received(head(400), b'{"error_code": "c", "message": "the key k-1 is wrong"}')
+
+
+def test_secrets_beside_the_key_are_masked() -> None:
+    settings = Settings(base_url=BASE, api_key=KEY, retry=RetryPolicy(budget=0))
+    with pytest.raises(ApiError, match=r"request: \*\*\* and \*\*\*\."):
+        Exchange(settings, RUN, Mask((KEY, "proxy-password"))).received(
+            head(400), f'{{"error_code": "c", "message": "{KEY} and proxy-password"}}'.encode()
+        )
+
+
+# No response.
+
+
+def lost(cause: Exception | None = None, *, sent: bool = True, timed_out: bool = False, reason: str = "") -> Lost:
+    return Lost(cause or OSError(), sent, timed_out, reason)
+
+
+@pytest.mark.parametrize(
+    ("failure", "how"),
+    [
+        (lost(timed_out=True), "within 7.5 s"),
+        (lost(timed_out=True, sent=False), "in time: there is no connection"),
+        (lost(reason="closed by\nthe peer"), "(closed by the peer)"),
+        (lost(), "(OSError)"),
+        (lost(reason=f"http://user:secret@proxy and {KEY}", sent=False), "(http://***@proxy and ***)"),
+    ],
+)
+def test_a_lost_response_has_cause_and_hint(failure: Lost, how: str) -> None:
+    with pytest.raises(TransportError) as caught:
+        exchange(timeout=7.5).ended(failure)
+    assert str(caught.value) == (
+        f"GET /elt_stream_runs/r1 got no answer from {AT} {how}.\n"
+        f"Check the host (base address) of {NAMED}, and that the service is up."
+    )
+    assert caught.value.sent is failure.sent
+    assert isinstance(caught.value, RequestTimeoutError) is failure.timed_out
+
+
+@pytest.mark.parametrize("chain", ["itself", "cause", "context"])
+def test_an_untrusted_certificate_names_the_setting(chain: str) -> None:
+    certificate = ssl.SSLCertVerificationError(1, "failed")
+    certificate.verify_message = "self-signed certificate"
+    error: Exception = certificate
+    if chain != "itself":
+        error = OSError("connect")
+        setattr(error, f"__{chain}__", certificate)
+    with pytest.raises(ConfigurationError) as caught:
+        exchange().ended(lost(error))
+    assert str(caught.value) == (
+        f"{AT} shows a certificate that is not trusted (self-signed certificate).\nIf it is the right server, set "
+        f"ca_bundle of {NAMED} to the certificate of its authority."
+    )
+
+
+# Attempts.
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the time of the exchange in seconds, which a test can change; without jitter."""
+    now = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(random, "random", lambda: 1.0)
+    return now
+
+
+def test_a_failed_read_is_retried_within_the_budget(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    attempts = exchange(retry=RetryPolicy(budget=10, first_delay=2, longest_delay=60))
+    attempts.attempt()
+    assert attempts.received(head(503), b"") == Again(2.0)
+    attempts.attempt()
+    clock[0] += 6
+    assert attempts.ended(lost()) == Again(4.0)
+    attempts.attempt()
+    with pytest.raises(ServerError):
+        attempts.received(head(503), b"")
+    (message,) = caplog.messages
+    assert message.startswith("The service failed: no reason.\nRequest: GET /elt_stream_runs/r1 at ")
+    assert message.endswith("\nTrying again for up to 10 s.")
+
+
+def test_a_success_after_a_failure_is_logged(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    assert clock
+    caplog.set_level(logging.INFO)
+    attempts = exchange(elt_syncs.enable("y"), retry=RetryPolicy(budget=10))
+    attempts.attempt()
+    assert isinstance(attempts.received(head(429), b""), Again)
+    attempts.attempt()
+    assert attempts.received(head(204), b"") is None
+    assert caplog.messages[1:] == ["POST /elt_syncs/y/enable succeeded at attempt 2."]
+
+
+@pytest.mark.parametrize(
+    ("request_", "failure", "is_retried"),
+    [
+        (RUN, ServerError("down", status=503), True),
+        (RUN, ServerError("never", status=501), False),
+        (START, ServerError("down", status=503), False),
+        (START, RateLimitError("slower", status=429), True),
+        (START, TransportError("closed", sent=True), False),
+        (START, TransportError("closed", sent=False), True),
+    ],
+)
+def test_only_what_is_safe_is_retried(request_: Request[Any], failure: DatapipeError, *, is_retried: bool) -> None:
+    attempts = exchange(request_, retry=RetryPolicy(budget=100))
+    attempts.attempt()
+
+    def fail() -> Again:
+        if isinstance(failure, ApiError):
+            return attempts.received(head(failure.status), b"")
+        assert isinstance(failure, TransportError)
+        return attempts.ended(lost(sent=failure.sent))
+
+    if is_retried:
+        assert isinstance(fail(), Again)
+    else:
+        with pytest.raises(type(failure)):
+            fail()
+
+
+def test_a_request_that_is_sent_once_is_not_retried() -> None:
+    request = Request(RUN.endpoint, RUN.path, once=True)
+    attempts = exchange(request, retry=RetryPolicy(budget=100))
+    attempts.attempt()
+    with pytest.raises(ServerError):
+        attempts.received(head(503), b"")

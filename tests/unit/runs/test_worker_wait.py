@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
-from airflow_provider_datapipe.runs.worker_wait import SHORT_RUN, WITHOUT_HISTORY, is_short, seconds_in_worker
+from airflow_provider_datapipe.runs.worker_wait import (
+    SHORT_RUN,
+    WITHOUT_HISTORY,
+    is_short,
+    seconds_in_worker,
+    sensor_intervals,
+)
 
 SHORT, LONG = [1.0] * 5, [600.0] * 5
 
@@ -51,3 +59,24 @@ def test_run_without_history_may_be_short() -> None:
     assert is_short([])
     assert is_short(SHORT)
     assert not is_short(LONG)
+    assert is_short([SHORT_RUN])
+    assert not is_short([SHORT_RUN + 0.1])
+
+
+def test_worker_time_follows_the_usual_duration() -> None:
+    assert seconds_in_worker([[4.0]]) == 8.0
+    assert seconds_in_worker([[4.0], [6.0]]) == 11.0
+
+
+@pytest.mark.parametrize(
+    ("poke_interval", "first", "later"),
+    [(60.0, [0.2, 0.4, 0.8, 1.0, 1.0], 60.0), (0.5, [0.2, 0.4, 0.5, 0.5, 0.5], 0.5), (0.0, [0.2] * 5, 0.2)],
+)
+def test_a_sensor_polls_more_often_at_first(poke_interval: float, first: list[float], later: float) -> None:
+    intervals = list(islice(sensor_intervals(poke_interval), 100))
+    assert intervals[:5] == pytest.approx(first)
+    assert intervals[-1] == later
+    early = intervals[: intervals.index(later)] if later > 1 else intervals
+    assert max(early) <= 1.0
+    if later > 1:
+        assert 15.0 <= sum(early) < 16.0

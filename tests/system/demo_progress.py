@@ -1,4 +1,4 @@
-"""How the demo shows what goes on: tables where somebody watches, plain lines where a file or a CI job does."""
+"""Progress of the demo: tables on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ COLOURS = {"success": "green", "failed": "red", "upstream_failed": "red", "runni
 @dataclass(frozen=True)
 class TaskLine:
     """
-    What is shown of a task.
+    Progress of a task.
 
     :param label: The task.
     :param state: Its state.
-    :param seconds: How long it has been going, waiting included; none before it began.
-    :param rows: How many rows its runs moved; none if that is not known.
+    :param seconds: Its duration so far, with waits; None before its start.
+    :param rows: The number of rows that its runs moved; None if unknown.
     """
 
     label: str
@@ -52,7 +52,7 @@ class TaskLine:
 
 def rows_of(result: Any) -> int | None:
     """
-    Count the rows in what an operator returned: a result, or several of them in a list or by name.
+    Return the number of rows in the return value of an operator: a result, or several in a list or by name.
 
     :param result: The XCom.
     """
@@ -65,9 +65,9 @@ def rows_of(result: Any) -> int | None:
 
 class Watcher:
     """
-    Turns the task instances of each look into lines.
+    Converter of task instances to lines.
 
-    :param result: Gives the XCom of a task instance that has succeeded.
+    :param result: Returns the XCom of a successful task instance.
     """
 
     def __init__(self, result: Callable[[TaskInstance], Any]) -> None:
@@ -77,9 +77,9 @@ class Watcher:
 
     def lines(self, instances: Iterable[TaskInstance]) -> list[TaskLine]:
         """
-        Describe the tasks.
+        Return a line for each task.
 
-        :param instances: As they are now.
+        :param instances: The task instances.
         """
         return [self._line(one) for one in instances]
 
@@ -96,27 +96,27 @@ class Watcher:
 
 
 class Display(Protocol):
-    """What the demo writes to."""
+    """Output of the demo."""
 
     def step(self, text: str) -> None:
         """
-        Show what happens now.
+        Show the current step.
 
         :param text: One line.
         """
 
     def tasks(self, lines: list[TaskLine]) -> None:
         """
-        Show where the tasks are.
+        Show the progress of the tasks.
 
-        :param lines: All of them.
+        :param lines: A line for each task.
         """
 
     def summary(self, checks: list[Check]) -> None:
         """
-        Show the one table at the end.
+        Show the table of checks at the end.
 
-        :param checks: Its lines.
+        :param checks: The checks.
         """
 
     def __enter__(self) -> Self: ...
@@ -125,7 +125,7 @@ class Display(Protocol):
 
 
 class PlainDisplay:
-    """Lines of text: a task has a new one when its state changes."""
+    """Lines of text, one for each change of the state of a task."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
@@ -157,7 +157,7 @@ class PlainDisplay:
 
 
 class RichDisplay:
-    """Tables that are drawn anew in place."""
+    """Tables that are updated in place."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False)
@@ -206,5 +206,5 @@ class RichDisplay:
 
 
 def display() -> Display:
-    """Choose by where the output goes."""
+    """Return the display for the standard output."""
     return RichDisplay() if sys.stdout.isatty() else PlainDisplay()

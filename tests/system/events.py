@@ -1,5 +1,5 @@
 """
-Runs that end while the triggerer that watches them is killed: ``python -m tests.system.events``, or ``make events``.
+Runs that end while their triggerer is killed repeatedly: ``python -m tests.system.events``, or ``make events``.
 
 Exit status: 0 only if the event of every run has reached its DAG.
 """
@@ -45,9 +45,9 @@ ASKED = 0.2
 
 def seed_in(folder: Path) -> dict[str, Any]:
     """
-    Describe what runs.
+    Return the seed of the service.
 
-    :param folder: Where there is room for a source and for what is exported.
+    :param folder: A folder for the source and the exports.
     """
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
     mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
@@ -94,14 +94,14 @@ def seed_in(folder: Path) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Count:
     """
-    What has come of the runs.
+    Events and DAG runs of the runs.
 
-    :param ended: The runs that have ended, by their kinds.
-    :param missed: Those that have no event.
-    :param waiting: Those whose event has started no run of its DAG so far.
-    :param times: How often the events of the others were made.
-    :param dag_runs: How many runs of DAGs they have started.
-    :param stray: Events of no run that was to be told.
+    :param ended: Number of runs that have ended, by kind.
+    :param missed: Runs without an event.
+    :param waiting: Runs whose event has not started a DAG run yet.
+    :param times: How many runs have how many events.
+    :param dag_runs: Number of DAG runs that the events have started.
+    :param stray: Events of runs that must have none.
     """
 
     ended: Counter[str]
@@ -122,12 +122,12 @@ class Count:
 
 class Starter(threading.Thread):
     """
-    Starts runs, at random, until there are enough.
+    Thread that starts random runs.
 
     :param service: The service.
-    :param runs: How many.
-    :param pause: Seconds between two, on average.
-    :param chance: Chooses.
+    :param runs: Number of runs to start.
+    :param pause: Average seconds between two starts.
+    :param chance: Random numbers.
     """
 
     def __init__(self, service: LocalService, runs: int, pause: float, chance: random.Random) -> None:
@@ -152,14 +152,14 @@ class Starter(threading.Thread):
 
     def has_at_most(self, left: float) -> bool:
         """
-        Tell whether no more than so many runs are to be started.
+        Return True if at most this number of runs remains to be started.
 
-        :param left: How many.
+        :param left: The number.
         """
         return self.left <= left
 
     def stop(self) -> None:
-        """Start no more."""
+        """Start no further runs."""
         self._over.set()
         self.join()
 
@@ -167,11 +167,11 @@ class Starter(threading.Thread):
 @contextmanager
 def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[LocalService]:
     """
-    Have the DAGs watch a service, and give it when each watcher has noted where it begins.
+    Add the DAGs with watchers, and return their service as soon as each watcher has stored its cursor.
 
     :param airflow: The components.
-    :param dags: The folder that they read DAG files from.
-    :param folder: Where there is room for a source and for what is exported.
+    :param dags: The folder of their DAG files.
+    :param folder: A folder for the source and the exports.
     """
     with LocalService(seed_in(folder), control=True) as service:
         body = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
@@ -188,7 +188,7 @@ def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[L
 
 
 def cursors(airflow: AirflowComponents) -> int:
-    """Count the cursors that are stored."""
+    """Return the number of stored cursors."""
     return count_rows(airflow.database_url, "asset_state_store", "datapipe-")
 
 
@@ -203,15 +203,15 @@ def play(
     say: Callable[[str], None] = lambda line: None,
 ) -> Count:
     """
-    Have runs end while the triggerer is stopped time and again, and count the events.
+    Start runs while the triggerer is stopped repeatedly, and count the events.
 
     :param airflow: The components.
-    :param service: What they watch.
-    :param runs: How many runs.
-    :param restarts: How often the triggerer is stopped.
-    :param pause: Seconds between the starts of two runs, on average.
-    :param seed: For what is left to chance.
-    :param say: Told how it goes on.
+    :param service: The watched service.
+    :param runs: Number of runs.
+    :param restarts: Number of restarts of the triggerer.
+    :param pause: Average seconds between the starts of two runs.
+    :param seed: Seed of the random numbers.
+    :param say: Function that receives progress messages.
     """
     chance = random.Random(seed)  # noqa: S311 - no secret
     # Each failed run counts, too; every slice of a load does not.
@@ -266,12 +266,12 @@ def play(
 
 
 def journal(service: LocalService) -> list[dict[str, Any]]:
-    """List the runs that are watched: not those of transforms, which have no ids."""
+    """Return the watched runs, without those of transforms, which have no IDs."""
     return [run for run in service.journal_runs() if run["kind"] in DAGS]
 
 
 def count(airflow: AirflowComponents, service: LocalService) -> Count:
-    """Compare what the service says has run with what has reached the DAGs."""
+    """Compare the journal of the service with the events and DAG runs."""
     # The journal first: a run may end, and be told, in between.
     slices = {run["run_id"] for run in journal(service) if run["status"] == "CHUNK_COMPLETED"}
     ended = {

@@ -1,12 +1,11 @@
 """
-Kill the local service again and again while it does all that it does, and count: ``python -m tests.system.kills``.
+Kill the local service repeatedly under load, and check its data: ``python -m tests.system.kills``.
 
-It loads (as a whole, merged with a history, appended), builds a table, sends records to an HTTP endpoint, files and a
-table, and takes webhook requests. After each SIGKILL the warehouse is opened: every table is as some load or build has
-left it, and none is half of one. In the end the service is left alone, and what it holds is compared with what it was
-given: no row that was acknowledged is lost or doubled, no run goes on for ever, and no destination has anything twice.
-The endpoint honours the ``Idempotency-Key`` of what it is sent: what was under way at a kill comes again, and is not
-carried out again.
+The service loads tables (full refresh, merge with a history, append), builds a table, sends records to an HTTP
+endpoint, files and a table, and receives webhook requests. After each SIGKILL, each table of the warehouse must be
+the complete result of one load or build. At the end, the service runs without kills, and its data are compared with
+the input: no acknowledged row is missing or duplicated, each run has ended, and no destination has a record twice.
+The endpoint honors the ``Idempotency-Key`` of a request: a request that is repeated after a kill has no second effect.
 """
 
 from __future__ import annotations
@@ -59,16 +58,16 @@ _REVERSE = tuple(f"/reverse_etl_syncs/{name}/request_run" for name in _SENDS)
 
 class Kept(NamedTuple):
     """
-    What was seen.
+    Counts of one soak test.
 
-    :param kills: How often the service was killed.
-    :param interrupted: How many runs were going at a kill, and ended afterwards.
-    :param ended: How many runs have ended well, in all.
-    :param acknowledged: How many webhook requests were answered.
-    :param sent: How many records the endpoint has taken.
-    :param repeated: How many requests came again after a kill, and were not carried out again.
-    :param written: How many records are in files and in a table.
-    :param twice: How many records were taken, or are there, twice.
+    :param kills: Number of kills.
+    :param interrupted: Number of runs that were active at a kill and ended later.
+    :param ended: Number of successful runs.
+    :param acknowledged: Number of acknowledged webhook requests.
+    :param sent: Number of records that the endpoint has received.
+    :param repeated: Number of requests that were repeated after a kill, without effect.
+    :param written: Number of records in the files and in the table.
+    :param twice: Number of duplicate records.
     """
 
     kills: int
@@ -82,7 +81,7 @@ class Kept(NamedTuple):
 
 
 class _Sources:
-    """Files that change between the kills: each is replaced as a whole, so that nobody reads half of one."""
+    """Source files that change between the kills. Each change replaces a whole file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -95,11 +94,11 @@ class _Sources:
 
     @property
     def version(self) -> int:
-        """How often they have changed."""
+        """The number of changes."""
         return self._version
 
     def advance(self, rng: random.Random) -> None:
-        """Change all of them."""
+        """Replace all files."""
         self._version += 1
         rows = f"SELECT range AS id, {self._version} AS version, random() AS x FROM range({_WHOLE_ROWS})"  # noqa: S608
         fresh = self._folder / "fresh"
@@ -124,7 +123,7 @@ class _Sources:
 
 
 class _Pusher(threading.Thread):
-    """Pushes records, each once, whether or not it is answered, and knows which were acknowledged."""
+    """Thread that pushes each record once, and keeps which records were acknowledged."""
 
     def __init__(self, url: str) -> None:
         super().__init__(daemon=True)
@@ -149,7 +148,7 @@ class _Pusher(threading.Thread):
                 self._over.wait(0.002)
 
     def end(self) -> None:
-        """End it."""
+        """Stop the thread."""
         self._over.set()
         self.join()
 
@@ -226,10 +225,10 @@ def _seed(folder: Path, partner: Partner) -> Json:
 
 class Soak:
     """
-    The service, what it is given, and what it may hold.
+    Soak test of the service: its input, and the expected data.
 
-    :param folder: Where its sources are.
-    :param rng: Says when it is killed.
+    :param folder: The folder of the sources.
+    :param rng: Random numbers that determine the times of the kills.
     """
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
@@ -240,9 +239,9 @@ class Soak:
 
     def run(self, kills: int) -> Kept:
         """
-        Kill it so often, then leave it alone and compare.
+        Kill the service a number of times, let it finish, and compare the data.
 
-        :raises AssertionError: it has lost, doubled, halved or forgotten something.
+        :raises AssertionError: data are missing, duplicated or incomplete.
         """
         with Partner(honours_keys=True) as partner, LocalService(_seed(self._folder, partner)) as service:
             # Whoever it answers is killed: it need not say so.
@@ -287,7 +286,7 @@ class Soak:
             assert client.post("/transforms/sums/publish").status_code == 200
 
     def _let_it_load(self, service: LocalService) -> None:
-        """Have everything run to its end, of its own accord this time."""
+        """Start all runs, and wait for their ends without kills."""
         with _client(service) as client:
             for paths in (_LOADS, _REVERSE):
                 urls = []
@@ -302,7 +301,7 @@ class Soak:
             _until(lambda: client.get("/transforms/sums").json()["materialization_status"] == "completed")
 
     def _going(self, service: LocalService) -> list[str]:
-        """Give the runs that are not over."""
+        """Return the active runs."""
         found = []
         with _client(service) as client:
             for name, path, field in _lists():
@@ -311,7 +310,7 @@ class Soak:
         return found
 
     def _have_ended(self, service: LocalService, going: Sequence[str]) -> int:
-        """Wait until runs have ended, all of them well, and nothing is owed any more."""
+        """Wait until all runs have succeeded, and no work is left."""
         with _client(service) as client:
             for path in going:
                 run = _ended(client, path)
@@ -345,7 +344,7 @@ class Soak:
         return number
 
     def _check_tables(self, service: LocalService) -> None:
-        """See to it that every table is whole."""
+        """Assert that each table is the complete result of one load or build."""
         with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
 
             def one(query: str) -> tuple[Any, ...]:
@@ -376,7 +375,7 @@ class Soak:
             assert not Counter(there) - older
 
     def _check_all(self, service: LocalService, pusher: _Pusher) -> None:
-        """Compare everything with what it came from."""
+        """Compare all data with the input."""
         self._check_tables(service)
         with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
             merged = dict(warehouse.execute("SELECT id, version FROM a.merged").fetchall())
@@ -390,7 +389,7 @@ class Soak:
         assert pusher.acknowledged <= set(hooks) <= set(range(1, pusher.pushed + 1))
 
     def _check_sent(self, partner: Partner) -> dict[str, Rows]:
-        """See to it that the endpoint has everything, and nothing twice."""
+        """Assert that the endpoint has each record once."""
         sent: dict[str, Rows] = defaultdict(list)
         received: list[tuple[str, Any]] = [*partner.received]
         for path, content in received:
@@ -403,7 +402,7 @@ class Soak:
         return sent
 
     def _check_written(self) -> dict[str, Rows]:
-        """See to it that files and the table have everything, and nothing twice."""
+        """Assert that the files and the table have each record once."""
         out, merged = self._folder / "out", self._sources.merged
         written: dict[str, Rows] = {}
         for name in ("people", "log"):
@@ -466,7 +465,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command says."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.system.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=7, help="says when it is killed")

@@ -1,7 +1,7 @@
 """
-What the OpenLineage provider of Airflow tells of tasks on real components.
+OpenLineage events of tasks on real components.
 
-``python -m tests.system.lineage_events`` runs the example with it, and draws the picture in docs/lineage.md anew.
+``python -m tests.system.lineage_events`` runs the example, and updates the diagram in docs/lineage.md.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ Event = dict[str, Any]
 @dataclass(frozen=True)
 class Stage:
     """
-    Components that tell OpenLineage of all that they run.
+    Components that emit OpenLineage events.
 
     :param airflow: The components.
     :param service: The service.
-    :param folder: Where each event is a file.
+    :param folder: The folder with one file for each event.
     """
 
     airflow: AirflowComponents
@@ -67,7 +67,7 @@ class Stage:
         return [each for each in self.events() if each["job"]["name"].startswith(f"{dag_id}.")]
 
     def events(self) -> list[Event]:
-        """Give all events so far."""
+        """Return all events so far."""
         found = []
         for file in self.folder.glob("*.json"):
             try:
@@ -87,7 +87,7 @@ def lineage_config(folder: Path) -> dict[str, str]:
 @contextmanager
 def stage(folder: Path) -> Iterator[Stage]:
     """
-    Start everything for the example.
+    Start the components and the service for the example.
 
     :param folder: An empty folder.
     """
@@ -105,12 +105,12 @@ def stage(folder: Path) -> Iterator[Stage]:
 
 
 def is_last(event: Event) -> bool:
-    """Tell whether an event is the last of its run."""
+    """Return True if an event is the last of its run."""
     return event["eventType"] in ("COMPLETE", "FAIL", "ABORT")
 
 
 def edges_of(events: list[Event]) -> list[tuple[str, str, str]]:
-    """Give who reads and writes what, at the end of each task: from, to, and which of them is the task."""
+    """Return the edges between datasets and tasks: origin, destination, and ``reads`` or ``writes``."""
     edges: dict[tuple[str, str, str], None] = {}
     for event in filter(is_last, events):
         task = event["job"]["name"].partition(".")[2]
@@ -123,7 +123,7 @@ def edges_of(events: list[Event]) -> list[tuple[str, str, str]]:
 
 def picture(events: list[Event]) -> str:
     """
-    Draw the lineage of a run as Mermaid: the same for the same datasets, whatever the time and the host.
+    Return the lineage of a run as a Mermaid diagram. It does not depend on the time and the host.
 
     :param events: The events of its tasks.
     """
@@ -143,7 +143,7 @@ def picture(events: list[Event]) -> str:
 
 
 def picture_of_the_page() -> str:
-    """Give the picture that the page has."""
+    """Return the diagram of the page."""
     found = _PICTURE.search(PAGE.read_text())
     return "" if found is None else found[0]
 

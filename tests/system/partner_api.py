@@ -37,7 +37,7 @@ def key_of(record: Record) -> Key:
 
 def too_few_flights(record: Record) -> bool:
     """
-    Tell whether the partner refuses a record for good.
+    Return True if the partner always refuses a record.
 
     :param record: The record.
     """
@@ -45,7 +45,7 @@ def too_few_flights(record: Record) -> bool:
 
 
 class Partner:
-    """What the partner knows, and how it decides."""
+    """State and decisions of the partner."""
 
     def __init__(self) -> None:
         self.requests = 0
@@ -56,9 +56,9 @@ class Partner:
 
     def receive(self, body: bytes) -> tuple[HTTPStatus, str]:
         """
-        Decide about a record: the status of the answer and its message.
+        Process a record, and return the status and the message of the response.
 
-        :param body: What was posted.
+        :param body: The request body.
         """
         with self._lock:
             self.requests += 1
@@ -81,13 +81,13 @@ class Partner:
             return HTTPStatus.OK, "accepted"
 
     def accepted(self) -> list[Record]:
-        """List the accepted records by carrier and month."""
+        """Return the accepted records, sorted by carrier and month."""
         with self._lock:
             return [record for _, record in sorted(self._accepted.items())]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """HTTP around a :class:`Partner`."""
+    """HTTP handler of a :class:`Partner`."""
 
     # Keep-alive: one connection carries all records of a run.
     protocol_version = "HTTP/1.1"
@@ -96,7 +96,7 @@ class Handler(BaseHTTPRequestHandler):
     server: PartnerServer
 
     def do_POST(self) -> None:
-        """Take a record."""
+        """Receive a record."""
         # Read even what is refused: what is left unread would be taken for the next request.
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path != "/delays":
@@ -106,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(status, {"message": message})
 
     def do_GET(self) -> None:
-        """Show what was accepted."""
+        """Return the accepted records."""
         if self.path != "/delays":
             self._answer(HTTPStatus.NOT_FOUND, {"message": f"no such path: {self.path}"})
             return
@@ -129,7 +129,7 @@ class PartnerServer(ThreadingHTTPServer):
     """
     The partner's server on a free port of 127.0.0.1.
 
-    :param partner: What it serves.
+    :param partner: The partner.
     """
 
     daemon_threads = True
@@ -140,7 +140,7 @@ class PartnerServer(ThreadingHTTPServer):
 
 
 class PartnerApi:
-    """The partner, served by a thread of this process while the context lasts."""
+    """Context manager that serves a partner in a thread."""
 
     def __init__(self) -> None:
         self.partner = Partner()

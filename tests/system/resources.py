@@ -1,4 +1,4 @@
-"""Resources of a service for tests that stop, race and retry: one for each task, and runs that seem to go on."""
+"""Resources of a service for tests that stop and retry tasks: one for each task, with runs that appear to be active."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FOR_EVER = 3600
 
 def seed_of(streams: Iterable[str], folder: Path, reverse_etl_syncs: Iterable[str] = ()) -> dict[str, Any]:
     """
-    Describe streams, each in a sync of its own, and reverse ETL syncs, by their ids.
+    Return the seed of streams, each in a separate sync, and of reverse ETL syncs.
 
-    :param streams: The ids of the streams, and of their syncs.
-    :param folder: Where there is room for a source and for what is exported.
-    :param reverse_etl_syncs: The ids of the reverse ETL syncs.
+    :param streams: The IDs of the streams, and of their syncs.
+    :param folder: A folder for the source and the exports.
+    :param reverse_etl_syncs: The IDs of the reverse ETL syncs.
     """
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
     mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
@@ -58,13 +58,12 @@ def seed_of(streams: Iterable[str], folder: Path, reverse_etl_syncs: Iterable[st
 
 class Held:
     """
-    Runs that have ended, and seem to go on until they are released: a second run could be started meanwhile.
+    Runs that have ended, but appear to be active until their release, so that a second run could start.
 
     :param service: The service, with its control plane.
-    :param resources: Whose runs.
-    :param refusals: What requests for a second run of some of them are answered: the service's own words for a
-        conflict. Those for the others are carried out.
-    :param others: What else goes wrong meanwhile.
+    :param resources: The IDs of the resources.
+    :param refusals: Responses to requests for a second run, by resource. Other requests are executed.
+    :param others: Further rules for faults.
     """
 
     def __init__(
@@ -82,9 +81,9 @@ class Held:
 
     def release(self, resource: str) -> None:
         """
-        Have the runs of a resource be what they are.
+        Show the true state of the runs of a resource.
 
-        :param resource: The resource; nothing happens if it was released before.
+        :param resource: The resource. A second call has no effect.
         """
         if resource in self._resources:
             self._resources.remove(resource)
@@ -106,10 +105,10 @@ class Held:
 
 def is_enabled(service: LocalService, kind: str, sync_id: str) -> bool:
     """
-    Ask a service whether a sync runs on its schedule.
+    Return True if a sync runs on its schedule.
 
     :param service: The service.
-    :param kind: Of the sync: ``elt_syncs`` or ``reverse_etl_syncs``.
+    :param kind: The kind of the sync: ``elt_syncs`` or ``reverse_etl_syncs``.
     :param sync_id: The sync.
     """
     answer = httpx.get(f"{service.base_url}/{kind}/{sync_id}", headers=service.headers)
@@ -119,7 +118,7 @@ def is_enabled(service: LocalService, kind: str, sync_id: str) -> bool:
 
 class Journal:
     """
-    What a service's journal says at one moment, by resource.
+    Snapshot of the journal of a service, by resource.
 
     :param service: The service, with its control plane.
     """
@@ -138,7 +137,7 @@ class Journal:
 
     def has_begun(self, resource: str) -> bool:
         """
-        Tell whether the last run of a resource has begun.
+        Return True if the last run of a resource has started.
 
         :param resource: The resource.
         """
@@ -147,7 +146,7 @@ class Journal:
 
     def refused(self, resource: str) -> int | None:
         """
-        Give the number of the last request for a resource that the test had refused; none if none was.
+        Return the number of the last refused request for a resource; None if none was refused.
 
         :param resource: The resource.
         """
@@ -160,10 +159,10 @@ class Journal:
 
     def is_watched(self, resource: str, *, after: int = 0) -> bool:
         """
-        Tell whether a run of a resource has begun, and somebody has looked at it since it was asked for.
+        Return True if a run of a resource has started, and was polled after its request.
 
         :param resource: The resource.
-        :param after: Looks after the request with this number are meant.
+        :param after: Only polls after the request with this number count.
         """
         if not self.has_begun(resource):
             return False
@@ -176,5 +175,5 @@ class Journal:
 
     @property
     def last(self) -> int:
-        """The number of the last request."""
+        """Number of the last request."""
         return max((request["seq"] for request in self._requests), default=0)

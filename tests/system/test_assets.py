@@ -1,4 +1,4 @@
-"""Assets on real components: a DAG starts for what another one has made new, and reads which run that was."""
+"""Assets on real components: an event of one DAG starts another, which reads the run from the event."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ THROUGH_THE_ALIAS = {"templated_deferred", "templated_blocking", "mapped_1", "ma
 
 @pytest.fixture(scope="module")
 def making(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with what the DAG runs; the stream that fails is none of it."""
+    """Return a service with the resources of the DAG, except the stream that fails."""
     streams = [*STREAMS, "mapped_1", "mapped_2", "of_a_sync"]
     with LocalService(seed_of(streams, tmp_path_factory.mktemp("assets"), ["sent"]), control=True) as running:
         yield running
@@ -74,7 +74,7 @@ def test_dags_start_for_what_others_have_made_new(airflow: AirflowComponents, ma
 
 
 def consumed(airflow: AirflowComponents) -> dict[str, list[Any]]:
-    """Wait for the consumers, and give what the one of all assets was told."""
+    """Wait for the consumers, and return the events that the consumer of all assets received."""
     wait_for("the DAG of all assets starts", lambda: bool(runs_of(airflow, CONSUMER)), limit=120)
     (run_id,) = runs_of(airflow, CONSUMER)
     assert airflow.wait(CONSUMER, run_id) == "success"

@@ -1,4 +1,4 @@
-"""Whatever is wrong, the task ends with one clear line, and no log has the key."""
+"""Tests of bad input: the task fails with one clear line, and no log contains the key."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def ended(airflow: AirflowComponents, service: LocalService) -> dict[str, Any]:
-    """Run the DAG once, and give what each task's log says of its end."""
+    """Run the DAG once, and return the failure in the log of each task."""
     with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
         client.post("/elt_streams/broken.failed_before/request_run").raise_for_status()
         runs = {"elt_stream_id": "broken.failed_before"}
@@ -81,7 +81,7 @@ def ended(airflow: AirflowComponents, service: LocalService) -> dict[str, Any]:
 
 
 def failures(airflow: AirflowComponents, run_id: str, task_id: str) -> Iterator[list[dict[str, Any]]]:
-    """Give what Airflow logged as the end of a task: the error, and whatever it came from."""
+    """Return the error that Airflow logged at the end of a task, and its causes."""
     for path in airflow.task_logs(DAG, run_id, task_id):
         for line in path.read_text().splitlines():
             entry = json.loads(line)

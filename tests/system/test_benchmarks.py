@@ -1,4 +1,4 @@
-"""The benchmarks work: the smallest that there are, with real processes. They are counted, never timed."""
+"""The smallest benchmarks, with real processes. The tests check counts, and no times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person is asked in Airflow to authorize a connection, does so, and the DAG goes on: on real components."""
+"""On real components, a DAG asks a person in Airflow to authorize a connection, and continues after that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator that changes something, on real components, mapped, and by ``dag.test()``: always to the same end."""
+"""Each operator that changes a resource, on real components, mapped, and with ``dag.test()``: the same results."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ with open(sys.argv[2], "w") as file:
 
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with what the examples need."""
+    """Return a service with the resources of the examples."""
     with LocalService(seed(tmp_path_factory.mktemp("examples")), control=True) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
 def clean(changed: LocalService) -> None:
-    """Begin with the seed alone."""
+    """Reset the service to its seed."""
     changed.reset()
 
 
 @pytest.fixture
 def connected(airflow: AirflowComponents, changed: LocalService) -> Iterator[None]:
-    """Give the shared components the connection of the DAGs."""
+    """Add the connection of the DAGs to the shared components."""
     body = {
         "connection_id": CONNECTION,
         "conn_type": "datapipe",
@@ -66,10 +66,9 @@ def connected(airflow: AirflowComponents, changed: LocalService) -> Iterator[Non
 
 def fits(example: Example, result: Any, tries: int) -> None:
     """
-    Check a result.
+    Assert that a result has the expected values.
 
-    A scheduler that got no CPU time for long takes itself for dead, and runs again what was running: a second try
-    finds what the first one did.
+    A scheduler without CPU time for long can run a task twice. The second try finds the changes of the first one.
     """
     allowed = [example.expected, *([example.again] if tries > 1 and example.again is not None else [])]
     assert any(all(result[key] == value for key, value in told.items()) for told in allowed), (example, tries, result)

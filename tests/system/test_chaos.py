@@ -50,7 +50,7 @@ def test_kills_of_scheduler_and_api_server_leave_one_run(
 def played(
     name: str, cases: Sequence[Case], airflow: AirflowComponents, dags_folder: Path, folder: Path
 ) -> dict[str, int]:
-    """Play cases, see to it that all went as it should, and tell how often whom was killed."""
+    """Run cases, assert that no verdict has a difference, and return the number of kills of each program."""
     with service_of(cases, folder) as service, connected(airflow, service):
         wave = Wave(name, cases, airflow, service, dags_folder)
         verdicts = wave.play(limit=240)

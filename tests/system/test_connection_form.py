@@ -1,4 +1,4 @@
-"""The connection as a person meets it in Airflow's pages: the form, and the Test button."""
+"""The connection in the pages of Airflow: the form, and the Test button."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ with open(sys.argv[2], "w") as file:
 
 @pytest.fixture(scope="module")
 def shop() -> Iterator[LocalService]:
-    """Return a service with some orders, and a webhook."""
+    """Return a service with orders and a webhook."""
     with LocalService(SEED, control=True) as running:
         yield running
 

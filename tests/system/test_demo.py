@@ -26,7 +26,7 @@ USUAL_PORTS = (8080, 8793, 8794, 8974, 8000, 8765)
 
 
 class Demo:
-    """A demo in a process group of its own, as a terminal would start it, whose temporary files go to a folder."""
+    """Demo in a separate process group, as a terminal starts it, with its temporary files in a folder."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         folder.mkdir()
@@ -67,7 +67,7 @@ class Demo:
         return self.output
 
     def interrupt(self, signum: signal.Signals = signal.SIGINT) -> None:
-        """Signal the whole process group, as Ctrl-C does."""
+        """Send a signal to the process group, as Ctrl-C does."""
         os.killpg(self._process.pid, signum)
 
     def end(self, limit: float) -> int:

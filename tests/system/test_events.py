@@ -1,4 +1,4 @@
-"""DAGs that start when a run ends, on real components, while the triggerer that watches is killed; ``make events``."""
+"""DAGs that start at the end of a run, on real components, while the triggerer is killed (``make events``)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ BUILT = "watching_built"
 @dataclass(frozen=True)
 class Story:
     """
-    What has become of the runs.
+    Results of the runs.
 
-    :param count: What has come of their ends.
+    :param count: Events and DAG runs.
     :param service: The service.
-    :param log: What the triggerers have logged.
+    :param log: The logs of the triggerers.
     """
 
     count: Count

@@ -1,4 +1,4 @@
-"""The example DAGs of a shop on real components: what the service, its warehouse and the CRM hold afterwards."""
+"""The example DAGs of a shop on real components: the data of the service, its warehouse and the CRM."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ COUNTRY = "country is not registered"
 @dataclass
 class Shop:
     """
-    All that runs.
+    The shop and its components.
 
     :param airflow: The components.
     :param service: The service.
     :param folder: The files of the shop.
-    :param crm: The database that contacts are written to.
-    :param started: Runs of DAGs that were started together.
+    :param crm: The database of the contacts.
+    :param started: DAG runs that were started together.
     """
 
     airflow: AirflowComponents
@@ -67,20 +67,20 @@ class Shop:
     started: dict[str, str] = field(default_factory=dict)
 
     def run(self, dag_id: str) -> str:
-        """Run a DAG to its good end, and give the run's id."""
+        """Run a DAG successfully, and return the ID of the DAG run."""
         run_id = self.started.pop(dag_id, None) or self.airflow.trigger(dag_id)
         self.ends(dag_id, run_id)
         return run_id
 
     def ends(self, dag_id: str, run_id: str) -> None:
-        """Wait for the good end of a run."""
+        """Wait for the success of a DAG run."""
         state = self.airflow.wait(dag_id, run_id, limit=LIMIT)
         tasks = self.airflow.api.task_instances(dag_id, run_id)
         told = [(one.label, self.airflow.log_tail(dag_id, run_id, one)) for one in tasks if one.state == "failed"]
         assert state == "success", told
 
     def backfill(self, dag_id: str) -> None:
-        """Ask for a backfill, as ``airflow backfill create`` does."""
+        """Create a backfill, as ``airflow backfill create`` does."""
         # With sqlite Airflow may have to take back what it has made, of which the scheduler is not to know by then.
         self.airflow.api.request("PATCH", f"/dags/{dag_id}", json={"is_paused": True})
         self.airflow.api.request("POST", "/backfills", json={"dag_id": dag_id, **BACKFILL, "max_active_runs": 3})
@@ -93,24 +93,24 @@ class Shop:
         return {one.label: one.state for one in self.airflow.api.task_instances(dag_id, run_id)}
 
     def runs_of(self, dag_id: str, **wanted: str) -> list[dict[str, Any]]:
-        """List the runs of a DAG that have such fields."""
+        """Return the runs of a DAG with some values of fields."""
         runs = self.airflow.api.request("GET", f"/dags/{dag_id}/dagRuns", params={"limit": 100})["dag_runs"]
         return [run for run in runs if all(run[name] == value for name, value in wanted.items())]
 
     def ask(self, sql: str) -> list[Any]:
-        """Ask the warehouse; give the first column."""
+        """Query the warehouse, and return the first column."""
         path = f"{self.service.base_url}/_local/query"
         answer = httpx.post(path, json={"sql": sql}, headers=self.service.headers, timeout=60)
         answer.raise_for_status()
         return [next(iter(row.values())) for row in answer.json()["data"]]
 
     def ask_crm(self, sql: str) -> list[Any]:
-        """Ask the CRM, or change it; give the first column."""
+        """Query or change the CRM, and return the first column."""
         with closing(sqlite3.connect(self.crm)) as database, database:
             return [row[0] for row in database.execute(sql)]
 
     def change(self, file: str, old: str, new: str) -> None:
-        """Change a file at the source."""
+        """Change a source file."""
         path = self.folder / "data" / file
         text = path.read_text()
         assert old in text
@@ -120,7 +120,7 @@ class Shop:
         return self.service.journal_runs(resource_id)
 
     def is_watched(self, path: str) -> None:
-        """Wait until a watcher has looked: what ends from now on is told."""
+        """Wait until a watcher has polled, so that later ends of runs have events."""
         wait_for(f"somebody looks at {path}", lambda: bool(self.service.journal_requests(path)), limit=LIMIT)
 
 
@@ -136,7 +136,7 @@ def test_each_difference_to_the_examples_is_one() -> None:
 
 @pytest.fixture(scope="module")
 def shop(airflow: AirflowComponents, dags_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """Give a shop whose DAGs are there, loaded for the first time by the nightly one."""
+    """Return a shop with its DAGs, after the first run of the nightly one."""
     folder = tmp_path_factory.mktemp("examples")
     shutil.copytree(SOURCE, folder / "shop", ignore=shutil.ignore_patterns("__pycache__"))
     crm = folder / "crm.db"
@@ -166,7 +166,7 @@ def shop(airflow: AirflowComponents, dags_folder: Path, tmp_path_factory: pytest
 
 @pytest.fixture(scope="module")
 def nightly(shop: Shop) -> str:
-    """Run the nightly DAG while the failed records are watched, and give the run's id; start what can follow."""
+    """Run the nightly DAG with a watcher of the failed records, start further DAGs, and return its run ID."""
     shop.is_watched("/reverse_etl_failed_records/count")
     run_id = shop.run("shop_nightly")
     shop.backfill("shop_daily_close")
@@ -312,7 +312,7 @@ def test_refused_records_trigger_a_dag_that_sends_them_again(shop: Shop) -> None
 
 
 def answered(shop: Shop, answer: str) -> str:
-    """Run the full refresh, and answer as a person does in Airflow's pages."""
+    """Run the full refresh, and answer its question as a person does in the pages of Airflow."""
     dag_id = "shop_full_refresh"
     run_id = shop.airflow.trigger(dag_id)
     asked: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The generated group of the documentation, over the flights example, on real components and the real service."""
+"""The generated group of the documentation with the flights example, on real components."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ REPORT = f"flights.reverse_etl.{TABLE}_to_http"
 @dataclass(frozen=True)
 class Moment:
     """
-    What had become of a run of a DAG, and what the service had been asked for by then.
+    State of a DAG run, and of the service, at one moment.
 
-    :param state: Of the run.
-    :param states: Of its tasks.
-    :param tries: How often each task was tried.
-    :param runs: How many runs of each resource there were.
-    :param published: How often each transform was published, or built again.
+    :param state: The state of the DAG run.
+    :param states: The states of its tasks.
+    :param tries: The number of tries of each task.
+    :param runs: The number of runs of each resource.
+    :param published: The number of publications and builds of each transform.
     """
 
     state: str
@@ -52,12 +52,12 @@ class Moment:
 @dataclass(frozen=True)
 class Story:
     """
-    What happened.
+    Moments of the test.
 
-    :param failed: All is published for the first time, and the table can't be built.
-    :param cleared: The same run, after what failed was cleared.
-    :param rebuilt: The DAG of the documentation, after the snapshot was taken again.
-    :param drawn: What the commands of the documentation have shown.
+    :param failed: After the first publication, with a table that cannot be built.
+    :param cleared: The same DAG run, after its failed tasks were cleared.
+    :param rebuilt: The DAG of the documentation, after another snapshot.
+    :param drawn: The output of the commands of the documentation.
     """
 
     failed: Moment
@@ -68,7 +68,7 @@ class Story:
 
 class Play:
     """
-    Does it.
+    Runs of the DAGs.
 
     :param airflow: The components.
     :param service: The service.

@@ -1,4 +1,4 @@
-"""The short soak test of the local service; ``python -m tests.system.kills`` runs the whole."""
+"""Short soak test of the local service; ``python -m tests.system.kills`` runs a long one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Airflow's OpenLineage provider tells of our tasks, on real components: the example, and what goes wrong."""
+"""OpenLineage events of tasks on real components: the example, failures, and calls of the hook."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_every_event_is_what_the_client_s_classes_say(
 
 
 def facets_of(told: dict[str, Any]) -> dict[str, Any]:
-    """Read facets with the classes that their schemas name; those of Airflow itself are left out."""
+    """Parse facets with the classes of their schemas. Facets of Airflow itself are omitted."""
     read = {name: (CLASSES.get(facet["_schemaURL"]), facet) for name, facet in told.items()}
     ours_or_standard = {name: made(found, facet) for name, (found, facet) in read.items() if found is not None}
     left_out = [name for name, (found, _) in read.items() if found is None]
@@ -192,7 +192,7 @@ def facets_of(told: dict[str, Any]) -> dict[str, Any]:
 
 
 def made(found: Any, told: Any) -> Any:
-    """Make an object of a class of the client from JSON: a field that it does not know, or that is missing, fails."""
+    """Create an object of a class of the client from JSON. An unknown or missing field is an error."""
     if isinstance(told, list):
         return [made(found, each) for each in told]
     if not isinstance(told, dict) or not attr.has(found):

@@ -1,4 +1,4 @@
-"""Getting started, by somebody who has the wheel and a CSV file, and nothing else of ours."""
+"""Getting started with the wheel and a CSV file only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """
-What people are told on real components: while a task waits, and when it has failed.
+Logs, links and notifications on real components, while a task waits and after its failure.
 
-In its log, by its link, and in a chat: from a worker, from the DAG processor and from a triggerer.
+Notifications come from a worker, from the DAG processor and from a triggerer.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ REFUSED = ["refused_deferred", "refused_blocking"]
 UNKNOWN = ["unknown_deferred", "unknown_blocking"]
 RECORDS = [{"sync_id": "any", "record_id": f"customer-{number}", "error": f"no e-mail {number}"} for number in range(4)]
 LINK = "https://app.example.com/{resource}/{id}"
-#: What lets in at the chat: nobody but the connection is to know it.
+#: Secret of the chat, which only the connection may contain.
 SECRET_PATH = "T0SECRETPART0SECRETPART"
 
 
 @dataclass(frozen=True)
 class Story:
     """
-    What became of a run of the DAG.
+    Results of a DAG run.
 
     :param run_id: The run.
     :param states: The state of each task.
-    :param told: What was posted to the chat: as JSON.
-    :param logs: The logs of each task, as its page shows them, one try after the other.
-    :param links: The links of each task when it was over; of those that went on, also while they did.
+    :param told: The messages in the chat, as JSON.
+    :param logs: The logs of all tries of each task, as its page shows them.
+    :param links: The links of each task at its end, and of long tasks also during the wait.
     """
 
     run_id: str
@@ -50,7 +50,7 @@ class Story:
     links: dict[str, list[dict[str, Any]]]
 
     def told_of(self, task_id: str) -> str:
-        """Give what was told last of a task: a scheduler that got no CPU time for long runs again what was running."""
+        """Return the last message about a task: a scheduler without CPU time for long can run it twice."""
         told = [str(one["text"]) for one in self.told if one.get("text", "").startswith(f"Task {task_id} of")]
         from_workers = [text for text in told if "gives no reason" not in text]
         return (from_workers or told)[-1]
@@ -66,7 +66,7 @@ def chat() -> Iterator[ScriptedServer]:
 def telling(
     airflow: AirflowComponents, chat: ScriptedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[LocalService]:
-    """Return a service whose reverse ETL syncs have rows that fail, with the connections of the DAGs."""
+    """Return a service with reverse ETL syncs that have failed rows, and add the connections of the DAGs."""
     streams = [*GOING, "going_late"]
     syncs = [*REFUSED, "hidden"]
     with LocalService(seed_of(streams, tmp_path_factory.mktemp("telling"), syncs), control=True) as service:
@@ -129,7 +129,7 @@ def story(airflow: AirflowComponents, chat: ScriptedServer, telling: LocalServic
 
 
 def log_of(airflow: AirflowComponents, run_id: str, task: TaskInstance) -> str:
-    """Read all tries: a scheduler that got no CPU time takes itself for dead, and runs again what was running."""
+    """Return the logs of all tries: a scheduler without CPU time for long can run a task twice."""
     tries = range(1, task.try_number + 1)
     return "\n".join(airflow.api.log(DAG, run_id, task.task_id, number) for number in tries)
 

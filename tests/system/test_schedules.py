@@ -1,4 +1,4 @@
-"""Schedules that DAGs own, on real components: however a DAG ends, what was there is there again, field by field."""
+"""Schedules that DAGs own, on real components: each field is restored after any end of the DAG run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ELT = [
     "two",
 ]
 REVERSE = ["all", "inactive_killed", "back_killed"]
-#: Whose worker is killed: the task, and in which of its requests.
+#: Killed workers: the task, and the request during which its worker is killed.
 KILLED = {
     "note_killed": ("it_note", "GET", "/elt_syncs/note_killed"),
     "killed_before": ("it_take_off", "POST", "/elt_syncs/killed_before"),
@@ -42,9 +42,9 @@ KILLED = {
     "back_killed": ("it_put_back", "POST", "/reverse_etl_syncs/back_killed/deactivate"),
 }
 GATED = ("cleared", "changed", "two")
-#: Those without retries are killed each time: a scheduler that is starved may run once more what was running.
+#: Tasks without retries, killed in each try: a scheduler without CPU time can run a task twice.
 FOR_GOOD = ("killed_before", "killed_after", "inactive_killed")
-#: What is let pass: when it is taken off, that one is deactivated, too.
+#: Requests before the killed one: the start of the ownership deactivates the sync, too.
 SKIPPED = {"back_killed": 1}
 SECONDS = 40
 RESOURCES = {
@@ -107,7 +107,7 @@ def seed(folder: Path) -> dict[str, Any]:
 
 
 def shown(service: LocalService, resource: str) -> dict[str, Any]:
-    """Read all that a service shows of something, but for when it was changed and whether it has run."""
+    """Return the fields of a resource, without those of its last change and its last run."""
     answer = httpx.get(f"{service.base_url}/{resource}", headers=service.headers)
     answer.raise_for_status()
     body: dict[str, Any] = answer.json()
@@ -123,16 +123,16 @@ def shown(service: LocalService, resource: str) -> dict[str, Any]:
 @dataclass
 class Story:
     """
-    What became of the DAG runs.
+    Results of the DAG runs.
 
     :param service: The service.
-    :param before: What the service showed of each thing before.
-    :param while_owned: What it showed while the work went on.
+    :param before: The fields of each resource before the DAG runs.
+    :param while_owned: The fields during the work.
     :param runs: The DAG runs.
-    :param states: In which state each ended; ``two`` has another one.
+    :param states: The final state of each; ``two`` has a second DAG run.
     :param tasks: The states and tries of the tasks.
-    :param killed: Which have been killed.
-    :param notes: What was noted by a task that was cleared, before and after.
+    :param killed: The DAGs with a killed worker.
+    :param notes: The stored state of a cleared task, before and after.
     """
 
     service: LocalService
@@ -148,11 +148,11 @@ class Story:
 
 class Play:
     """
-    Runs the DAGs beside each other, kills workers, clears tasks and changes schedules meanwhile.
+    Concurrent runs of the DAGs, with kills of workers, cleared tasks and changes of schedules.
 
     :param airflow: The components.
     :param service: The service.
-    :param folder: Where gates are opened.
+    :param folder: The folder of the files that let tasks continue.
     """
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, folder: Path) -> None:
@@ -185,7 +185,7 @@ class Play:
         return {one.task_id: one for one in self.airflow.api.task_instances(f"schedules_{end}", self.story.runs[end])}
 
     def _kill(self) -> None:
-        """Kill each as soon as its request is there: there are fewer slots than tasks, so their order is anybody's."""
+        """Kill each worker as soon as its request arrives. Their order varies, as there are more tasks than slots."""
         seen: dict[str, int] = dict.fromkeys(KILLED, 0)
         left = list(KILLED)
 
@@ -228,12 +228,12 @@ class Play:
         return any(each["fault"] for each in self._requests(end))
 
     def _requests(self, end: str) -> list[Any]:
-        """Return the requests so far in which a worker is killed, or may be."""
+        """Return the requests so far in which a worker can be killed."""
         _, method, path = KILLED[end]
         return [each for each in self.service.journal_requests(path) if each["method"] == method]
 
     def _arrived(self, end: str) -> int:
-        """Count the requests of a task that were made to wait."""
+        """Return the number of delayed requests of a task."""
         _, method, path = KILLED[end]
         # What is not carried out is never committed, and reading changes nothing.
         needs_commit = method != "GET" and end != "killed_before"
@@ -258,7 +258,7 @@ class Play:
         notes.append(self.airflow.api.xcom(dag_id, run_id, "it_note"))
 
     def _own_it_too(self) -> None:
-        """Run the same DAG once more while its first run owns the thing."""
+        """Start a second run of the DAG while the first one owns the schedule."""
         self.story.runs["another"] = self.airflow.trigger("schedules_two", {"gate": str(self.folder / "two")})
         self._ended("another", "two", self.story.runs["another"])
 
@@ -289,7 +289,7 @@ def story(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def restored(story: Story, end: str) -> bool:
-    """Tell whether something, and its stream, are as they were."""
+    """Return True if a resource and its stream have their earlier fields."""
     resources = [RESOURCES[end], *([f"elt_streams/{end}"] if RESOURCES[end].startswith("elt") else [])]
     now = {each: shown(story.service, each) for each in resources}
     assert now == {each: story.before[each] for each in resources}, end

@@ -1,4 +1,4 @@
-"""Sensors in every mode, on real components, for runs that others start."""
+"""Sensors in each mode, on real components, for runs of other clients."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def request_runs(service: LocalService) -> None:
 
 
 def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
-    """List what has run, oldest first."""
+    """Return the runs, oldest first."""
     _, path, owner = RUNS[kind]
     answer = httpx.get(f"{service.base_url}{path}", params=owner | {"limit": "100"}, headers=service.headers)
     runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
@@ -62,7 +62,7 @@ def results_of(airflow: AirflowComponents, run_id: str, kind: str) -> list[dict[
 
 @pytest.fixture(scope="module")
 def first_wait(airflow: AirflowComponents, service: LocalService) -> tuple[str, list[TaskInstance], set[str]]:
-    """Have every sensor wait, then run what they wait for; return the DAG run, its tasks, and those seen waiting."""
+    """Start the runs once all sensors wait. Return the DAG run, its tasks, and the tasks that were seen waiting."""
     waited: set[str] = set()
     without_worker: set[str] = set()
 
@@ -133,7 +133,7 @@ def test_dag_runs_of_the_past_get_the_runs_of_their_own_time(
 
 
 def trigger_for(airflow: AirflowComponents, end: datetime) -> str:
-    """Start a DAG run of which the data interval ends at a moment, as a backfill does."""
+    """Start a DAG run with a given end of its data interval, as a backfill does."""
     body = {
         "logical_date": (end - timedelta(minutes=5)).isoformat(),
         "data_interval_start": (end - timedelta(minutes=5)).isoformat(),

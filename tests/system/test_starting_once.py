@@ -1,4 +1,4 @@
-"""Tasks that race, are mapped and killed, or meet somebody else's run, on real components: one run, and no more."""
+"""Concurrent, mapped and killed tasks, and runs of other clients, on real components: each task has one run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MET = 20
 
 class Play:
     """
-    Runs both DAGs, and kills the process of one of the mapped tasks.
+    Runs of both DAGs, with a kill of the process of one mapped task.
 
     :param airflow: The components.
     :param service: The service.
@@ -60,7 +60,7 @@ class Play:
             airflow.wait(dag_id, run_id, limit=240, watch=self._watch if dag_id == DAG else None)
 
     def _run(self, stream: str) -> dict[str, Any]:
-        """Start a run of a stream as somebody else, and give the service's answer to whoever asks for another."""
+        """Start a run of a stream as another client, and return the response to a second request."""
         with httpx.Client(base_url=self._service.base_url, headers=self._service.headers) as client:
             client.post(f"/elt_streams/{stream}/request_run").raise_for_status()
             wait_for("a run has begun", lambda: Journal(self._service).has_begun(stream), limit=30, interval=0.02)
@@ -96,14 +96,14 @@ class Play:
 @dataclass(frozen=True)
 class Story:
     """
-    What became of the tasks.
+    Results of the tasks.
 
-    :param tasks: Those of the DAG, by their labels.
+    :param tasks: The tasks of the DAG, by label.
     :param other: The task of the other DAG.
-    :param results: What each has returned, that of the other DAG as ``other``.
-    :param others: The mapped tasks beside the one that was killed: when it was, and when it was back.
-    :param logs: What each has logged in its last try.
-    :param journal: The service's.
+    :param results: The result of each task; that of the other DAG is ``other``.
+    :param others: The other mapped tasks at the kill, and at the retry.
+    :param logs: The log of the last try of each task.
+    :param journal: The journal of the service.
     """
 
     tasks: dict[str, TaskInstance]

@@ -1,4 +1,4 @@
-"""Tasks that are cleared, stopped, out of time or moved while they wait, on real components: the run goes on."""
+"""Tasks that are cleared, stopped, timed out or moved while they wait, on real components: the run continues."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ COMPLETED = "trigger completed"
 
 class Play:
     """
-    Acts on the tasks of one run of the DAG, on each as soon as it waits.
+    Actions on the waiting tasks of one DAG run.
 
     :param airflow: The components.
     :param service: The service.
-    :param stack: Takes what has to be undone.
+    :param stack: Undoes changes.
     """
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, stack: ExitStack) -> None:
@@ -79,7 +79,7 @@ class Play:
         self._move(tasks, journal)
 
     def _evict(self, task: TaskInstance, journal: Journal) -> None:
-        """Send a task what a worker that is shut down sends it, and let its run end when it has said so."""
+        """Send a task the signal of a worker that shuts down, and end its run after the log line about it."""
         if EVICTED not in self._acted and self._waits(task, journal):
             assert task.pid in tree_of(self._airflow.pid("scheduler"))
             os.kill(task.pid, signal.SIGTERM)
@@ -88,7 +88,7 @@ class Play:
             self._held.release(EVICTED)
 
     def _waits(self, task: TaskInstance, journal: Journal, *, after: int = 0) -> bool:
-        """Tell whether a task is there where it waits, and has seen its run."""
+        """Return True if a task waits, and has polled its run."""
         if task.state != ("deferred" if "deferred" in task.task_id or task.task_id in MOVED else "running"):
             return False
         if task.state == "deferred" and not self.trigger_logs(task.task_id):
@@ -96,7 +96,7 @@ class Play:
         return journal.is_watched(task.task_id, after=after)
 
     def _move(self, tasks: dict[str, TaskInstance], journal: Journal) -> None:
-        """Have the triggers of two tasks moved to another triggerer, and the first hear of that late."""
+        """Move the triggers of two tasks to another triggerer, which the first one notices late."""
         match self._done:
             case []:
                 if all(self._waits(tasks[each], journal) for each in MOVED):
@@ -128,7 +128,7 @@ class Play:
         self._done.append(what)
 
     def trigger_logs(self, task_id: str) -> list[str]:
-        """Read what each triggerer logged of a task, that which had it first coming first."""
+        """Return the log of a task in each triggerer, the first triggerer first."""
         logs = self._airflow.task_logs(DAG, self.run_id, task_id)
         found = [path for path in logs if ".trigger." in path.name and path.name.startswith("attempt=1.")]
         # The name ends with the number of the triggerer's job: attempt=1.log.trigger.2.log
@@ -138,13 +138,13 @@ class Play:
 @dataclass(frozen=True)
 class Story:
     """
-    What became of the tasks.
+    Results of the tasks.
 
-    :param tasks: The last of each, by its id.
-    :param logs: What each has logged in all of its tries, as Airflow's pages show it.
-    :param trigger_logs: What each triggerer has logged of each.
-    :param journal: The service's.
-    :param enabled: The syncs that are on their schedule in the end.
+    :param tasks: The last instance of each task, by ID.
+    :param logs: The logs of all tries of each task, as the pages of Airflow show them.
+    :param trigger_logs: The log of each task in each triggerer.
+    :param journal: The journal of the service.
+    :param enabled: The syncs with an active schedule at the end.
     """
 
     tasks: dict[str, TaskInstance]

@@ -1,4 +1,4 @@
-"""Webhooks on real components: from tasks, mapped, after a worker's kill, by ``dag.test()``, and the form."""
+"""Webhooks on real components: from tasks, mapped, after the kill of a worker, with ``dag.test()``, and the form."""
 
 from __future__ import annotations
 

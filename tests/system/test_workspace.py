@@ -1,4 +1,4 @@
-"""A workspace file on real components: applied by a task that is killed half-way, and tried again."""
+"""A workspace file on real components: a task that applies it is killed midway, and retried."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SYNC = "workspace.to_changed"
 
 @pytest.fixture
 def holding(airflow: AirflowComponents, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service, and give the shared components a connection to it."""
+    """Return a service, and add a connection to it to the shared components."""
     with (
         LocalService(seed(tmp_path_factory.mktemp("workspace")), control=True) as running,
         connected(airflow, f"datapipe_{DAG}", running),

@@ -1,11 +1,11 @@
 """
 The whole chaos test: ``python -m tests.system.chaos``, or ``make chaos``.
 
-Each thing that can go wrong, for each kind of run in each mode, and combinations of them by chance. Exit status: 0
-only if every resource has had exactly one run, and every task ended as that did.
+Each fault for each kind of run in each mode, and random combinations of faults. Exit status: 0 if each resource had
+exactly one run, and each task ended with the state of its run.
 
-First come cases against the hostile service of tests/support/hostile, in this process and in simulated time; then cases
-on real Airflow components, whose processes are killed.
+The first cases use the hostile service of tests/support/hostile in this process, in simulated time. The others use real
+components of Airflow, whose processes are killed.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ PER_CASE, BESIDES = 10, 180
 
 def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
     """
-    Play cases wave by wave, and tell what became of them.
+    Run the cases in waves, and return the verdicts.
 
     :param cases: The cases.
-    :param wave_size: How many are played side by side.
+    :param wave_size: The number of cases that run concurrently.
     """
     verdicts: list[Verdict] = []
     kills: Counter[str] = Counter()
@@ -75,7 +75,7 @@ def play(cases: Sequence[Case], wave_size: int) -> list[Verdict]:
 
 def waves_of(cases: Sequence[Case], wave_size: int) -> Iterator[list[Case]]:
     """
-    Put those together that can be, and that are not alike.
+    Return waves of compatible and different cases.
 
     :param cases: The cases.
     :param wave_size: The most cases of a wave.
@@ -91,7 +91,7 @@ def waves_of(cases: Sequence[Case], wave_size: int) -> Iterator[list[Case]]:
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     """
-    Count the verdicts: by what went wrong, and by kind and mode.
+    Return the numbers of verdicts by fault, and by kind and mode.
 
     :param verdicts: The verdicts.
     """
@@ -130,9 +130,9 @@ def _column(verdict: Verdict) -> str:
 
 def play_all_hostile(seed: int, count: int) -> int:
     """
-    Play the cases against the hostile service, and return the number of wrong outcomes.
+    Run the cases with the hostile service, and return the number of wrong outcomes.
 
-    :param seed: Chooses what is left to chance.
+    :param seed: Seed of the random numbers.
     :param count: The number of cases.
     """
     begun = time.monotonic()
@@ -144,7 +144,7 @@ def play_all_hostile(seed: int, count: int) -> int:
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line without buffering."""
     print(line, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong while a run is started and waited for, and the cases that are made of it."""
+"""Faults during the start of a run and the wait for it, and cases with them."""
 
 from __future__ import annotations
 
@@ -124,20 +124,20 @@ _ID_ARGUMENTS = {
 @dataclass(frozen=True)
 class Case:
     """
-    One task, on resources of its own.
+    Task with separate resources, and its faults.
 
-    :param number: Tells it apart.
-    :param kind: What it runs.
-    :param deferrable: Its mode.
-    :param kills: The steps at which its process is killed, as ``step:n``.
-    :param fault: What else goes wrong: one of FAULTS, OPTION_FAULTS or SERVER_FAULTS, TRIGGERER or ALL_SERVERS.
-    :param fails: Its run ends badly.
-    :param duration: Seconds that its runs take at the least.
-    :param worker: The worker is killed with the task's process.
-    :param in_slices: Its run is a load in slices, which has a run for each.
-    :param option: What its runs are to do besides, or the limit: one of OPTIONS.
-    :param rival: Somebody else starts a run right before the task asks for its first.
-    :param first_fails: The run of the first of its resources fails, and the one after that does not.
+    :param number: A unique number.
+    :param kind: The kind of run.
+    :param deferrable: True for deferrable mode.
+    :param kills: The steps at which the process of the task is killed, as ``step:n``.
+    :param fault: A further fault: one of FAULTS, OPTION_FAULTS or SERVER_FAULTS, TRIGGERER or ALL_SERVERS.
+    :param fails: True if its run fails.
+    :param duration: The minimum duration of its runs in seconds.
+    :param worker: True to kill the worker with the process of the task.
+    :param in_slices: True for a load in slices, each with a separate run.
+    :param option: The option of its runs, or the limit: one of OPTIONS.
+    :param rival: True if another client starts a run immediately before the first request of the task.
+    :param first_fails: True if the run of its first resource fails, and the next one succeeds.
     """
 
     number: int
@@ -155,40 +155,39 @@ class Case:
 
     @property
     def task_id(self) -> str:
-        """Its task; its resources are named after it."""
+        """ID of the task, and the prefix of the IDs of its resources."""
         return f"case{self.number:03}_{self.kind}_{'deferred' if self.deferrable else 'blocking'}"
 
     @property
     def resources(self) -> list[str]:
-        """The ids of what is run."""
+        """IDs of the resources."""
         if self.kind == "elt_sync":
             return [f"{self.task_id}_{number}" for number in range(STREAMS_OF_A_SYNC)]
         return [self.task_id]
 
     @property
     def struck(self) -> str:
-        """The resource whose request meets the fault, and whose run ends badly."""
+        """The resource with the fault and the failed run."""
         return self.resources[len(self.resources) // 2]
 
     @property
     def victims(self) -> tuple[str, ...]:
-        """What is killed that others need, too."""
+        """The killed programs that other tasks use, too."""
         who, killed, _ = (self.fault or "").partition(" killed")
         return () if not killed or who == "task" else tuple(who.split(" and "))
 
     @property
     def is_held(self) -> bool:
-        """Whether that is done while its request or the answer is on its way; else while it waits."""
+        """True if they are killed during a request; False if they are killed during the wait."""
         return bool(self.victims) and "on its way" in (self.fault or "")
 
     @property
     def company(self) -> int:
         """
-        The waves that it can be part of.
+        The group of cases with which it can run.
 
-        A service that is killed forgets what it was to carry out late, and a scheduler that is killed takes all tasks
-        with it: those that must not be tried again, too. Servers take so long to start again that runs which are to be
-        going when another one is killed would be over.
+        A killed service forgets delayed requests, and a killed scheduler ends all tasks, also those that must not be
+        retried. The restart of a server takes so long that runs would end that have to be active at the next kill.
         """
         if set(self.victims).intersection(SERVERS):
             return 2 if self.is_held else 3
@@ -201,14 +200,14 @@ class Case:
 
     @property
     def trouble(self) -> str:
-        """What goes wrong, for people."""
+        """Description of the faults."""
         who = "worker killed" if self.worker else "killed"
         kills = [f"{who} at {kill.removesuffix(':1')}" for kill in self.kills if not kill.startswith("during")]
         more = ["a rival's run"] * self.rival + ["its first run fails"] * self.first_fails
         return " + ".join([*kills, *([self.fault] if self.fault else []), *more])
 
     def task(self) -> dict[str, Any]:
-        """Say it to the DAG file."""
+        """Return the description of the task for the DAG file."""
         return {
             "task_id": self.task_id,
             "kind": self.kind,
@@ -222,7 +221,7 @@ class Case:
         }
 
     def rules(self) -> list[dict[str, Any]]:
-        """Say its fault to the service."""
+        """Return the rules of its fault for the service."""
         if self.fault is None or (self.victims and not self.is_held):
             return []
         look = {"method": "GET", "path": "/**", "resource_id": self.struck}
@@ -241,7 +240,7 @@ class Case:
         return rules
 
     def behaviour(self) -> dict[str, dict[str, Any]]:
-        """Say to the service how its runs go."""
+        """Return the behavior of its runs for the service."""
         runs: dict[str, dict[str, Any]] = {each: {"minimum_duration": self.duration} for each in self.resources}
         if self.fails:
             runs[self.struck]["outcomes"] = [{"fail": "as the chaos test wants it", "times": 100}]
@@ -254,7 +253,7 @@ class Case:
 
 @dataclass
 class _Maker:
-    """Makes cases out of what goes wrong."""
+    """Factory of cases."""
 
     rng: random.Random
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -303,9 +302,9 @@ class _Maker:
 
     def first_fails(self, *, deferrable: bool) -> Case:
         """
-        Make a sync with a limit, killed once it has a run that failed and as many as may go at a time.
+        Return a sync with a limit that is killed with one failed run and as many active runs as the limit allows.
 
-        Those are still going when it is tried again.
+        These runs are still active at the retry.
         """
         kill = "defer_again:1" if deferrable else f"after_reference:{AT_A_TIME + 1}"
         number = next(self.numbers)
@@ -314,10 +313,10 @@ class _Maker:
     @staticmethod
     def _can_fail(kind: str, kills: Sequence[str], fault: str | None) -> bool:
         """
-        Tell whether a case can have a run that ends badly.
+        Return True if a case can have a failed run.
 
-        Such a run is followed by another when its task is tried again, as it should be. So the task may not be killed
-        once that run may have ended; of a sync's streams that is the second one's.
+        After a failed run, a retry starts another one, as it should. So the task must not be killed after the possible
+        end of that run. In a sync, that is the run of the second stream.
         """
         early = {f"{step}:{n}" for step in (*BEFORE_THE_POST, *ASKING_FOR_MORE) for n in (1, 2)}
         several_in_sync = kind == "elt_sync" and len(kills) > 1
@@ -326,7 +325,7 @@ class _Maker:
         return early.issuperset(kills) and not several_in_sync and not unheard
 
     def _time(self, kind: str, step: str, in_one_pass: int) -> int:
-        """Choose the n in ``step:n``: each stream of a sync has its own, and looks come before the start, too."""
+        """Return the n in ``step:n``: each stream of a sync has a separate one, and polls precede the start, too."""
         if step == "look":
             return self.rng.randint(7, 9) if kind == "elt_sync" else self.rng.randint(2, 4)
         several = kind == "elt_sync" and step not in ("begin", "defer", "defer_again", "resume", "done")
@@ -334,7 +333,7 @@ class _Maker:
 
 
 def troubles(*, deferrable: bool) -> list[tuple[tuple[str, ...], str | None]]:
-    """List each single thing that can go wrong in a mode: steps of a kill, and a fault."""
+    """Return each single fault of a mode: steps of a kill, and a fault."""
     steps = (*BEFORE_THE_POST, *SINCE_THE_POST, *WAITING[deferrable], *AT_THE_END)
     faults = [*FAULTS, TRIGGERER] if deferrable else [*FAULTS]
     return [*(((step,), None) for step in steps), *(((), fault) for fault in faults)]
@@ -342,9 +341,9 @@ def troubles(*, deferrable: bool) -> list[tuple[tuple[str, ...], str | None]]:
 
 def option_cases(maker: _Maker) -> Iterator[Case]:
     """
-    Make a case of each thing that can go wrong where a run is to do more, or the runs of a sync have a limit.
+    Return a case for each fault with an option, or with a limit of the runs of a sync.
 
-    :param maker: Makes them.
+    :param maker: The factory.
     """
     options = [(kind, option) for kind, options in OPTIONS.items() for option in options]
     once = {option: (kind, option) for kind, option in reversed(options)}.values()
@@ -372,9 +371,9 @@ def option_cases(maker: _Maker) -> Iterator[Case]:
 
 def server_cases(maker: _Maker) -> Iterator[Case]:
     """
-    Make cases of the end of each server, at each moment and for each kind, the modes in turns.
+    Return a case for the kill of each server, at each moment and for each kind, with alternating modes.
 
-    :param maker: Makes them.
+    :param maker: The factory.
     """
     for number, fault in enumerate((*SERVER_FAULTS, ALL_SERVERS)):
         for position, kind in enumerate(KINDS):
@@ -383,9 +382,9 @@ def server_cases(maker: _Maker) -> Iterator[Case]:
 
 def few_of_options(seed: int) -> list[Case]:
     """
-    Make some of :func:`option_cases`.
+    Return some of :func:`option_cases`.
 
-    :param seed: Chooses what is left to chance.
+    :param seed: Seed of the random numbers.
     """
     maker = _Maker(random.Random(seed), itertools.count(801))  # noqa: S311 - no secret
     return [
@@ -398,9 +397,9 @@ def few_of_options(seed: int) -> list[Case]:
 
 def few_of_servers(seed: int) -> list[Case]:
     """
-    Make cases of the end of all servers.
+    Return cases for the kill of all servers.
 
-    :param seed: Chooses what is left to chance.
+    :param seed: Seed of the random numbers.
     """
     maker = _Maker(random.Random(seed), itertools.count(901))  # noqa: S311 - no secret
     return [
@@ -412,9 +411,9 @@ def few_of_servers(seed: int) -> list[Case]:
 
 def few(seed: int) -> list[Case]:
     """
-    Make a case of each thing that can go wrong, over all kinds and both modes.
+    Return a case for each fault, distributed over all kinds and both modes.
 
-    :param seed: Chooses what is left to chance.
+    :param seed: Seed of the random numbers.
     """
     maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
     kinds = itertools.cycle(KINDS)
@@ -438,9 +437,9 @@ def few(seed: int) -> list[Case]:
 
 def all_single(seed: int) -> list[Case]:
     """
-    Make a case of each thing that can go wrong, for each kind in each mode.
+    Return a case for each fault, for each kind in each mode.
 
-    :param seed: Chooses what is left to chance.
+    :param seed: Seed of the random numbers.
     """
     maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
     single = [
@@ -454,11 +453,11 @@ def all_single(seed: int) -> list[Case]:
 
 def combined(seed: int, count: int, after: int) -> list[Case]:
     """
-    Make cases in which several things go wrong.
+    Return cases with several faults.
 
-    :param seed: Chooses them.
-    :param count: How many.
-    :param after: The number of the last case before them.
+    :param seed: Seed of the random numbers.
+    :param count: The number of cases.
+    :param after: The number of the preceding case.
     """
     rng = random.Random(seed)  # noqa: S311 - no secret
     maker = _Maker(rng, itertools.count(after + 1))
@@ -483,10 +482,10 @@ def combined(seed: int, count: int, after: int) -> list[Case]:
 
 def seed_of(cases: Sequence[Case], folder: str) -> dict[str, list[dict[str, Any]]]:
     """
-    Describe the resources of cases to the service.
+    Return the seed with the resources of cases.
 
     :param cases: The cases.
-    :param folder: Where the file ``rows.csv`` is.
+    :param folder: The folder of the file ``rows.csv``.
     """
     mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
     seed: dict[str, list[dict[str, Any]]] = {

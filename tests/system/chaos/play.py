@@ -1,4 +1,4 @@
-"""Plays cases on real components and the real service, and says what became of each."""
+"""Execution of cases on real components and the real service, and verdicts on them."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ _BEFORE_LIMIT = 60
 @dataclass
 class Verdict:
     """
-    What became of a case.
+    Result of a case.
 
     :param case: The case.
-    :param state: The state of its task in the end.
-    :param tries: How many tries it took.
-    :param runs: How many runs of each of its resources there were, a rival's not counted.
-    :param struck: Whether all that was to go wrong did.
-    :param at_once: The most runs of it that were asked for or going at a time.
-    :param faults: What is not as it should be.
-    :param evidence: What the task has logged, and the service's journal; for those only that have faults.
+    :param state: The final state of its task.
+    :param tries: The number of tries.
+    :param runs: The number of runs of each of its resources, without those of another client.
+    :param struck: True if all faults have occurred.
+    :param at_once: The most runs that were requested or active at a time.
+    :param faults: Differences from the expected result.
+    :param evidence: The log of the task and the journal of the service, for cases with differences.
     """
 
     case: Case
@@ -78,10 +78,10 @@ class Verdict:
 
 def service_of(cases: Sequence[Case], folder: Path) -> LocalService:
     """
-    Make the service that knows the resources of cases.
+    Return the service with the resources of cases.
 
     :param cases: The cases.
-    :param folder: Where there is room for a source and for what is exported.
+    :param folder: A folder for the source and the exports.
     """
     rows = "".join(f"{number},row {number}\n" for number in range(50))
     (folder / "rows.csv").write_text(f"id,name\n{rows}", encoding="utf-8")
@@ -90,12 +90,12 @@ def service_of(cases: Sequence[Case], folder: Path) -> LocalService:
 
 class Wave:
     """
-    Cases that are played side by side, as one DAG run.
+    Cases that run concurrently, as one DAG run.
 
-    :param name: Names its DAG.
+    :param name: The suffix of the DAG ID.
     :param cases: The cases.
     :param airflow: Real components.
-    :param service: The service that knows their resources.
+    :param service: The service with their resources.
     :param dags: The folder of the DAG files.
     """
 
@@ -122,9 +122,9 @@ class Wave:
 
     def play(self, limit: float) -> list[Verdict]:
         """
-        Play the cases, and tell what became of them.
+        Run the cases, and return the verdicts.
 
-        :param limit: Seconds that they may take.
+        :param limit: Limit in seconds.
         """
         self._prepare()
         run_id = self._airflow.trigger(self._dag_id)
@@ -176,7 +176,7 @@ class Wave:
         return answer.json()
 
     def _have_records_refused(self, syncs: Sequence[str]) -> None:
-        """Run reverse ETL syncs once, so that there are failed records to be sent again."""
+        """Run reverse ETL syncs once, so that there are failed records to retry."""
         for sync in syncs:
             self._ask("POST", f"/reverse_etl_syncs/{sync}/request_run")
 
@@ -187,7 +187,7 @@ class Wave:
         wait_for("the records are refused", over, limit=_BEFORE_LIMIT)
 
     def _disturb(self, instances: list[TaskInstance]) -> None:
-        """Kill what is to be killed, once those are there whom it is to disturb."""
+        """Kill the victims of the cases whose tasks are in the right state."""
         if self._deadly:
             news = self._service.journal_requests(after=self._read)
             self._read = max((entry["seq"] for entry in news), default=self._read)
@@ -213,7 +213,7 @@ class Wave:
         return state == "running" and any(run["finished_at"] is None for run in last)
 
     def _kill(self, cases: Sequence[Case]) -> None:
-        """Kill what is to be killed for the sake of cases, and start it again, one right after the other."""
+        """Kill and restart the victims of cases, one after the other."""
         self._done |= dict.fromkeys(cases, datetime.now(UTC).isoformat())
         # The scheduler first: it waits until its predecessor is taken for dead, and the API server is there by then.
         for victim in sorted({victim for case in cases for victim in case.victims}, reverse=True):
@@ -245,7 +245,7 @@ class Wave:
         return verdict
 
     def _own_runs(self, case: Case, resource: str) -> list[dict[str, Any]]:
-        """Give the runs that a task has asked for."""
+        """Return the runs that a task has requested."""
         runs = self._runs.get(resource, [])
         # Its rival was before it.
         rivals = min((run["request"] for run in runs), default=None) if case.rival else None
@@ -279,7 +279,7 @@ class Wave:
             yield f"the task told of the run {told.get('run_id')} of {resource}, not {runs[-1]['run_id']}"
 
     def _left_out(self, case: Case, resource: str, runs: list[dict[str, Any]]) -> Iterator[str]:
-        """Tell whether the run of a resource has not done what it was to do besides."""
+        """Return True if the run of a resource did not perform its option."""
         if case.option == FULL_REFRESH:
             status = self._ask("GET", f"/elt_syncs/{case.sync_id}/status")
             name = f"rows_{case.resources.index(resource)}"
@@ -308,7 +308,7 @@ class Wave:
         return marks and in_time
 
     def _told_of_by_scheduler(self, case: Case) -> Iterator[str]:
-        """Give what the scheduler says of the ends of a task's tries."""
+        """Return the messages of the scheduler about the ends of the tries of a task."""
         for log in self._airflow.log_files():
             if log.name == "scheduler.log":
                 for line in log.read_text(errors="replace").splitlines():
@@ -327,7 +327,7 @@ class Wave:
 
 
 def _most_at_once(runs: Sequence[dict[str, Any]]) -> int:
-    """Count how many runs were asked for, and not over, at the busiest moment."""
+    """Return the largest number of concurrent runs, from their requests to their ends."""
     # Of one moment, the end comes first: another may begin when it is known.
     changes = sorted(
         [(run["requested_at"], 1) for run in runs] + [(run["finished_at"], -1) for run in runs if run["finished_at"]]
@@ -345,7 +345,7 @@ def _stamped(line: str) -> str:
 @contextmanager
 def connected(airflow: AirflowComponents, service: LocalService) -> Iterator[None]:
     """
-    Give Airflow a connection to the service.
+    Add a connection to the service to Airflow.
 
     :param airflow: Real components.
     :param service: The service.

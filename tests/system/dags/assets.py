@@ -1,4 +1,4 @@
-"""Tasks that make assets new, in every way in which an asset may be known, and DAGs that start for them."""
+"""Tasks that update assets of all kinds, and DAGs that start for these updates."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ with DAG("assets_consumer", schedule=ASSETS, **START):
 
     @task
     def runs(triggering_asset_events: Any = None) -> dict[str, list[dict[str, Any]]]:
-        """Return what the events of each asset tell."""
+        """Return the runs in the events of each asset."""
         return {asset.uri: [run_of(event) for event in triggering_asset_events[asset]] for asset in ASSETS}
 
     runs()
@@ -60,7 +60,7 @@ with DAG("assets_alias_consumer", schedule=[alias_of("elt_stream")], max_active_
 
     @task
     def ids(triggering_asset_events: Any = None) -> list[str]:
-        """Return what ran of which the id was not known when the DAG was read."""
+        """Return the IDs of resources that were unknown when the DAG file was parsed."""
         events = triggering_asset_events[alias_of("elt_stream")]
         return [run_of(event)["resource_id"] for event in events]
 
@@ -70,6 +70,6 @@ with DAG("assets_failed_consumer", schedule=[elt_stream_asset("none_of_it", **CO
 
     @task
     def never() -> None:
-        """Is never run."""
+        """Never run."""
 
     never()

@@ -1,4 +1,4 @@
-"""One task for each way in which the input can be bad, deferrable and blocking; every task has to fail clearly."""
+"""A task for each kind of bad input, deferrable and blocking. Each must fail with a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tasks of the page on changes that have a person authorize a connection."""
+"""The tasks of the page on changes with which a person authorizes a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator that changes something: as a task, and mapped over one of its arguments."""
+"""Each operator that changes a resource, as a task, and mapped over one of its arguments."""
 
 from __future__ import annotations
 

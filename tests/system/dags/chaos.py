@@ -1,7 +1,7 @@
 """
-Runs of every kind, by tasks that kill their own process where their plan says so.
+Tasks for each kind of run that kill their own process at planned steps.
 
-There is a DAG for each plan in the folder ``chaos_plans`` beside this file; tests/system/chaos writes them.
+Each plan in the folder ``chaos_plans`` next to this file is a DAG. tests/system/chaos writes the plans.
 """
 
 from __future__ import annotations
@@ -51,13 +51,12 @@ ON_THE_WAY = 0.7
 
 class Doom:
     """
-    Ends this process at given steps.
+    Kills of this process at given steps.
 
-    :param strikes: The steps, as ``step:n``: the n-th time that one process reaches it. Each strikes once, whatever
-        becomes of the process.
-    :param marks: Where it is noted, by name, which have struck; a folder.
-    :param victim: Whose strikes they are.
-    :param worker: The worker dies, too, so that nobody tells Airflow of the end.
+    :param strikes: The steps, as ``step:n``: the n-th time that one process reaches the step. Each occurs once.
+    :param marks: The folder with a file for each step that has occurred.
+    :param victim: The task.
+    :param worker: True to kill the worker, too, so that Airflow is not informed.
     """
 
     def __init__(self, strikes: Sequence[str], marks: str, victim: str, *, worker: bool) -> None:
@@ -71,10 +70,10 @@ class Doom:
 
     def reach(self, step: str, after: float = 0) -> None:
         """
-        Die, if this is the time.
+        Kill this process if the step is planned.
 
-        :param step: Where this process is.
-        :param after: Seconds to go on before.
+        :param step: The current step.
+        :param after: Delay of the kill in seconds.
         """
         self._reached[step] += 1
         strike = f"{step}:{self._reached[step]}"
@@ -88,9 +87,9 @@ class Doom:
 
     def is_first(self, event: str) -> bool:
         """
-        Tell whether something happens for the first time, in whatever process, and note it.
+        Return True at the first call with an event in any process.
 
-        :param event: What happens.
+        :param event: The event.
         """
         try:
             (self._marks / f"{self._victim}.{event}").touch(exist_ok=False)
@@ -99,7 +98,7 @@ class Doom:
         return True
 
     def _die(self) -> NoReturn:
-        """End this process at this very instant: no handler runs, nothing is flushed."""
+        """Kill this process immediately: no handler runs, and nothing is flushed."""
         if self._worker:
             # The LocalExecutor's: it supervises the task itself.
             os.kill(os.getppid(), signal.SIGKILL)
@@ -109,10 +108,10 @@ class Doom:
 
 class DoomedRecords:
     """
-    What a task remembers, with a strike around each change.
+    Task state with a possible kill before and after each change.
 
-    :param records: Airflow's task state.
-    :param doom: Strikes.
+    :param records: The task state of Airflow.
+    :param doom: The kills.
     """
 
     def __init__(self, records: Store, doom: Doom) -> None:
@@ -137,11 +136,11 @@ class DoomedRecords:
 
 class DoomedHook(DatapipeHook):
     """
-    The hook, with a strike around each request that starts a run or says what it is to do, and before each other one.
+    Hook with possible kills: before and after a request for a run or an option, and before each other request.
 
     :param datapipe_conn_id: The connection.
-    :param doom: Strikes.
-    :param rival: Somebody else asks for a run right before this task does so for the first time.
+    :param doom: The kills.
+    :param rival: True if another client requests a run immediately before the first request of this task.
     """
 
     def __init__(self, datapipe_conn_id: str, doom: Doom, *, rival: bool) -> None:
@@ -170,13 +169,13 @@ class DoomedHook(DatapipeHook):
 
 class DoomedOperator(DatapipeRunOperator):
     """
-    An operator that is killed by plan.
+    Operator with planned kills.
 
     :param strikes: See :class:`Doom`.
     :param marks: See :class:`Doom`.
     :param worker: See :class:`Doom`.
     :param rival: See :class:`DoomedHook`.
-    :param settle: As in :class:`~airflow_provider_datapipe.runs.start.StartPolicy`, which fits this service.
+    :param settle: As in :class:`~airflow_provider_datapipe.runs.start.StartPolicy`.
     """
 
     def __init__(

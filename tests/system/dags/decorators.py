@@ -1,4 +1,4 @@
-"""Tasks whose functions compute what is asked: waiting and deferred, mapped, refused and failing."""
+"""Decorated tasks that compute the arguments of their requests: blocking, deferred, mapped, refused and failing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that go on for a while, and tasks that fail, each with somebody to be told."""
+"""Long tasks and failing tasks with notifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DAGs that own the schedules of things: one for each end that it can come to, with things that are named after it."""
+"""DAGs that own schedules, one for each kind of end, each with separate resources."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ENDS: dict[str, tuple[str, int]] = {
 
 @task
 def work() -> None:
-    """Go on until the test lets it end; fail if that is said."""
+    """Wait until the test ends the task, or fails it."""
     conf = get_current_context()["dag_run"].conf or {}
     while "gate" in conf and not Path(conf["gate"]).exists():
         time.sleep(0.2)

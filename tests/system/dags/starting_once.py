@@ -1,4 +1,4 @@
-"""Tasks that race for a stream, are mapped over streams, or meet a run that is going; two DAGs, run side by side."""
+"""Two concurrent DAGs with tasks that run the same stream, are mapped over streams, or meet an active run."""
 
 from __future__ import annotations
 

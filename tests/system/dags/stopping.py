@@ -1,4 +1,4 @@
-"""Tasks that are stopped, cleared or moved while they wait, each on a resource that is named after it."""
+"""Tasks that are stopped, cleared or moved while they wait, each with a separate resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every sensor in every mode, each waiting for the first run of something after the DAG run's data interval."""
+"""Each sensor in each mode, which waits for the first run of a resource after the data interval of the DAG run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that are pushed to a webhook: given, made by a task, mapped, and from a file."""
+"""Records for a webhook: constant, from a task, mapped, and from a file."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ COMMON: dict[str, Any] = {"webhook_conn_id": "webhook_dag", "endpoint": "events"
 
 @task
 def make() -> list[dict[str, Any]]:
-    """Give records."""
+    """Return records."""
     return [{"id": number, "how": "made"} for number in range(5)]
 
 
 @task
 def make_lists() -> list[list[dict[str, Any]]]:
-    """Give lists of records."""
+    """Return lists of records."""
     return [[{"id": number, "how": f"list_{part}"} for number in range(3)] for part in range(2)]
 
 
 @task
 def make_one(number: int) -> dict[str, Any]:
-    """Give a record."""
+    """Return a record."""
     return {"id": number, "how": "each"}
 
 

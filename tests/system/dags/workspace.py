@@ -1,4 +1,4 @@
-"""A workspace file that is planned, applied, and planned again: then nothing is left to do."""
+"""A workspace file that is planned, applied, and planned again, without further changes."""
 
 from __future__ import annotations
 

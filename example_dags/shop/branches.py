@@ -44,7 +44,7 @@ with DAG(
 
     @task(trigger_rule="none_failed")
     def rows(results: Any) -> dict[str, int]:
-        """Say how many rows each branch has sent."""
+        """Return the number of rows of each branch."""
         return {result["sync_id"]: result["rows_synced"] for result in results}
 
     rows(load.output)

@@ -50,7 +50,7 @@ with DAG(
 
     @task.datapipe_query_check(retry_on_failure=False)
     def is_complete(data_interval_start: Any = None, data_interval_end: Any = None) -> str:
-        """Ask whether the day has all of its orders, and no others."""
+        """Return SQL that checks that the day has all of its orders, and no others."""
         closed = f"{{{{model.closed.orders_{data_interval_start:YYYYMMDD}}}}}"
         # Dates only: nothing in it comes from outside.
         return f"""

@@ -41,7 +41,7 @@ with DAG(
 
     @task.datapipe_query_value_check(pass_value=0, retry_on_failure=False)
     def arrived(params: Any = None) -> str:
-        """Ask how many receipts of the file are not in the warehouse."""
+        """Return SQL that counts the receipts of the file that are not in the warehouse."""
         from airflow.sdk import ObjectStoragePath
 
         with ObjectStoragePath(params["file"]).open() as file:

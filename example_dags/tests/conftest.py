@@ -43,7 +43,7 @@ def airflow_database() -> Iterator[None]:
 
 @pytest.fixture
 def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Give the messages that people get: what is posted to the connection ``shop_chat``."""
+    """Return the messages that are posted to the connection ``shop_chat``."""
     told: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -78,7 +78,7 @@ class Shop:
     crm: Path
 
     def load(self, *streams: str) -> None:
-        """Have the service load streams, as somebody else might."""
+        """Load streams of the service, as another client might."""
         for stream in streams:
             before = len(self.service.journal.runs(stream))
             self.service.api.post(f"/elt_streams/{stream}/request_run").raise_for_status()
@@ -92,19 +92,19 @@ class Shop:
         path.write_text(text.replace(old, new))
 
     def is_loaded_at(self) -> tuple[str, bool]:
-        """Say by which schedule the service itself loads the shop, and whether it does."""
+        """Return the schedule of the service's own loads, and whether it is enabled."""
         sync = self.service.api.get("/elt_syncs/shop").json()
         return sync["sync_interval"], sync["enabled"]
 
     def ask_crm(self, sql: str) -> list[Any]:
-        """Ask the CRM, or change it; give the first column."""
+        """Query or change the CRM, and return the first column."""
         with closing(sqlite3.connect(self.crm)) as database, database:
             return [row[0] for row in database.execute(sql)]
 
 
 @pytest.fixture
 def shop(datapipe_local: DatapipeLocal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """Give the shop of seed.yaml, in which nothing has run yet."""
+    """Return the shop of seed.yaml, without any runs."""
     folder, crm = tmp_path / "shop", tmp_path / "crm.db"
     shutil.copytree(SHOP, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     with closing(sqlite3.connect(crm)) as database:

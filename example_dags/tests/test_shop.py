@@ -149,7 +149,7 @@ def test_what_fails_a_check_is_not_published(shop: Shop, monkeypatch: pytest.Mon
 
 @pytest.fixture
 def till(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """Give the shop, with the connection of its till."""
+    """Return the shop, with the connection of its till."""
     webhook = {
         "conn_type": "datapipe_webhook",
         "host": f"{shop.service.base_url}/webhooks/till",

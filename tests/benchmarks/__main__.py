@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command says."""
+    """Run the command."""
     # So that what was started is stopped.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     chosen = parser().parse_args(arguments)

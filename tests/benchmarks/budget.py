@@ -1,4 +1,4 @@
-"""What was promised, and whether it is kept."""
+"""Budgets, and their comparison with measurements."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ IMPORT_LIMITS = (12.0, 15)
 
 
 def budget_table(results: Results) -> str:
-    """Give the promises, and what was measured: of several ways the worst."""
+    """Return the budgets with the measured values, the worst of several."""
     rows = [*_import_rows(results), *(_row(line, results) for line in LINES)]
     return table(["What", "Promised", "Measured", "Kept", "Best of the peers"], rows)
 

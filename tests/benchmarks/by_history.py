@@ -43,11 +43,11 @@ class Followed:
     said: Sequence[str]
 
     def delay(self, share: float) -> float | None:
-        """Give within how many seconds a share of the ends was seen."""
+        """Return the delay within which a share of the ends was noticed, in seconds."""
         return part(self.delays, share)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return asdict(self)
 
     @classmethod

@@ -48,7 +48,7 @@ class Client:
         self._stop = asyncio.Event()
 
     async def measure(self) -> dict[str, Any]:
-        """Do what the driver says, and give what is to be told of it."""
+        """Execute a command of the driver, and return the response."""
         first = await self._warm_up()
         ticker = asyncio.create_task(self._tick())
         idle = await self._idle()
@@ -113,7 +113,7 @@ class Client:
             due = now + TICK
 
     async def _idle(self) -> float:
-        """Give the share of a core that the ticker takes: of four times the quietest."""
+        """Return the share of a core that the ticker takes: the least of four measurements."""
         rates = []
         for _ in range(4):
             clock, cpu = time.monotonic(), time.process_time()

@@ -1,4 +1,4 @@
-"""Where it is measured: which interpreter, what it has installed, and what machine this is."""
+"""Environment of a measurement: the interpreter, its packages, and the machine."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def process_env(home: Path) -> dict[str, str]:
 
 
 def versions(python: str, distributions: list[str]) -> dict[str, str]:
-    """Tell which of these an interpreter has, and its own version."""
+    """Return the installed versions of these packages, and the version of the interpreter."""
     done = subprocess.run(  # noqa: S603 - the interpreter that the user names
         [python, "-c", _ASK, *distributions], capture_output=True, text=True, check=True, timeout=60
     )
@@ -94,7 +94,7 @@ class Machine:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return asdict(self)
 
 

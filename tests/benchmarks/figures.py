@@ -1,4 +1,4 @@
-"""What is sampled, and arithmetic over it."""
+"""Samples, and arithmetic with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sample(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """How late a tick comes, in seconds: half of them within, 99% within, at the most."""
+    """Delays of ticks in seconds: median, 99th percentile and maximum."""
 
     p50: float
     p99: float
@@ -35,18 +35,18 @@ class Lag(NamedTuple):
 
 
 def memory_of(process: int | str) -> int:
-    """Give the bytes of memory that a process of this machine has, by its id; ``self`` for this one."""
+    """Return the memory of a process of this machine in bytes, by its ID; ``self`` for this one."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def part(values: Sequence[float], share: float) -> float | None:
-    """Give the value that a share of these is not above; None if there are none."""
+    """Return a quantile of the values; None without values."""
     ascending = sorted(values)
     return ascending[min(len(ascending) - 1, int(share * len(ascending)))] if ascending else None
 
 
 def cpu_at(samples: Sequence[Sample], moment: float) -> float:
-    """Give the CPU used until a moment: ticks are sparse only while the loop is busy, so in between it is even."""
+    """Return the CPU time used until a moment, interpolated between ticks, which are sparse only in a busy loop."""
     place = bisect.bisect_left(samples, moment, key=lambda sample: sample.at)
     if place == 0:
         return samples[0].cpu

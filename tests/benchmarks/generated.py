@@ -183,7 +183,7 @@ def parse(path: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command says."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.generated", description=__doc__)
     parser.add_argument("--count", type=int, default=1000, help="tasks")
     parser.add_argument("--repetitions", type=int, default=7)

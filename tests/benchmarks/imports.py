@@ -101,7 +101,7 @@ class Imported:
     largest: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return asdict(self)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What the processes of a measurement tell each other: lines of JSON over loopback."""
+"""Messages between the processes of a measurement: lines of JSON over loopback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Line:
         return cls(socket.create_connection(("127.0.0.1", port)))
 
     def tell(self, what: str, **more: Any) -> None:
-        """Say something."""
+        """Send a message."""
         self._socket.sendall(json.dumps({"what": what, **more}).encode() + b"\n")
 
     def hear(self, limit: float | None = None) -> dict[str, Any] | None:

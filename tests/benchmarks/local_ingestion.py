@@ -133,7 +133,7 @@ async def pour(address: str, connections: int, seconds: float) -> Poured:
 
 
 def measure(connections: int, seconds: float, runs: int) -> list[Poured]:
-    """Have another process send to a service, several times, and count what is there after it was killed."""
+    """Send records from another process several times, kill the service, and count the stored records."""
     results = []
     with LocalService(_SEED) as service:
         command = [sys.executable, "-m", "tests.benchmarks.local_ingestion", "--to", service.base_url]
@@ -151,7 +151,7 @@ def measure(connections: int, seconds: float, runs: int) -> list[Poured]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command says."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_ingestion", description=__doc__)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each run takes")

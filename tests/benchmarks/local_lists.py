@@ -114,7 +114,7 @@ class _Client:
         return found
 
     def seconds(self, path: str, times: int) -> float:
-        """Give the median time of a request."""
+        """Return the median time of a request."""
         taken = []
         for _ in range(times):
             began = time.perf_counter()
@@ -126,7 +126,7 @@ class _Client:
 
 
 def _paths(client: _Client, middle: dict[str, str]) -> dict[str, str]:
-    """Give the requests that are measured, by what they are called."""
+    """Return the measured requests by name."""
     runs, reverse = "/elt_stream_runs?elt_stream_id=one.s0", "/reverse_etl_sync_runs?reverse_etl_sync_id=out"
     # The only list of runs whose cursor is none of their ids: walked to, at least some way.
     deep, cursor = "/orchestration_runs?limit=100", ""
@@ -155,7 +155,7 @@ def _paths(client: _Client, middle: dict[str, str]) -> dict[str, str]:
 
 
 def measure(number: int, for_each_stream: int, transforms: int, times: int) -> dict[str, float]:
-    """Give the seconds that each request takes."""
+    """Return the seconds of each request."""
     folder = "."
     with LocalService(_seed(folder, transforms), ready_within=120) as service:
         service.stop()
@@ -169,7 +169,7 @@ def measure(number: int, for_each_stream: int, transforms: int, times: int) -> d
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command says."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_lists", description=__doc__)
     parser.add_argument("--few", type=int, default=100)
     parser.add_argument("--many", type=int, default=100_000)

@@ -42,7 +42,7 @@ def flights(folder: Path) -> Path:
 
 
 def speed(file: Path, folder: Path, runs: int) -> list[tuple[float, float]]:
-    """Give the seconds of the loader and those of plain DuckDB, in pairs."""
+    """Return pairs of seconds, of the loader and of plain DuckDB."""
     folder.mkdir()
     warehouse = Warehouse(folder / "ours.duckdb", folder)
     with warehouse.cursor() as cursor:
@@ -108,7 +108,7 @@ def _resident(pid: int, name: str) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command says."""
+    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_loading", description=__doc__)
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--limit", type=int, default=200, metavar="MB", help="DuckDB's memory in the second part")

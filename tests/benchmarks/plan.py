@@ -1,4 +1,4 @@
-"""What the driver tells the processes that it starts, as their only argument."""
+"""The only argument of the processes that the driver starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Plan:
         return ADAPTERS[self.adapter]()
 
     def as_json(self) -> str:
-        """Give it as text."""
+        """Return it as text."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Where results are kept: a file for each set of them, a line of JSON for each."""
+"""Storage of results: a file for each set, with a line of JSON for each result."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Runs:
     ended_at: float | None = None
 
     def is_over(self, run: int) -> bool:
-        """Tell, once for each answer, whether a run is over."""
+        """Return True, once for each response, if a run has ended."""
         if run >= WARM:
             return True
         if run < self.count:
@@ -77,15 +77,15 @@ class Runs:
         return self.ended_at is not None if self.ends is None else time.time() >= self.ends(run)
 
     def finished(self, run: int) -> float:
-        """Tell when a run that is over ended, as its document says it."""
+        """Return the end of a run in its document."""
         return self.began(run) + 600 if self.ends is None else self.ends(run)
 
     def has_begun(self, run: int) -> bool:
-        """Tell whether a run has begun."""
+        """Return True if a run has started."""
         return time.time() >= self.began(run)
 
     def counts(self) -> dict[str, Any]:
-        """Give what was counted (:class:`Counts`)."""
+        """Return the counts (:class:`Counts`)."""
         return asdict(
             Counts(
                 at=time.monotonic(),

@@ -52,7 +52,7 @@ class Session:
         self._close()
 
     def ask_stub(self, what: str = "counts", **more: Any) -> tuple[Counts, dict[str, Any]]:
-        """Tell the stub something; give what it has counted, and what else it says."""
+        """Send a message to the stub, and return its counts and the rest of its response."""
         try:
             self._stub_line.tell(what, **more)
             answer = self._stub_line.hear(_STUB_LIMIT)
@@ -63,7 +63,7 @@ class Session:
         return Counts(**answer.pop("counts")), answer
 
     def tell_client(self, what: str) -> None:
-        """Tell the client something."""
+        """Send a message to the client."""
         try:
             self._client_line.tell(what)
         except OSError:
@@ -81,7 +81,7 @@ class Session:
             raise self._client.failure("has gone") from None
 
     def client_memory(self) -> int:
-        """Give the bytes of memory that the client has."""
+        """Return the memory of the client in bytes."""
         return memory_of(self._client.pid)
 
     def _start(self) -> None:

@@ -47,7 +47,7 @@ class Service(asyncio.Protocol):
         self._runs.open += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let it go."""
+        """Release it."""
         self._runs.open -= 1
         self._transport = None
 
@@ -87,7 +87,7 @@ class Service(asyncio.Protocol):
 
 
 async def _obey(port: int, service: int, adapter: Adapter, runs: Runs) -> None:
-    """Do as the driver says, until it hangs up."""
+    """Execute the commands of the driver until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
 
     def tell(**what: object) -> None:

@@ -109,7 +109,7 @@ class Waited:
         return self.memory / max(self.started, 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give it as JSON."""
+        """Return it as JSON."""
         return asdict(self)
 
     @classmethod
@@ -203,7 +203,7 @@ def _await_start(session: Session, count: int, deadline: float) -> None:
 
 
 def _await_end(session: Session, limit: float) -> dict[str, Any]:
-    """Give what the client tells at the end, which comes by itself or by force."""
+    """Return the last message of the client, which ends by itself or is stopped."""
     deadline = time.monotonic() + limit
     told = session.hear_client(limit)
     if told is not None and told["what"] == "created":
@@ -220,7 +220,7 @@ def _await_end(session: Session, limit: float) -> dict[str, Any]:
 
 
 def first_answers(started: Mapping[int, float], looks: Mapping[int, Sequence[Sequence[float]]]) -> list[float]:
-    """Give when each trigger had the first answer to a request that was made after it had started."""
+    """Return the time of the first response to each trigger, for requests after its start."""
     firsts = (
         next((answered for asked, answered in looks.get(run, ()) if asked >= at), None) for run, at in started.items()
     )

@@ -62,7 +62,7 @@ def connection_to(service: LocalService) -> str:
 
 
 def changing() -> dict[str, tuple[str, re.Pattern[str]]]:
-    """Give the endpoints that change something: method, and what their paths look like."""
+    """Return the endpoints that change something: the method, and a pattern of the path."""
     found = {}
     for name, endpoint in ENDPOINTS.items():
         if endpoint.method == "GET" or name == "reverse_etl_syncs.settings_schema":
@@ -72,7 +72,7 @@ def changing() -> dict[str, tuple[str, re.Pattern[str]]]:
 
 
 def called(service: LocalService) -> set[str]:
-    """Give the names of the changing endpoints that were called."""
+    """Return the names of the changing endpoints that were called."""
     requests = [(each["method"], each["path"]) for each in service.journal_requests()]
     fixed_first = sorted(changing().items(), key=lambda item: ENDPOINTS[item[0]].path.count("{"))
     names = set()
@@ -148,7 +148,7 @@ def test_every_argument_is_a_template_field(operator: type[Any]) -> None:
 
 
 def rendered(example: Example, arguments: dict[str, Any], *, native: bool) -> Any:
-    """Give a task whose templates were rendered, as on a worker."""
+    """Return a task with rendered templates, as in a worker."""
     with DAG(
         "d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native
     ) as dag:

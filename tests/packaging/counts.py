@@ -1,4 +1,4 @@
-"""What pytest has counted, from its JUnit file."""
+"""Counts of tests in the JUnit file of pytest."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ class Counts(NamedTuple):
 
 
 def _reason(skip: ET.Element) -> str:
-    """Give why a test was skipped; of a whole module it stands in the text, as pytest has it."""
+    """Return the reason of a skipped test. pytest writes that of a whole module into the text."""
     message = skip.get("message", "")
     return (skip.text or "").partition("Skipped: ")[2].rstrip("')") if message == "collection skipped" else message

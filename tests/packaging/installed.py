@@ -38,7 +38,7 @@ class Installed(NamedTuple):
     programs: Path
 
     def environment(self) -> dict[str, str]:
-        """Give the variables in which its programs come first, as where it is activated, and ours have no part."""
+        """Return the variables of an activated environment, without ours."""
         path = f"{self.programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         return {name: value for name, value in os.environ.items() if name not in _OURS} | {"PATH": path}
 

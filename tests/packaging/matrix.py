@@ -60,7 +60,7 @@ class Cell(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the environment."""
         return f"airflow-{self.airflow}-python-{self.python}"
 
 

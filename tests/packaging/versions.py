@@ -38,25 +38,25 @@ def minor(version: Version) -> str:
 
 
 def airflows() -> dict[str, Path]:
-    """Give the file of pins for each minor version of Airflow, the oldest first."""
+    """Return the constraints file for each minor version of Airflow, the oldest first."""
     files = {airflow_in(file): file for file in ROOT.glob("constraints*.txt")}
     return {minor(version): files[version] for version in sorted(files)}
 
 
 def pythons() -> list[str]:
-    """Give the versions of Python, the oldest first."""
+    """Return the versions of Python, the oldest first."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = [_PYTHON.fullmatch(classifier) for classifier in project["classifiers"]]
     return sorted((one[1] for one in found if one), key=Version)
 
 
 def pins_of_this_environment() -> Path:
-    """Give the pins of the Airflow that runs here."""
+    """Return the constraints of the installed Airflow."""
     from airflow import __version__
 
     return airflows()[minor(Version(__version__))]
 
 
 def this_python() -> str:
-    """Give the version of the Python that runs here."""
+    """Return the version of this Python."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,4 +1,4 @@
-"""What the files of pins pin, so that a fresh clone gets what was tested, from whatever index it has."""
+"""The pins in the constraints files, so that a fresh clone installs the tested versions from any index."""
 
 from __future__ import annotations
 

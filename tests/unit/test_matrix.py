@@ -1,4 +1,4 @@
-"""How all versions are tried: which, with which interpreters, and what is told of it."""
+"""The test matrix: versions, interpreters, and the report."""
 
 from __future__ import annotations
 

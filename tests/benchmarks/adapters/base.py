@@ -1,4 +1,4 @@
-"""What can be measured waiting: a trigger, and the service that it asks."""
+"""Interface of a measured wait: a trigger, and its service."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.benchmarks.runs import Runs
 
 
 class Trigger(Protocol):
-    """What waits for a run."""
+    """Trigger that waits for a run."""
 
     def run(self) -> AsyncIterator[Any]:
-        """Give an event when it is over."""
+        """Yield an event at the end of the run."""
 
 
 class Adapter(ABC):
@@ -63,7 +63,7 @@ class Adapter(ABC):
         """
 
     def succeeded(self, payload: Any) -> bool:
-        """Tell whether an event says that the run succeeded."""
+        """Return True if an event reports the success of the run."""
         return bool(payload.get("status") == "success")
 
     def runs(self, count: int) -> Runs:

@@ -46,7 +46,7 @@ class Histories(StreamsOfSyncs):
 
     @property
     def count(self) -> int:
-        """How many runs there are in all."""
+        """Number of all runs."""
         return self._group * len(self._ways)
 
     @cached_property
@@ -74,11 +74,11 @@ class Histories(StreamsOfSyncs):
         return [_BEGIN_WITHIN * self._typical * chance.random() for _ in range(self._group)]
 
     def way(self, run: int) -> Way:
-        """Tell how a run is waited for."""
+        """Return the way in which a run is waited for."""
         return self._ways[run // self._group]
 
     def ends(self, run: int) -> float:
-        """Tell when a run ends, in seconds after the first trigger starts."""
+        """Return the end of a run, in seconds after the start of the first trigger."""
         place = run % self._group
         return self._offsets[place] + self.cases[place].duration
 

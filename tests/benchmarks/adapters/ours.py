@@ -37,7 +37,7 @@ def _encode(run: int) -> str:
 
 
 def decode(run_id: str) -> int | None:
-    """Give the run that has an id; None if none has."""
+    """Return the run with an ID; None if there is none."""
     try:
         text = base64.b64decode(run_id).decode()
     except (binascii.Error, UnicodeDecodeError):
@@ -47,7 +47,7 @@ def decode(run_id: str) -> int | None:
 
 
 class Ours(Adapter):
-    """What all kinds of run have in common."""
+    """Common parts of all kinds of run."""
 
     distribution = "airflow-provider-datapipe"
     is_ours = True
@@ -59,15 +59,15 @@ class Ours(Adapter):
         return {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
 
     def reference(self, run: int) -> dict[str, Any]:
-        """Give what names a run, as :class:`~airflow_provider_datapipe.runs.reference.Reference` has it."""
+        """Return the reference of a run, as :class:`~airflow_provider_datapipe.runs.reference.Reference` stores it."""
         raise NotImplementedError
 
     def interval(self, run: int, poll: float) -> float | None:
-        """Give the seconds between two looks at a run; None for what its history says."""
+        """Return the poll interval in seconds; None for one that depends on the history."""
         return None if self.is_adaptive else poll
 
     def history(self, run: int) -> list[float]:
-        """Give how long the earlier runs took; a task notes them however it looks."""
+        """Return the durations of the earlier runs, which a task stores with any poll interval."""
         chance = random.Random(f"history {run}")  # noqa: S311 - no secret
         return [round(_TYPICAL * chance.lognormvariate(0, 0.3)) for _ in range(20)]
 
@@ -117,7 +117,7 @@ class StreamsOfSyncs(Ours):
         return None
 
     def streams_of(self, sync: int) -> range:
-        """Give the runs of a sync's streams."""
+        """Return the runs of the streams of a sync."""
         return range(sync * STREAMS, (sync + 1) * STREAMS)
 
     def _run(self, run: int, runs: Runs) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class Orchestrations(Ours):
 
 
 def _age(run: int) -> float:
-    """Give how many seconds ago a run began when the stub started."""
+    """Return the age of a run at the start of the stub, in seconds."""
     return random.Random(f"age {run}").uniform(0, _TYPICAL)  # noqa: S311 - no secret
 
 

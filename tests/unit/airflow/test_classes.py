@@ -1,4 +1,4 @@
-"""What Airflow asks of every operator, sensor and trigger class."""
+"""Requirements of Airflow on each operator, sensor and trigger class."""
 
 from __future__ import annotations
 

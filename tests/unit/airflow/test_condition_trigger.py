@@ -25,7 +25,7 @@ def count(number: int) -> Reply:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing wait longer than it has to."""
+    """Shorten all waits."""
     monkeypatch.setattr("airflow_provider_datapipe.runs.contact._SHORTEST", 0.05)
 
 

@@ -31,7 +31,7 @@ def dag() -> Iterator[DAG]:
 
 
 def task_of(output: Any) -> Any:
-    """Give the task of what a decorated function gives."""
+    """Return the task of a decorated function with this return value."""
     return output.operator
 
 
@@ -41,7 +41,7 @@ def of(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> An
 
 
 def computed(made: Any) -> Any:
-    """Have a task call its function, and give the task: all but what follows from it."""
+    """Call the function of a task, and return the task before its execution."""
     context = {**CONTEXT, "task": made}
     found = made._read(made._call(context))
     for name, value in found.items():

@@ -79,7 +79,7 @@ class Store:
 
 
 class Runner:
-    """What Airflow's triggerer does with watchers; what it has stored is said by the test."""
+    """Triggerer of Airflow with watchers, with stored state from the test."""
 
     def __init__(self) -> None:
         from airflow.triggers.shared_stream import SharedStreamManager

@@ -1,4 +1,4 @@
-"""What people are told of a failure, and what becomes of it where nobody can be told."""
+"""Notifications about failures, and failures of the notification itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told where Airflow is too old for something of ours: not what Airflow lacks, but what is needed."""
+"""Messages with an Airflow version that is too old for a feature: they name the required version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said twice, or not at all, is refused when a DAG is read: nobody has to guess which of two counts."""
+"""Missing, duplicate and contradictory arguments are refused when a DAG file is parsed."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_mapped_tasks_are_rendered_alike(searchpath: Path) -> None:
 
 
 class Instance:
-    """What of a task instance a mapped task looks at."""
+    """Attributes of a task instance that a mapped task reads."""
 
     is_mapped = True
 

@@ -303,7 +303,7 @@ def test_a_path_is_one_beside_the_dag_file(tmp_path: Path, file: Path) -> None:
 
 
 def parsed(folder: Path) -> tuple[dict[str, int], dict[str, str]]:
-    """Have Airflow parse a folder, in a process that can't reach any service and has loaded nothing of one."""
+    """Let Airflow parse a folder in a process without access to a service or its modules."""
     program = (
         "import json, socket, sys\n"
         f"{IMPORT_DAG_BAG}"

@@ -374,7 +374,7 @@ def test_no_answer_but_signs_of_life_is_none_in_time(connect: Connect, tmp_path:
 
 
 def last_words(connection: socket.socket, said: bytes) -> None:
-    """Say something, and leave only after the other side has: what it has not sent yet would reset the connection."""
+    """Send text, and close after the other side: unsent text would reset the connection."""
     connection.sendall(said)
     if not isinstance(connection, ssl.SSLSocket):
         connection.shutdown(socket.SHUT_WR)

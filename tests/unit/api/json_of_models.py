@@ -51,7 +51,7 @@ _BY_CHECK: dict[Any, st.SearchStrategy[Any]] = {check_cron: CRONS, check_redirec
 
 @cache
 def objects(model: type[BaseModel]) -> st.SearchStrategy[dict[str, Any]]:
-    """Give JSON objects that fit a model; answers have unknown fields, too."""
+    """Return JSON objects that fit a model. Responses have unknown fields, too."""
     required = {name: _of_field(field) for name, field in _on_the_wire(model) if field.is_required()}
     optional = {name: _of_field(field) for name, field in _on_the_wire(model) if not field.is_required()}
     known = st.fixed_dictionaries(required, optional=optional)
@@ -70,7 +70,7 @@ def _on_the_wire(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _names(model: type[BaseModel]) -> Iterator[str]:
-    """Give every name under which a field is read."""
+    """Return all names of a field in JSON."""
     for name, field in model.model_fields.items():
         yield name
         if isinstance(field.validation_alias, AliasChoices):

@@ -1,4 +1,4 @@
-"""What is given is what is sent, and what the interface forbids is not sent at all."""
+"""Request bodies contain the arguments; arguments that the interface forbids are refused before a request."""
 
 from __future__ import annotations
 

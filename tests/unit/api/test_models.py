@@ -66,7 +66,7 @@ def test_the_answers_of_all_endpoints_are_among_those() -> None:
 
 
 def is_closed(annotation: Any) -> bool:
-    """Tell whether a value that an enum does not know would be refused."""
+    """Return True if a value that an enum does not know would be refused."""
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return True
     kinds = get_args(annotation)

@@ -1,4 +1,4 @@
-"""How requests to a webhook authenticate, and what of it is never shown."""
+"""Authentication of webhook requests, and secrets that never appear."""
 
 from __future__ import annotations
 

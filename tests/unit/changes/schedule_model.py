@@ -247,7 +247,7 @@ def marks(service: Service) -> set[Any]:
 
 
 def is_due(service: Service) -> bool:
-    """Tell whether it would run on its own, or with its orchestration."""
+    """Return True if it would run by its own schedule, or with its orchestration."""
     thing = service.thing
     if not thing.get("enabled", True):
         return False

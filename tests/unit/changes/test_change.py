@@ -1,4 +1,4 @@
-"""What all changes share: deleting, creating once."""
+"""Common parts of all changes: deletion, and creation without duplicates."""
 
 from __future__ import annotations
 

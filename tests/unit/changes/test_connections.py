@@ -174,7 +174,7 @@ def elt_sync(sync_id: str, source: str, destination: str = "warehouse") -> Any:
 
 
 class Any_:  # noqa: N801 - stands for a model
-    """What of a sync is looked at."""
+    """Compared fields of a sync."""
 
     def __init__(self, **fields: str) -> None:
         self.__dict__.update(fields)

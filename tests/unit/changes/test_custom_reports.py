@@ -34,7 +34,7 @@ LOST = TransportError("lost", sent=True)
 
 
 class Named:
-    """What of a stream is looked at."""
+    """Compared fields of a stream."""
 
     def __init__(self, name: str) -> None:
         self.name = name

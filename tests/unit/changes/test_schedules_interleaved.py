@@ -60,7 +60,7 @@ class Owner:
 
 @dataclass(frozen=True)
 class World:
-    """What the service has, and where everybody is."""
+    """State of the service and of all participants."""
 
     fields: tuple[tuple[str, Any], ...]
     owners: tuple[Owner, ...]
@@ -69,7 +69,7 @@ class World:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells it from others."""
+        """Key of the state."""
         where = tuple((each.at, each.key, repr(each.noted), each.was_taken, each.end) for each in self.owners)
         return self.fields, where, self.is_edited, self.kills
 
@@ -116,7 +116,7 @@ class Exploration:
                 self.service.thing[name] = value
 
     def worlds(self) -> Iterator[World]:
-        """Give each way in which it can all be over."""
+        """Return each possible final state."""
         found, todo = {self.first.key}, [self.first]
         while todo:
             world = todo.pop()
@@ -249,14 +249,14 @@ class Exploration:
                 assert dict(owner.seen).get(field) != before[field], f"{owner.at} overwrites {field} {before[field]}"
 
     def _may_overwrite(self, owner: Owner) -> bool:
-        """Tell whether what a person has set is overwritten on purpose: by an owner that has noted it, or restores."""
+        """Return True if an owner that has stored the person's setting, or a restore, overwrites it on purpose."""
         assert self.edit is not None
         field, value = self.edit
         noted = owner.noted["original"].get(f"sync_interval of {field}" if field.startswith("stream") else field)
         return noted == value or (self.if_changed == "restore" and owner.at == PUT_BACK)
 
     def _shown(self, owner: Owner, name: str, answer: Any) -> Fields:
-        """Give what a task has looked at for marks; the change of a reverse ETL sync itself looks at other things."""
+        """Return the fields that a task compares for marks; the change of a reverse ETL sync itself compares others."""
         if name == "elt_streams.list":
             return {f"stream {each.id}": each.sync_interval for each in answer.data}
         if name.endswith(".get") and not (owner.seen and self.service.kind == "reverse_etl_sync"):
@@ -267,7 +267,7 @@ class Exploration:
 
 @pytest.fixture(autouse=True)
 def alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have notes differ by what is in them alone, and the same few expressions not checked a million times."""
+    """Compare notes by their content, and cache the validation of the few expressions."""
     monkeypatch.setattr(schedules, "uuid", SimpleNamespace(uuid4=lambda: SimpleNamespace(hex="round")))
     monkeypatch.setattr(croniter, "is_valid", functools.cache(croniter.is_valid))
 

@@ -1,4 +1,4 @@
-"""What is Airflow's in SQL is rendered, and what is the service's stays: in any mixture of both."""
+"""SQL templates with expressions of Airflow, which are rendered, and of the service, which stay."""
 
 from __future__ import annotations
 

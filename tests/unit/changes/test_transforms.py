@@ -1,4 +1,4 @@
-"""What deployments make of answers that are lost, late or odd: the steps against a model of the service."""
+"""Deployments with lost, late and unusual responses: the steps with a model of the service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What templates render to, as what was meant."""
+"""Conversion of rendered templates to the intended types."""
 
 from __future__ import annotations
 

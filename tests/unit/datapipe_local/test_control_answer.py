@@ -1,4 +1,4 @@
-"""What can be made of an answer."""
+"""Rewritten responses of the control plane."""
 
 from __future__ import annotations
 

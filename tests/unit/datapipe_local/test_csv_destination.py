@@ -120,7 +120,7 @@ def test_killed_in_the_first_line_it_is_written_anew(tmp_path: Path) -> None:
 
 
 def carry_on(folder: Path, noted: str) -> None:
-    """Do as the engine does after a kill."""
+    """Repeat the last batch, as the engine does after a kill."""
     destination = opened(folder, INSERT, Progress(noted))
     left = destination.unanswered()
     assert left is not None

@@ -287,7 +287,7 @@ def written(folder: Path, *records: Record) -> str:
 
 
 def carried_on(folder: Path, noted: str, *records: Record) -> None:
-    """Do as the engine does after a kill."""
+    """Repeat the last batch, as the engine does after a kill."""
     destination = opened(folder, INSERT, Progress(noted))
     left = destination.unanswered()
     assert left is not None

@@ -30,7 +30,7 @@ async def begun(commits: Commits) -> None:
 
 
 async def waiting(group_commit: GroupCommit[int], *things: int) -> list[asyncio.Task[None]]:
-    """Have tasks wait, and let each of them come to the point where it does."""
+    """Start tasks, and let each of them reach its wait."""
     tasks = [asyncio.create_task(group_commit.keep(thing)) for thing in things]
     await asyncio.sleep(0)
     return tasks

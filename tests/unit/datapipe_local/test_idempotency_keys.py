@@ -1,4 +1,4 @@
-"""What is sent again has the key that it had; what is sent anew has another."""
+"""A repeated request has the same idempotency key, and a new one another."""
 
 from __future__ import annotations
 

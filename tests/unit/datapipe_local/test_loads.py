@@ -234,7 +234,7 @@ def test_the_tables_that_a_query_names() -> None:
 
 
 def test_duckdb_numbers_the_rows_of_a_table_as_slices_need_it(tmp_path: Path) -> None:
-    """What slices rest on: rows of a table that is made at once are numbered from 0, also in the next process."""
+    """Assumption of slices: rows of a table that is created at once are numbered from 0, also in the next process."""
     file = str(tmp_path / "rows.duckdb")
     with duckdb.connect(file, config={"preserve_insertion_order": False}) as made:
         made.execute("CREATE TABLE t AS SELECT range AS n FROM range(300_000) ORDER BY hash(range)")

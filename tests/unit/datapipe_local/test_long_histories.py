@@ -1,4 +1,4 @@
-"""What is asked for all the time costs the same however much is stored: counted in steps of SQLite, not in seconds."""
+"""Frequent requests have constant cost with any number of stored runs, counted in steps of SQLite."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stream_run(stream: str, at: str, status: str = "COMPLETED") -> records.EltSt
 
 
 def filled(path: Path, number: int) -> Context:
-    """Give a service with so many runs of each kind, in all cases those of three streams of each of two syncs."""
+    """Return a service with this number of runs of each kind, of three streams of each of two syncs."""
     store = Store(path)
     with store.transaction():
         store.connections.insert(

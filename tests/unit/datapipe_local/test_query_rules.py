@@ -1,4 +1,4 @@
-"""What a query that somebody else wrote may do, as DuckDB reads it."""
+"""Allowed and refused queries, as DuckDB parses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs by itself, and when; the clock is set by the tests."""
+"""Scheduled runs and their times, with a simulated clock."""
 
 from __future__ import annotations
 

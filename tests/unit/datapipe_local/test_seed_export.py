@@ -1,4 +1,4 @@
-"""What is exported is what there is: a home that is made from it has the same, and exports the same."""
+"""An exported seed creates an equal home, whose export is the same."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def test_a_database_that_is_away(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("killed_after", ["commit", "note"])
 def test_no_row_is_inserted_twice_after_a_kill(url: str, opened: Callable[..., Destination], killed_after: str) -> None:
-    """What the service notes is the checkpoint; a kill comes between the commit and that, or after it."""
+    """The service stores the checkpoint. The kill occurs between the commit and that, or later."""
     execute(url, "CREATE TABLE log (name TEXT)")
     records = [Record(name, {"name": name}) for name in "abcd"]
     first = opened(url, INSERT, "log")

@@ -98,7 +98,7 @@ class Sync:
 
 
 def written(scan: Any) -> list[dict[str, Any]]:
-    """Give the rows that the source has handed over."""
+    """Return the rows that the source has transferred."""
     assert isinstance(scan, Query)
     file = scan.sql.partition("read_json('")[2].partition("'")[0]
     return [json.loads(line) for line in Path(file).read_text().splitlines()]
@@ -317,7 +317,7 @@ def test_a_look_at_the_columns_reads_no_row(url: str, engine: sa.Engine, warehou
 
 
 def counted(after: int) -> tuple[list[None], Callable[[], None]]:
-    """Give a check that says no after so many times, and the times that it was asked."""
+    """Return a check that fails after a number of calls, and the number of its calls."""
     asked: list[None] = []
 
     def check() -> None:

@@ -1,4 +1,4 @@
-"""Where references stand in SQL, and where they do not."""
+"""Positions of references in SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of services that hold more than is looked at."""
+"""Lineage of services with more resources than are read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ManyTransforms:
                 return SimpleNamespace(data=[], next_cursor=None, has_more=False)
 
     def lineage_of(self, kind: str, *resource_ids: str) -> Lineage:
-        """Give the lineage of runs."""
+        """Return the lineage of runs."""
         targets = [Target(each, each) for each in resource_ids]
         return drive(lineage_of(Work(kind, targets), Naming.of("h")), self, lambda _: None)
 

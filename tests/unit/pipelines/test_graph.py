@@ -1,4 +1,4 @@
-"""Who has to wait for whom, also through what is left out."""
+"""Dependencies of resources, also through omitted ones."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def answering(said: Said) -> ManyRuns:
 
 
 def on_board(server: ManyRunsServer, main: Callable[[Board], Coroutine[Any, Any, Any]]) -> Any:
-    """Do something with a board, and see that nothing is left of it."""
+    """Use a board, and assert that it leaves nothing behind."""
 
     async def read() -> Settings:
         return Settings(server.url, "key")

@@ -224,7 +224,7 @@ def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
 
 @pytest.mark.parametrize("kind", ["elt_stream", "reverse_etl"])
 def test_a_batch_whose_runs_are_late_together_ends_by_itself(kind: str) -> None:
-    """Those that are hindered are given up with the first: their own lateness is no news then, and disturbs nobody."""
+    """Delayed waits end with the first one: their own delay is no news then, and does not affect others."""
     runs = served(reverse_etl=4, streams=4)
     with ManyRunsServer(runs) as server:
         connection = Connection(server)

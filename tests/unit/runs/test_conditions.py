@@ -1,4 +1,4 @@
-"""What sensors wait for: never met too early, and found in the end, at the requests that it is worth."""
+"""Conditions of sensors: never met too early, always met at the end, and few requests."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Streams:
 
 
 def left_by_a_try(*targets: Target, lost: tuple[Target, ...] = ()) -> TaskStateRecords:
-    """Give the records of a try that was killed: it knew the runs of targets, and has just asked for what is lost."""
+    """Return the records of a killed try: it knew the runs of some targets, and has just requested others."""
     kept: dict[str, Any] = {}
 
     class Kept:

@@ -1,4 +1,4 @@
-"""What is asked next, of a service with many runs, by a clock that the test turns."""
+"""Order and number of polls of a service with many runs, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Simulation:
         return [self.wait(stream(sync_id, name), policy) for name in self.service.streams[sync_id]]
 
     def run(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         until = self.now + seconds
         while True:
             self._take(self.looks.overdue(self.now))
@@ -149,7 +149,7 @@ def direct(count: int, ends_after: float) -> ManyRuns:
 
 
 def delays(simulation: Simulation) -> list[float]:
-    """Give how long after its end each run of a stream was known to be over."""
+    """Return the delays with which the ends of the runs of a stream were noticed."""
     found = []
     for name, (end, at) in simulation.ends.items():
         assert end.reason is EndReason.RUN_OVER

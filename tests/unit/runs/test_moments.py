@@ -52,7 +52,7 @@ def orchestration_histories(draw: st.DrawFn) -> list[Past]:
 
 
 def expected(runs: list[Past], rule: After) -> str | None:
-    """Say, from the words of the documentation, which run it is: the last one of the load that counts."""
+    """Return the run that the documentation specifies: the last one of the matching load."""
     groups: list[list[Past]] = [[]]
     for run in runs:
         groups[-1].append(run)

@@ -1,4 +1,4 @@
-"""What a wait says of itself, how often, and that this costs no request."""
+"""Log lines of a wait: their text and frequency. They cause no requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shared answers are taken to show."""
+"""Interpretation of shared responses."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Service:
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self.server = LoopbackServer(Handler)
         self.settings = Settings(f"http://127.0.0.1:{self.server.server_port}", "key", max_connections=AT_A_TIME)
@@ -111,7 +111,7 @@ def test_an_error_ends_the_others(service: Service) -> None:
 
 
 class Stopped(BaseException):
-    """What a signal raises."""
+    """Exception of a signal."""
 
 
 def test_what_a_signal_raises_ends_all_of_them(service: Service) -> None:

@@ -145,7 +145,7 @@ def parts(draw: st.DrawFn, kind: str, *, may_last: bool) -> Part:
 
 @dataclass
 class Followed:
-    """What the test knows of the wait for one run, in the reader's own time: when the clock was read."""
+    """State of the wait for one run in the test, at the time at which the code read the clock."""
 
     contact: float
     absent_since: float | None = None
@@ -306,7 +306,7 @@ class Waiting(RuleBasedStateMachine):
         self._go(None, dict.fromkeys(self._asked_about(), error), error)
 
     def _asked_about(self) -> list[str]:
-        """Give whom the request is for: a list is not for those that are looked at themselves meanwhile."""
+        """Return the runs of a request: a list is not for runs that are polled directly at that time."""
         asked = [watch.reference.resource_id for watch in _Recorded.last.watches]
         assert set(asked) <= set(self.followed)
         if not _is_list_of_all(self.request):
@@ -323,7 +323,7 @@ class Waiting(RuleBasedStateMachine):
         return self.now
 
     def _asked_for(self, resource_id: str, life: Life) -> Reference:
-        """Give the reference of a run that was asked for just now."""
+        """Return the reference of a run that was just requested."""
         self.world.begin(resource_id, life, self.now)
         if self.kind.name in ("elt_stream", "reverse_etl"):
             target = Target(resource_id, resource_id)
@@ -376,7 +376,7 @@ class Waiting(RuleBasedStateMachine):
         self._start(absences)
 
     def _go(self, answer: Any, looked: Mapping[str, Shown | DatapipeError], error: DatapipeError | None = None) -> None:
-        """Let the code take the answer, and go on up to its next look, or to its end."""
+        """Deliver the response to the code, which continues up to its next poll or its end."""
         self.looked = dict(looked)
         self.readings = []
         self._advance(answer, error)
@@ -509,20 +509,20 @@ class Waiting(RuleBasedStateMachine):
         self.followed = {name: followed for name, followed in self.followed.items() if name in under_way}
 
     def _is_late(self, name: str) -> bool:
-        """Tell whether it is too late for a last look."""
+        """Return True if it is too late for a last poll."""
         if self.deadline is None:
             return False
         return self.readings[-1] + NEARLY >= self.deadline + GRACE or self._is_kept_off(name, self.deadline)
 
     def _is_shut_out(self, name: str) -> bool:
-        """Tell whether nobody could be asked, or the service wanted not to be, until contact was lost."""
+        """Return True if the service was unreachable, or asked for a pause, until contact was lost."""
         followed = self.followed[name]
         if self.failures and self.readings[-1] + NEARLY >= followed.contact + self.policy.contact_limit:
             return True
         return followed.failing and self._is_kept_off(name, followed.contact + self.policy.contact_limit)
 
     def _is_kept_off(self, name: str, limit: float) -> bool:
-        """Tell whether a limit had passed before the service wanted to be asked again."""
+        """Return True if a limit had passed before the end of the pause that the service asked for."""
         return any(limit <= reading + NEARLY < self.followed[name].asked_for for reading in self.readings)
 
     def _note_contact(self, looked: Mapping[str, Shown | DatapipeError], now: float) -> None:
@@ -537,7 +537,7 @@ class Waiting(RuleBasedStateMachine):
         self.rests_until = now + max(rest, asked or 0.0)
 
     def _due(self, name: str, said: Shown | DatapipeError, now: float) -> set[EndReason]:
-        """Tell how the wait has to end with this answer; not at all, if empty."""
+        """Return the reasons with which the wait may end with this response; empty if it must continue."""
         followed = self.followed[name]
         if said is UNLISTED:
             followed.missed = True
@@ -609,7 +609,7 @@ class Waiting(RuleBasedStateMachine):
 
 
 def _is_list_of_all(request: Request[Any]) -> bool:
-    """Tell whether a request asks for the runs of all orchestrations."""
+    """Return True if a request lists the runs of all orchestrations."""
     return request.endpoint.name == "orchestration_runs.list" and "orchestration_id" not in dict(request.query)
 
 

@@ -1,4 +1,4 @@
-"""What is sent again, what is not, and what a retry knows: over a service that fails in every way, at every batch."""
+"""Retries of webhook batches, and the state that a retry reads, with a service that fails in each way at each batch."""
 
 from __future__ import annotations
 

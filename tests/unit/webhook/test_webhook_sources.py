@@ -1,4 +1,4 @@
-"""Where records come from: what is read, what is refused and where it stands, and that nothing is held in memory."""
+"""Sources of records: valid and refused input, positions in messages, and constant memory."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_without_pyarrow_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 def peak_of(records: Any) -> tuple[int, int]:
-    """Give how many records there are, and the most memory that Python had for them."""
+    """Return the number of records, and the largest amount of memory that Python used for them."""
     tracemalloc.start()
     try:
         count = sum(1 for _ in records)

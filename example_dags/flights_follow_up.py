@@ -1,7 +1,7 @@
 """
-A DAG that starts when the partner has got new delays.
+A DAG that starts when new delays were sent to the partner.
 
-It does not matter who has sent them: ``flights_pipeline``, the service's own schedule, or a person.
+Any client can send them: ``flights_pipeline``, the schedule of the service, or a person.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_provider_datapipe.triggers.events import ReverseEtlRunEventTrigger
 
-# Some records are always refused: a run that sent the others counts, too.
+# Some records are always refused, so runs with failed records count, too.
 sent = ReverseEtlRunEventTrigger("carrier_delays", outcomes=["succeeded", "partial"])
 delays = Asset("flights_delays_sent", watchers=[AssetWatcher(name="carrier_delays", trigger=sent)])
 

@@ -1,9 +1,9 @@
 """
-Load all branches of the shop, each of which is an ELT sync of its own.
+Load all branches of the shop. Each branch is a separate ELT sync.
 
-Which there are is asked when the DAG runs: a branch that opens needs no change here. One task instance stands for
-each of them, so that one that fails can be cleared alone, and does not keep the others from loading; at most four
-load at a time. (Before Airflow 3.2 deferred tasks do not count for `max_active_tis_per_dag`, so there all may.)
+The DAG run reads the list of branches, so that a new branch needs no change here. Each branch has a mapped task
+instance: a failed one can be cleared separately, and does not affect the others. At most four load at a time. (Before
+Airflow 3.2, deferred tasks do not count for `max_active_tis_per_dag`, so that all can load at a time.)
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """
-Bring the SQL files of the folder `models` to the service, after a change to them was merged.
+Deploy the SQL files of the folder `models` to the service after a merge.
 
-The plan in the log of the first task says what will change. Then each transform is checked before it is published,
-as the comments at the beginning of its file say: where a check fails, what was published before stays, and so does
-all that reads it.
+The log of the first task contains the plan of all changes. Each transform is checked before its publication, with the
+checks in the comments at the beginning of its file. If a check fails, the published version remains, also for all
+transforms that read it.
 
-Start it from CI: `airflow dags trigger shop_deploy_models`, or Airflow's REST API.
+Start the DAG from CI with `airflow dags trigger shop_deploy_models`, or with the REST API of Airflow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ with DAG(
     start_date=pendulum.datetime(2026, 1, 1),
     schedule=None,
     catchup=False,
-    # Two deployments at a time would undo one another's work.
+    # Concurrent deployments could revert each other.
     max_active_runs=1,
     default_args={"datapipe_conn_id": "shop", "folder": "models"},
     tags=["datapipe", "example"],

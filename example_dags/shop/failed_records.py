@@ -1,15 +1,14 @@
 """
-When the CRM has refused three contacts or more: say why, and an hour later send those again whose reason passes.
+When the CRM has refused three contacts or more: list the reasons, and retry temporary ones after an hour.
 
-A country that is not registered yet will be, so these contacts are worth another try. An address that is none stays
-one until somebody mends it at its source: such a record is sent again by itself once it has changed. The first task
-sorts the reasons; the last says what is left for a person.
+A country that is not registered yet will be registered, so its contacts are sent again. An invalid address remains
+invalid until a person corrects it at its source. The service then sends that record again without a request. The first
+task groups the reasons, and the last one reports the remaining records.
 
-What is refused once more counts as refused anew, and starts this DAG again: so it tries every hour, as long as it
-takes. Without the hour it would go round without a pause.
+Records that are refused again start this DAG again, so it retries every hour. Without the delay of an hour, the
+retries would never pause.
 
-Nothing is sent that was not checked: the table is that of the last night whose orders passed, as only the nightly DAG
-builds it.
+Only checked rows are sent: only the nightly DAG builds the table, after a successful check of the orders.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ with DAG(
 
     @task
     def by_reason(failed: Any) -> dict[str, int]:
-        """Count the records for each reason."""
+        """Return the number of records for each reason."""
         return dict(Counter(record["error"] for record in failed["data"]))
 
     patience = TimeDeltaSensor(task_id="patience", delta=timedelta(hours=1), deferrable=True)
     retry = ReverseEtlRetryFailedRecordsOperator(
         task_id="retry", reverse_etl_sync_id="contacts", reason="country is not registered"
     )
-    # This task is not to fail because the same records are refused again: what is left is told below.
+    # This task must not fail if the records are refused again. The last task reports them.
     send = ReverseEtlRunOperator(
         task_id="send", reverse_etl_sync_id="contacts", max_failed_rows=100, if_running="wait", deferrable=True
     )

@@ -1,9 +1,9 @@
 """
-Load all orders anew, once a person has agreed.
+Load all orders again after the approval of a person.
 
-A full refresh reads the whole source again and replaces the table: it takes the source's time, and drops what the
-source no longer has. So the DAG says what is there now, and asks. Who rejects, ends the DAG without anything having
-been asked of the service.
+A full refresh reads the whole source and replaces the table. It takes longer, and removes rows that the source no
+longer has. So the DAG shows the current number of orders and asks for an approval. A rejection ends the DAG without
+any change in the service.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ with DAG(
         subject="Load all orders of the shop anew?",
         body="There are {{ ti.xcom_pull('before')['rows'][0]['orders'] }} orders now, the newest of "
         "{{ ti.xcom_pull('before')['rows'][0]['newest'] }}. Those that the source has deleted will be gone.",
-        # Nobody has answered for a day: that is no approval.
+        # No answer for a day is no approval.
         defaults="Reject",
         response_timeout=timedelta(days=1),
     )
 
-    # A run that is going began before: it loads what is new only. Its end is waited for.
+    # An active run loads only new rows. Wait for its end, then start another one.
     refresh = EltStreamRunOperator(task_id="refresh", stream_id="shop.orders", full_refresh=True, deferrable=True)
 
     after = QueryPreviewOperator(task_id="after", sql_template=COUNT)

@@ -1,8 +1,8 @@
 """
-Bring a table up to date with all that it is made from, in an order that nobody has to write down.
+Update a table and all of its inputs, in the order of their dependencies.
 
-The file `pipelines.json` says what the service holds and what reads what. It is taken by a command, reviewed like
-code, and read when this DAG is parsed; the service is not asked:
+The file `pipelines.json` lists the resources of the service and their dependencies. A command writes it, and it is
+reviewed like code. Airflow reads it when it parses this DAG, without a request to the service:
 
     datapipe snapshot --connection shop --output pipelines.json
 """
@@ -25,7 +25,7 @@ with DAG(
     tags=["datapipe", "example"],
     doc_md=__doc__,
 ) as dag:
-    # `+` before a name: and all that it reads. What fails keeps only what reads it from running.
+    # `+` before a name adds all of its inputs. A failure skips only the resources that depend on it.
     DatapipeTaskGroup(
         "finance",
         snapshot="pipelines.json",

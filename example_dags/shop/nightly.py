@@ -1,10 +1,9 @@
 """
-Every night: load the shop, check it, build what each customer is worth, and send it to the CRM.
+Every night: load the shop, check the orders, compute the revenue of each customer, and send it to the CRM.
 
-People act on what stands in the CRM. So where a check fails, nothing is built, and nothing sent: the table stays that
-of the last good night, for all that read it. On the service neither the table nor the contacts have a schedule: they
-would go round the check. Records that the CRM refuses are another matter: up to five of them are borne with, and
-`failed_records` looks after them.
+People use the data in the CRM. So if a check fails, nothing is built or sent, and the table of the last successful
+night remains. The table and the reverse ETL sync have no schedules in the service, because these would skip the check.
+Up to five records that the CRM refuses do not fail the DAG: `failed_records` processes them.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ with (
         max_active_runs=1,
         default_args={
             "datapipe_conn_id": "shop",
-            # While the service works, the tasks wait in the triggerer and take no worker slot.
+            # The tasks wait in the triggerer, and occupy no worker slot.
             "deferrable": True,
             "retries": 2,
             "retry_delay": timedelta(minutes=5),
-            # An HTTP connection to a chat: what has failed, why, and which records.
+            # HTTP connection to a chat for messages about failures, with their reasons and records.
             "on_failure_callback": DatapipeFailureNotifier(http_conn_id="shop_chat"),
         },
         tags=["datapipe", "example"],
         doc_md=__doc__,
     ) as dag,
-    # The service loads the shop every hour, too. While this runs it does not, so that what is built is what was
-    # checked; whatever becomes of the tasks, its schedule is put back as it was.
+    # The schedule of the service, which loads the shop every hour, is paused during the DAG run, so that the table is
+    # built from the checked rows. It is restored after any outcome of the tasks.
     owned_schedule("shop", elt_sync_id="shop"),
 ):
     load = EltSyncRunOperator(task_id="load", sync_id="shop")
@@ -57,11 +56,11 @@ with (
             FROM {{raw.shop.orders}} AS orders
             LEFT JOIN {{raw.shop.customers}} AS customers ON customers.id = orders.customer_id
         """,
-        # The same rows would fail again.
+        # A retry would check the same rows.
         retry_on_failure=False,
     )
 
-    # The newest SQL that the service has; `TransformRematerializeOperator` would build again what is published.
+    # Publish the newest SQL. `TransformRematerializeOperator` would build the published SQL again.
     build = TransformPublishOperator(task_id="build", transform_name="customer_value", folder_path="marts")
 
     send = ReverseEtlRunOperator(task_id="send", reverse_etl_sync_id="contacts", max_failed_rows=5)

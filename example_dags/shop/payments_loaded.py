@@ -1,9 +1,8 @@
 """
-As soon as payments have been loaded, whoever has loaded them: tell afresh which orders are open.
+After each load of payments by any client: update the table of open orders.
 
-The service loads payments every hour by its own schedule, and a person may press the button: no DAG of ours does
-it. A watcher in the triggerer sees the end of each run, and Airflow starts this DAG. No worker slot is taken by
-waiting.
+The service loads payments every hour by its own schedule, and a person can start a load, too. A watcher in the
+triggerer notices the end of each run, and Airflow starts this DAG. The wait occupies no worker slot.
 """
 
 from __future__ import annotations

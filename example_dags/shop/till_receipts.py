@@ -1,9 +1,9 @@
 """
-Push the receipts of a till, a file of JSON Lines, to a webhook of the service, and load them into the warehouse.
+Send the receipts of a till, a JSON Lines file, to a webhook of the service, and load them into the warehouse.
 
-The till's system writes the file; nothing can be installed there that the service could connect to. The connection
-`shop_till` has the webhook's address and its signing secret. A retry goes on where the last try was stopped. In the
-end each receipt of the file is looked for in the warehouse.
+The system of the till writes the file, and the service cannot connect to that system. The connection `shop_till`
+contains the address and the signing secret of the webhook. A retry continues after the last sent batch. At the end,
+the DAG checks that each receipt of the file is in the warehouse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ with DAG(
     schedule=None,
     catchup=False,
     params={
-        # A file in object storage, such as s3://till/2026-03-01.jsonl, works as well.
+        # A path in object storage is also possible, such as s3://till/2026-03-01.jsonl.
         "file": Param(str(Path(__file__).with_name("till") / "2026-03-01.jsonl"), type="string"),
     },
     default_args={"datapipe_conn_id": "shop", "retries": 2, "retry_delay": timedelta(minutes=5)},
@@ -36,7 +36,7 @@ with DAG(
         task_id="push", webhook_conn_id="shop_till", endpoint="receipts", source="{{ params.file }}"
     )
 
-    # A run that began before the push does not load all of it: its end is waited for, then another is started.
+    # A run that started before the push does not load all receipts. Wait for its end, then start another one.
     load = EltStreamRunOperator(task_id="load", stream_id="till.receipts", if_running="wait", deferrable=True)
 
     @task.datapipe_query_value_check(pass_value=0, retry_on_failure=False)
@@ -46,7 +46,7 @@ with DAG(
 
         with ObjectStoragePath(params["file"]).open() as file:
             pushed = sorted({json.loads(line)["receipt"] for line in file if line.strip()})
-        # What others have written becomes a part of the SQL only where it can't be SQL.
+        # External text must not become SQL.
         if strange := [receipt for receipt in pushed if not receipt.isalnum()]:
             raise ValueError(f"these are no numbers of receipts: {strange}")
         receipts = ", ".join(f"'{receipt}'" for receipt in pushed)

@@ -1,4 +1,4 @@
-"""A home for Airflow, and a shop for each test: see docs/testing.md."""
+"""Fixtures: a home for Airflow, and a shop for each test (see docs/testing.md)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from datapipe_local.testing import DatapipeLocal
 
 SHOP = Path(__file__).parents[1] / "shop"
 
-# Before anything imports Airflow.
+# Before the import of Airflow.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-")
 os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(SHOP)
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
@@ -30,10 +30,10 @@ os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 @pytest.fixture(scope="session", autouse=True)
 def airflow_database() -> Iterator[None]:
-    """Make Airflow's database, once."""
+    """Create the database of Airflow once."""
     from airflow.utils.db import initdb
 
-    # What Airflow loads stays: to look through it for garbage, also at the end, takes a third of the time.
+    # The modules of Airflow stay loaded. Garbage collections of them take a third of the time.
     gc.set_threshold(100_000)
     initdb()
     yield
@@ -66,11 +66,11 @@ def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 @dataclass(frozen=True)
 class Shop:
     """
-    A shop, with files that a test may change.
+    Shop with files that a test can change.
 
-    :param folder: Its files.
+    :param folder: The folder of its files.
     :param service: The service.
-    :param crm: The database that contacts are written to.
+    :param crm: The database of the contacts.
     """
 
     folder: Path
@@ -85,7 +85,7 @@ class Shop:
             self.service.journal.wait_for_runs(stream, before + 1)
 
     def replace(self, file: str, old: str, new: str) -> None:
-        """Change a file at the source."""
+        """Change a source file."""
         path = self.folder / "data" / file
         text = path.read_text()
         assert old in text

@@ -1,4 +1,4 @@
-"""The shop's DAGs with ``dag.test()``, without a scheduler, on a service of this machine."""
+"""Tests of the DAGs of the shop with ``dag.test()`` and a local service, without a scheduler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from example_dags.tests.conftest import Shop
 
 
 def run(dag: DAG, *, at: pendulum.DateTime | None = None) -> Any:
-    """Run a DAG, and give its run."""
+    """Run a DAG, and return the DAG run."""
     return dag.test(logical_date=at)
 
 
@@ -34,7 +34,7 @@ def test_nightly_sends_what_the_crm_takes(shop: Shop) -> None:
     assert shop.ask_crm("SELECT revenue FROM contacts WHERE name = 'Ada'") == [105.0]
     (sent,) = shop.service.journal.assert_runs("contacts")
     assert sent["status"] == "COMPLETED"
-    # Off its own schedule and back again.
+    # The schedule was paused and restored.
     changes = [one for one in shop.service.journal.requests("/elt_syncs/shop") if one["method"] != "GET"]
     assert len(changes) == 2
     assert shop.is_loaded_at() == ("0 * * * *", True)
@@ -46,7 +46,7 @@ def test_nightly_sends_nothing_that_fails_a_check_and_says_so(shop: Shop, chat: 
     assert run(nightly.dag).state == "failed"
     (told,) = chat
     assert "each_order_has_a_customer" in told
-    # All the same the service goes on as it did before; what it does of itself sends nothing.
+    # The schedule is restored. It sends nothing.
     assert shop.is_loaded_at() == ("0 * * * *", True)
     loads = len(shop.service.journal.runs("shop.orders"))
     shop.service.clock.advance(days=1)
@@ -77,14 +77,14 @@ def test_open_orders_are_those_without_a_payment(shop: Shop) -> None:
 def test_each_day_is_closed_once(shop: Shop) -> None:
     shop.load("shop.orders")
     midnight = pendulum.datetime(2026, 3, 2)
-    # The interval of a run is the day that ends with it.
+    # The data interval of a DAG run is the day before it.
     for end in (midnight, midnight.add(days=2)):
         assert run(daily_close.dag, at=end).state == "success"
     closed = "SELECT id FROM closed.orders_20260301 ORDER BY id"
     assert [row["id"] for row in shop.service.rows(closed)] == [101, 102, 103]
     assert shop.service.rows("SELECT count(*) AS n FROM closed.orders_20260303") == [{"n": 4}]
 
-    # An order of that day turns up later: closed is closed, and the check tells.
+    # A late order of that day does not change the closed table, and the check fails.
     shop.replace("orders.csv", "102,2,", "110,2,2026-03-01,1.00,2026-03-04 08:00:00\n102,2,")
     shop.load("shop.orders")
     assert run(daily_close.dag, at=midnight).state == "failed"
@@ -101,7 +101,7 @@ def test_a_load_that_began_before_the_day_was_over_does_not_close_it(shop: Shop)
     (over_midnight,) = shop.service.journal.runs("shop.orders")
     assert over_midnight["started_at"] < "2026-03-02" < over_midnight["finished_at"]
 
-    # What that load did not see is in the next one, which still runs.
+    # The next load, which is still active, contains the missing rows.
     shop.replace("orders.csv", "102,2,", "110,2,2026-03-01,1.00,2026-03-04 08:00:00\n102,2,")
     shop.service.api.post("/elt_streams/shop.orders/request_run").raise_for_status()
     assert run(daily_close.dag, at=pendulum.datetime(2026, 3, 2)).state == "success"
@@ -161,7 +161,7 @@ def till(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 def pushed(till: Shop, file: str, **receipts: str) -> str:
-    """Run the DAG of the till with a file, which may be written before, and give its end."""
+    """Run the DAG of the till with a file, optionally with new content, and return the final state."""
     path = till.folder / "till" / file
     if receipts:
         written = [{"receipt": name, "sold_at": time, "amount": 1.5} for name, time in receipts.items()]
@@ -173,7 +173,7 @@ def test_receipts_are_there_once_though_they_are_pushed_late_and_twice(till: Sho
     assert pushed(till, "2026-03-02.jsonl", U1="2026-03-02T09:00:00Z") == "success"
     for _ in range(2):
         assert pushed(till, "2026-03-01.jsonl") == "success"
-    # A day on which nothing was sold.
+    # A day without sales.
     (till.folder / "till/2026-03-03.jsonl").touch()
     assert pushed(till, "2026-03-03.jsonl") == "success"
     found = till.service.rows("SELECT receipt FROM till.receipts ORDER BY 1")
@@ -181,7 +181,7 @@ def test_receipts_are_there_once_though_they_are_pushed_late_and_twice(till: Sho
 
 
 def test_receipts_that_did_not_arrive_are_missed(till: Shop) -> None:
-    # As if only what is new were loaded: the older file is not.
+    # As if only new files were loaded.
     seed = till.folder / "seed.yaml"
     seed.write_text(seed.read_text().replace("full_sync_always: true", "full_sync_always: false"))
     till.service.seed(seed)

@@ -102,6 +102,8 @@ def test_the_key_is_not_sent_to_another_origin() -> None:
         "The service at https://api.example.com sent its client to https://elsewhere.example.com for "
         "GET /elt_stream_runs/r1: refused, because the API key is for one origin only."
     )
+    with pytest.raises(ProtocolError, match=r"to https://\*\*\*\.example\.com for"):
+        exchange(Request(RUN.endpoint, RUN.path, origin=f"https://{KEY}.example.com")).attempt()
     assert exchange(Request(RUN.endpoint, RUN.path, origin="https://API.example.com:443")).attempt().url
 
 
@@ -279,6 +281,8 @@ def test_a_conflict_names_the_active_run() -> None:
 def test_retry_after_is_read() -> None:
     assert refused(429, b"", retry_after="120").retry_after == 120
     assert refused(429, b"").retry_after is None
+    later = str(int(time.time()) + 1_000)
+    assert refused(429, b"", retry_after=later).retry_after == pytest.approx(1_000, abs=60)
 
 
 def test_the_key_and_secrets_of_the_request_are_masked() -> None:

@@ -88,6 +88,11 @@ def test_json_is_masked_in_names_and_values() -> None:
     assert mask.in_json('{"é": "password-1"}'.encode()) == '{"é": "***"}'.encode()
 
 
+@pytest.mark.parametrize("body", [b'["\\u0070assword-1"]', b'["&#112;assword-1"]', b'["%70assword-1"]'])
+def test_an_encoded_secret_in_json_is_masked(body: bytes) -> None:
+    assert Mask(("password-1",)).in_json(body) == b'["***"]'
+
+
 @pytest.mark.parametrize("body", [b'{"id":  "a \\u00e9 %41 &lt; b"}', b'{ "id" : 1 }', b"<html>", b"\xff\xfe %41"])
 def test_a_body_without_a_secret_is_returned_unchanged(body: bytes) -> None:
     assert Mask(("password-1",)).in_json(body) is body
@@ -119,6 +124,7 @@ def test_no_text_contains_the_secret_after_masking(before: str, after: str, secr
         ("http://proxy:3128", set()),
         ("http://token@proxy:3128", {"token"}),
         ("http://user:pass@proxy", {"user:pass", "pass"}),
+        ("http://user:pa:ss@proxy", {"user:pa:ss", "pa:ss"}),
         ("http://user:p%40ss@proxy", {"user:p%40ss", "user:p@ss", "p%40ss", "p@ss"}),
     ],
 )

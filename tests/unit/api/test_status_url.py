@@ -33,7 +33,21 @@ def test_a_status_url_is_a_page_of_the_list(url: str, origin: str | None) -> Non
         "limit": "1",
         "sort_direction": "asc",
     }
-    assert request.origin == origin
+    assert (request.origin, request.endpoint) == (origin, LISTING.endpoint)
+
+
+def test_all_parameters_of_a_status_url_are_kept() -> None:
+    parameters = [("elt_stream_id", ""), *((f"p{number}", "1") for number in range(19))]
+    url = "/elt_stream_runs?" + "&".join(f"{name}={value}" for name, value in parameters)
+    assert status_request(url, LISTING).query == tuple(parameters)
+    with pytest.raises(ProtocolError):
+        status_request(f"{url}&more=1", LISTING)
+
+
+@pytest.mark.parametrize("origin", ["https://api.example.com:0", "//api.example.com", "https://"])
+def test_an_origin_that_can_not_exist_is_refused(origin: str) -> None:
+    with pytest.raises(ProtocolError):
+        status_request(f"{origin}/elt_stream_runs?limit=1", LISTING)
 
 
 @pytest.mark.parametrize("url", ["", "/", "/elt_streams?x=1", "https://evil.example/collect", "//[", "?" + "&a=1" * 99])
@@ -46,7 +60,7 @@ def test_anything_else_is_refused(url: str) -> None:
 def test_a_made_status_url_reads_back(run_id: str | None) -> None:
     query = dict(status_request(status_url_after(LISTING, run_id), LISTING).query)
     assert query.get("starting_after") == run_id
-    assert query["sort_direction"] == "asc"
+    assert (query["sort_direction"], query["limit"]) == ("asc", "1")
 
 
 @given(st.text())

@@ -283,6 +283,17 @@ def test_silence_after_a_failure() -> None:
     begun.seen(seen(), BEGIN)
     begun.failed(DOWN, BEGIN + 10)
     assert begun.silence(BEGIN + 12) == 12.0
+    begun.unchanged(BEGIN + 20)
+    assert begun.silence(BEGIN + 21) == 0.0
+    assert begun.last_answer == BEGIN + 20
+    begun.failed(GONE, BEGIN + 30)
+    assert begun.silence(BEGIN + 31) == 0.0
+
+
+def test_failures_before_the_first_answer_count_at_once() -> None:
+    begun = watch()
+    begun.failed(DOWN, BEGIN)
+    assert begun.lost is DOWN
 
 
 # Missing runs.

@@ -16,13 +16,12 @@ import yaml
 from tests.support.local_service import LocalService
 from tests.support.process_table import working_in
 from tests.system.components import AirflowComponents
-from tests.system.demo import EXAMPLES, SEED, source_folder
+from tests.system.demo import DAG, EXAMPLES, SEED, source_folder
 from tests.system.lineage_events import lineage_config
 from tests.system.metadata_database import metadata_database
 from tests.system.partner_api import PartnerApi
 
 DAGS = Path(__file__).with_name("dags")
-EXAMPLE = "flights_pipeline"
 WITH_LINEAGE = """
 from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 
@@ -133,7 +132,7 @@ def dags_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(DAGS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in EXAMPLES.glob("*.py"):
         shutil.copy(file, folder)
-    with (folder / f"{EXAMPLE}.py").open("a", encoding="utf-8") as example:
+    with (folder / f"{DAG}.py").open("a", encoding="utf-8") as example:
         example.write(WITH_LINEAGE)
     return folder
 
@@ -196,10 +195,10 @@ def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> I
 @pytest.fixture(scope="session")
 def example_run(airflow: AirflowComponents) -> str:
     """Run the example once, and return the ID of its DAG run."""
-    run_id = airflow.trigger(EXAMPLE)
-    state = airflow.wait(EXAMPLE, run_id, limit=240)
-    failed = [one for one in airflow.api.task_instances(EXAMPLE, run_id) if one.state == "failed"]
-    assert state == "success", [airflow.log_tail(EXAMPLE, run_id, one) for one in failed]
+    run_id = airflow.trigger(DAG)
+    state = airflow.wait(DAG, run_id, limit=240)
+    failed = [one for one in airflow.api.task_instances(DAG, run_id) if one.state == "failed"]
+    assert state == "success", [airflow.log_tail(DAG, run_id, one) for one in failed]
     return run_id
 
 
@@ -209,15 +208,22 @@ def connection(host: str, key: str, **extra: Any) -> str:
 
 
 @contextmanager
-def connected(airflow: AirflowComponents, conn_id: str, service: LocalService) -> Iterator[None]:
+def connected(airflow: AirflowComponents, conn_id: str, service: LocalService, **extra: Any) -> Iterator[None]:
     """
-    Add a connection to the service of a test to the shared components.
+    Add a connection without a port to running components, and delete it at the end.
 
     :param airflow: The components.
     :param conn_id: The ID of the connection.
     :param service: The service.
+    :param extra: The extra fields of the connection.
     """
-    body = {"connection_id": conn_id, "conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
+    body = {
+        "connection_id": conn_id,
+        "conn_type": "datapipe",
+        "host": service.base_url,
+        "password": service.api_key,
+        "extra": json.dumps(extra),
+    }
     airflow.api.request("POST", "/connections", json=body)
     try:
         yield

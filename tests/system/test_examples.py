@@ -12,8 +12,7 @@ import pytest
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.components import AirflowComponents
-from tests.system.conftest import EXAMPLE
-from tests.system.demo import ROOT
+from tests.system.demo import DAG, ROOT
 from tests.system.partner_api import PartnerApi
 
 ROWS = {"flights": 336_776, "airlines": 16, "airports": 1_458, "planes": 3_322, "weather": 26_115}
@@ -30,9 +29,9 @@ def readme_dags() -> dict[str, str]:
 def example(airflow: AirflowComponents, example_run: str) -> dict[str, Any]:
     """Return the result of each task of the example."""
     for task_id in ("load", "report", "report_again"):
-        assert airflow.was_deferred(EXAMPLE, example_run, task_id)
-    instances = airflow.api.task_instances(EXAMPLE, example_run)
-    return {one.task_id: airflow.api.xcom(EXAMPLE, example_run, one.task_id) for one in instances}
+        assert airflow.was_deferred(DAG, example_run, task_id)
+    instances = airflow.api.task_instances(DAG, example_run)
+    return {one.task_id: airflow.api.xcom(DAG, example_run, one.task_id) for one in instances}
 
 
 def test_the_example_loads_every_row(example: dict[str, Any]) -> None:

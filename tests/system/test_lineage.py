@@ -16,7 +16,7 @@ import airflow_provider_datapipe.lineage
 from airflow_provider_datapipe.lineage.facets import FACET, SCHEMA_URL, DatapipeRunsRunFacet
 from tests.support.local_service import LocalService
 from tests.system.components import AirflowComponents
-from tests.system.conftest import EXAMPLE
+from tests.system.demo import DAG
 from tests.system.lineage_events import Event, Stage, is_last, picture, picture_of_the_page
 
 ROWS = {"flights": 336_776, "airlines": 16, "airports": 1_458, "planes": 3_322, "weather": 26_115}
@@ -34,7 +34,7 @@ def running(airflow: AirflowComponents, service: LocalService, lineage_folder: P
 def example(running: Stage, example_run: str) -> list[Event]:
     """Return the events of the tasks of the example."""
     assert example_run
-    return running.events_of(EXAMPLE)
+    return running.events_of(DAG)
 
 
 @pytest.fixture(scope="module")
@@ -68,26 +68,24 @@ def test_the_example_s_tasks_say_what_they_read_and_write(example: list[Event], 
         "report_again": (["flights.carrier_month_delays"], ["connections/partner/delays"]),
     }
     for task, (read, written) in read_and_written.items():
-        event = last_of(example, f"{EXAMPLE}.{task}")
+        event = last_of(example, f"{DAG}.{task}")
         assert event["eventType"] == "COMPLETE"
         assert (names(event["inputs"]), names(event["outputs"])) == (read, written)
         assert {each["namespace"] for each in [*event["inputs"], *event["outputs"]]} == {namespace}
-        starts = [
-            each for each in example if each["job"]["name"] == f"{EXAMPLE}.{task}" and each["eventType"] == "START"
-        ]
+        starts = [each for each in example if each["job"]["name"] == f"{DAG}.{task}" and each["eventType"] == "START"]
         assert starts
         assert all(names(each["inputs"]) == read for each in starts)
 
 
 def test_the_example_s_rows_columns_and_runs_are_told(example: list[Event]) -> None:
-    load = last_of(example, f"{EXAMPLE}.load")
+    load = last_of(example, f"{DAG}.load")
     counted = {each["name"]: each["outputFacets"]["outputStatistics"]["rowCount"] for each in load["outputs"]}
     assert counted == {f"nycflights.{name}": count for name, count in ROWS.items()}
     runs = load["run"]["facets"][FACET]["runs"]
     assert {run["resourceId"] for run in runs} == {f"nycflights.{name}" for name in ROWS}
     assert all(run["runId"] and run["outcome"] == "succeeded" for run in runs)
 
-    (delays,) = last_of(example, f"{EXAMPLE}.publish_delays")["outputs"]
+    (delays,) = last_of(example, f"{DAG}.publish_delays")["outputs"]
     types = {field["name"]: field["type"] for field in delays["facets"]["schema"]["fields"]}
     assert list(types) == [
         "carrier",
@@ -100,16 +98,16 @@ def test_the_example_s_rows_columns_and_runs_are_told(example: list[Event]) -> N
         "average_wind_speed",
     ]
     assert all(types.values())
-    (departures,) = last_of(example, f"{EXAMPLE}.publish_departures")["outputs"]
+    (departures,) = last_of(example, f"{DAG}.publish_departures")["outputs"]
     made_from = departures["facets"]["columnLineage"]["fields"]
     assert made_from["carrier_name"]["inputFields"][0]["name"] == "nycflights.airlines"
     assert made_from["carrier_name"]["inputFields"][0]["field"] == "name"
     # Through the star.
     assert made_from["dep_delay"]["inputFields"][0]["name"] == "nycflights.flights"
-    sql = last_of(example, f"{EXAMPLE}.publish_departures")["job"]["facets"]["sql"]["query"]
+    sql = last_of(example, f"{DAG}.publish_departures")["job"]["facets"]["sql"]["query"]
     assert "FROM nycflights.flights AS flights" in sql
 
-    (partner,) = last_of(example, f"{EXAMPLE}.report_again")["outputs"]
+    (partner,) = last_of(example, f"{DAG}.report_again")["outputs"]
     assert partner["outputFacets"]["outputStatistics"]["rowCount"] == 25
     origin = partner["facets"]["columnLineage"]["fields"]["cancelled"]["inputFields"][0]
     assert (origin["name"], origin["field"]) == ("flights.carrier_month_delays", "cancelled")
@@ -253,7 +251,7 @@ def test_the_picture_of_the_page_is_what_was_told(example: list[Event]) -> None:
 
 
 def test_lineage_logs_contain_only_problems(running: Stage, example: list[Event]) -> None:
-    logged = "\n".join(path.read_text(errors="replace") for path in running.airflow.log_files() if EXAMPLE in str(path))
+    logged = "\n".join(path.read_text(errors="replace") for path in running.airflow.log_files() if DAG in str(path))
     assert "OpenLineage is not told" not in logged
     assert "OpenLineage is told nothing" not in logged
     assert "OpenLineage method failed" not in logged

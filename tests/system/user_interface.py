@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from tests.support.local_service import LocalService
 from tests.support.processes import Workspace, wait_for
 from tests.support.shell import bash
 from tests.system.components import AirflowComponents
+from tests.system.conftest import connected
 
 DAG_FILE = Path(__file__).with_name("interface_dags") / "store.py"
 CONNECTION = "datapipe_default"
@@ -75,7 +75,7 @@ class Installation:
 
 @contextmanager
 def installation() -> Iterator[Installation]:
-    """Start Airflow and the service, save the connection without a port, and stop all at the end."""
+    """Start Airflow with these DAGs and ``shop`` of Getting started, and the service. Stop all at the end."""
     with Workspace("datapipe-interface-") as workspace:
         (dags := workspace.path / "dags").mkdir()
         shutil.copy(DAG_FILE, dags)
@@ -85,7 +85,7 @@ def installation() -> Iterator[Installation]:
         with (
             LocalService(seed, control=True) as service,
             AirflowComponents(dags) as airflow,
-            saved_connection(airflow, CONNECTION, service),
+            connected(airflow, CONNECTION, service, poll_interval=0.5),
         ):
             yield Installation(airflow, service)
 
@@ -100,26 +100,14 @@ def store_of(airflow: AirflowComponents, dags: Path, folder: Path, conn_id: str)
     :param folder: an empty folder.
     :param conn_id: the ID of the connection to the service, which has no port.
     """
-    with LocalService(seed_of_store(folder), control=True) as service, saved_connection(airflow, conn_id, service):
+    with (
+        LocalService(seed_of_store(folder), control=True) as service,
+        connected(airflow, conn_id, service, poll_interval=0.5),
+    ):
         file = dags / DAG_FILE.name
         file.write_text(DAG_FILE.read_text(encoding="utf-8").replace(f'"{CONNECTION}"', f'"{conn_id}"'))
         yield Installation(airflow, service)
         file.unlink()
-
-
-@contextmanager
-def saved_connection(airflow: AirflowComponents, conn_id: str, service: LocalService) -> Iterator[None]:
-    """Save a connection without a port in Airflow, and delete it at the end."""
-    connection = {
-        "connection_id": conn_id,
-        "conn_type": "datapipe",
-        "host": service.base_url,
-        "password": service.api_key,
-        "extra": json.dumps({"poll_interval": 0.5}),
-    }
-    airflow.api.request("POST", "/connections", json=connection)
-    yield
-    airflow.api.request("DELETE", f"/connections/{conn_id}")
 
 
 def _seed_of_getting_started(folder: Path, dags: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from tests.contract.datapipe_local.api import Api
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 from tests.support.source_files.cases import Table
 from tests.support.source_files.comparison import Loaded, difference
 from tests.support.source_files.mutations import (
@@ -47,10 +47,13 @@ class Sheets:
         new.write_bytes(content)
         new.replace(self._folder / file_of(stream))
         url = self.api.post(f"/elt_streams/{stream}/request_run")["status_url"]
-        deadline = time.monotonic() + _LIMIT
-        while (run := self.api.first(url)) is None or "finished_at" not in run:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        run: dict[str, Any] = {}
+
+        def is_over() -> bool:
+            run.update(self.api.first(url) or {})
+            return "finished_at" in run
+
+        wait_for("the run is over", is_over, limit=_LIMIT, interval=0.01)
         if run["status"] == "COMPLETED":
             return "COMPLETED", ""
         snapshots = self.api.get("/elt_syncs/sheets/status")["source_streams"]

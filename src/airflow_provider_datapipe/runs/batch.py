@@ -218,7 +218,7 @@ class BatchWait:
             self._targets[watch] = each.target
         if batch.poll_after is not None:
             for watch in self._targets:
-                watch.due = max(watch.due, min(batch.poll_after, now + _LONGEST_DELAY))
+                watch.postpone(min(batch.poll_after, now + _LONGEST_DELAY))
 
     @property
     def watches(self) -> list[Watch]:

@@ -229,6 +229,20 @@ class Watch:
         interval = self._interval(now)
         self.due = now + (interval if self._policy.poll_interval is not None else min(interval, longest))
 
+    def postpone(self, until: float) -> None:
+        """
+        Do not poll before the time that the service asked for. The limits of the wait apply in the meantime.
+
+        :param until: time in seconds since the epoch.
+        """
+        if until <= self.due:
+            return
+        self._not_before = until
+        self._refusal = "The service asked for a pause before the wait was resumed."
+        self.due = min(until, self.lost_at)
+        if self._policy.deadline is not None:
+            self.due = min(self.due, self._policy.deadline)
+
     def silence(self, now: float) -> float:
         """Return the seconds since the last answer if polls have failed or are overdue, otherwise 0."""
         return now - self._contact if self._failures or now > self.due + _HELD_UP else 0.0

@@ -360,7 +360,11 @@ class Waiting(RuleBasedStateMachine):
         self.looked: dict[str, Shown | DatapipeError] = {}
         self._meet()
         # Its first reading of the clock is where contact begins.
-        self.followed = {name: Followed(self.now, absences.get(name)) for name in under_way}
+        asked_for = min(self.batch.poll_after or 0.0, self.now + 300.0)
+        self.followed = {
+            name: Followed(self.now, absences.get(name), asked_for=asked_for, failing=asked_for > self.now)
+            for name in under_way
+        }
         self.is_first = True
         self._advance(None, None)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx
 import jsonschema
 import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
@@ -18,7 +17,13 @@ from airflow.sdk import Asset
 from openlineage.client.serde import Serde
 
 import airflow_provider_datapipe.lineage
-from airflow_provider_datapipe.api.endpoints import elt_streams, elt_syncs, query_previews, transforms
+from airflow_provider_datapipe.api.endpoints import (
+    elt_streams,
+    elt_syncs,
+    query_previews,
+    reverse_etl_syncs,
+    transforms,
+)
 from airflow_provider_datapipe.api.errors import DatapipeError
 from airflow_provider_datapipe.assets import elt_stream_asset
 from airflow_provider_datapipe.decorators.query import CheckDecoratedOperator, QueryDecoratedOperator
@@ -31,12 +36,12 @@ from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperato
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
 from airflow_provider_datapipe.operators.transform_changes import TransformBulkDeployOperator, TransformDeployOperator
 from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
+from tests.contract.seeds import FILES, MODES, NIGHTLY, OUT, connect, elt_sync, mapped, reverse_etl_sync, transform
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.raw_server import RawServer
 from tests.support.tasks import Memory, context_of, copy_of, first_event, stored_and_made_again
 
-MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
 FACET_SCHEMA = json.loads(
     (Path(airflow_provider_datapipe.lineage.__file__).parent / "service_runs.schema.json").read_text()
 )
@@ -44,84 +49,63 @@ TOTALS = (
     "SELECT people.name, sum(o.total) AS spent "
     "FROM {{raw.shop.orders}} o JOIN {{raw.shop.people}} ON people.id = o.person GROUP BY ALL"
 )
+MODEL = {"folder_path": "core/daily", "materialization": "table", "publish": False}
+SPENT = mapped("name", "spent")
+SPENT["mappings"][0]["destination_property_id"] = "who"
+SOURCES = {"orders.csv": "id,person,total\n1,1,10\n2,1,20\n3,2,5\n", "people.csv": "id,name\n1,Ada\n2,Ben\n"}
+SEED = {
+    "connections": [
+        FILES,
+        OUT,
+        {
+            "id": "hooks",
+            "integration_id": "webhook",
+            "label": "Hooks",
+            "settings": {"authentication": {"method": "none"}, "tables": [{"name": "events"}]},
+        },
+    ],
+    "elt_syncs": [elt_sync("shop", "orders", "people"), elt_sync("broken", "orders", "nowhere")],
+    "transforms": [
+        transform("totals", TOTALS, **MODEL),
+        transform("rich", "SELECT * FROM {{model.core.daily.totals}} WHERE spent > 9", **MODEL),
+        transform("wrong", "SELECT error('not today') AS name FROM {{raw.shop.people}}", **MODEL),
+    ],
+    "reverse_etl_syncs": [
+        reverse_etl_sync(
+            "spent",
+            "totals",
+            object_type_id="people",
+            sync_interval=None,
+            orchestration_workflow_id="nightly",
+            operation=SPENT,
+        )
+    ],
+    "orchestrations": [NIGHTLY],
+}
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service of a shop: two streams and a broken one, two transforms, a reverse ETL sync."""
-    folder = tmp_path_factory.mktemp("shop")
-    (folder / "orders.csv").write_text("id,person,total\n1,1,10\n2,1,20\n3,2,5\n")
-    (folder / "people.csv").write_text("id,name\n1,Ada\n2,Ben\n")
-    seed: dict[str, Any] = {
-        "connections": [
-            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
-            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
-            {
-                "id": "hooks",
-                "integration_id": "webhook",
-                "label": "Hooks",
-                "settings": {"authentication": {"method": "none"}, "tables": [{"name": "events"}]},
-            },
-        ],
-        "elt_syncs": [
-            {
-                "id": sync_id,
-                "connection_id": "files",
-                "destination_schema_name": sync_id,
-                "sync_interval": "0 3 * * *",
-                "enabled": True,
-                "source_streams": [{"id": f"{sync_id}.{name}", "name": name, "file": f"{name}.csv"} for name in names],
-            }
-            for sync_id, names in (("shop", ("orders", "people")), ("broken", ("orders", "nowhere")))
-        ],
-        "transforms": [
-            {
-                "id": name,
-                "name": name,
-                "folder_path": "core/daily",
-                "materialization": "table",
-                "publish": False,
-                "sql_template": sql,
-            }
-            for name, sql in (
-                ("totals", TOTALS),
-                ("rich", "SELECT * FROM {{model.core.daily.totals}} WHERE spent > 9"),
-                ("wrong", "SELECT error('not today') AS name FROM {{raw.shop.people}}"),
-            )
-        ],
-        "reverse_etl_syncs": [
-            {
-                "id": "spent",
-                "source_id": "totals",
-                "destination_connection_id": "out",
-                "object_type_id": "people",
-                "orchestration_workflow_id": "nightly",
-                "enabled": True,
-                "operation": {
-                    "mode": "upsert",
-                    "mappings": [
-                        {"source_property_id": "name", "destination_property_id": "who", "primary_key": True},
-                        {"source_property_id": "spent", "destination_property_id": "spent"},
-                    ],
-                },
-            }
-        ],
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-    }
-    with LocalService(seed, control=True) as running:
-        yield running
+def service(running: LocalService) -> LocalService:
+    """Load the streams of the shop, and publish the table of the totals."""
+    with pytest.MonkeyPatch.context() as patch:
+        connect(patch, running)
+        as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+        as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
+    return running
 
 
 @pytest.fixture(autouse=True)
 def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(monkeypatch, service.base_url, service.api_key)
+    connect(monkeypatch, service)
     # Each test is another event.
     monkeypatch.setattr("airflow_provider_datapipe.lineage.asking._budgets", {})
 
 
-def connect(monkeypatch: pytest.MonkeyPatch, host: str, key: str, **extra: Any) -> None:
-    connection = {"conn_type": "datapipe", "host": host, "password": key, "extra": {"poll_interval": 0.2, **extra}}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+@pytest.fixture
+def warned(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
+    """Return a function that counts the warnings about lineage."""
+    caplog.set_level(logging.WARNING)
+    return lambda: len([each for each in caplog.records if "OpenLineage" in each.message])
 
 
 def as_run(task: Any) -> Any:
@@ -152,8 +136,25 @@ def told(lineage: Any) -> dict[str, Any]:
     }
 
 
+def at_start(task: Any) -> dict[str, Any]:
+    return told(task.get_openlineage_facets_on_start())
+
+
+def at_end(task: Any) -> dict[str, Any]:
+    return told(as_run(task).get_openlineage_facets_on_complete(None))
+
+
+def on_failure(task: Any) -> dict[str, Any]:
+    return told(as_run(task).get_openlineage_facets_on_failure(None))
+
+
 def names(datasets: list[dict[str, Any]]) -> list[str]:
     return sorted(each["name"] for each in datasets)
+
+
+def flow(lineage: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return the names of the inputs and of the outputs."""
+    return names(lineage["inputs"]), names(lineage["outputs"])
 
 
 def rows(datasets: list[dict[str, Any]]) -> dict[str, Any]:
@@ -175,13 +176,12 @@ def made_from(dataset: dict[str, Any]) -> dict[str, list[str]]:
 def test_streams(service: LocalService, *, deferrable: bool) -> None:
     namespace = f"datapipe://{service.base_url.removeprefix('http://')}"
     task = EltSyncRunOperator(task_id="t", sync_id="shop", deferrable=deferrable)
-    before = told(task.get_openlineage_facets_on_start())
+    before = at_start(task)
     assert before["run_facets"] == {}
     assert {each["namespace"] for part in ("inputs", "outputs") for each in before[part]} == {namespace}
-    assert names(before["inputs"]) == ["connections/files/orders", "connections/files/people"]
-    assert names(before["outputs"]) == ["shop.orders", "shop.people"]
+    assert flow(before) == (["connections/files/orders", "connections/files/people"], ["shop.orders", "shop.people"])
 
-    after = told(as_run(task).get_openlineage_facets_on_complete(None))
+    after = at_end(task)
     assert names(after["inputs"]) == names(before["inputs"])
     assert rows(after["outputs"]) == {"shop.orders": 3, "shop.people": 2}
     assert {each["facets"]["dataSource"]["name"] for each in after["inputs"]} == {"files"}
@@ -191,33 +191,26 @@ def test_streams(service: LocalService, *, deferrable: bool) -> None:
     assert {run["resourceId"] for run in facet["runs"]} == {"shop.orders", "shop.people"}
     assert all(run["runId"] and run["outcome"] == "succeeded" for run in facet["runs"])
 
-    one = told(as_run(EltStreamRunOperator(task_id="t", stream_id="shop.people")).get_openlineage_facets_on_start())
+    one = at_start(as_run(EltStreamRunOperator(task_id="t", stream_id="shop.people")))
     assert rows(one["outputs"]) == {"shop.people": 2}
 
 
 @MODES
 def test_transforms(*, deferrable: bool) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     task = TransformPublishOperator(task_id="t", transform_id="totals", deferrable=deferrable)
-    before = told(task.get_openlineage_facets_on_start())
-    assert names(before["inputs"]) == ["shop.orders", "shop.people"]
+    assert names(at_start(task)["inputs"]) == ["shop.orders", "shop.people"]
 
-    after = told(as_run(task).get_openlineage_facets_on_complete(None))
-    assert names(after["inputs"]) == ["shop.orders", "shop.people"]
+    after = at_end(task)
+    assert flow(after) == (["shop.orders", "shop.people"], ["core_daily.totals"])
     (table,) = after["outputs"]
-    assert table["name"] == "core_daily.totals"
     assert columns(table) == {"name": "VARCHAR", "spent": columns(table)["spent"]}
     assert made_from(table) == {"name": ["shop.people:name"], "spent": ["shop.orders:total"]}
     assert "FROM shop.orders o JOIN shop.people ON people.id" in after["job_facets"]["sql"]["query"]
     assert "{{" not in after["job_facets"]["sql"]["query"]
     assert after["run_facets"]["datapipe_runs"]["runs"][0]["resourceId"] == "totals"
 
-    rich = told(
-        as_run(
-            TransformPublishOperator(
-                task_id="t", transform_name="rich", folder_path="core/daily", deferrable=deferrable
-            )
-        ).get_openlineage_facets_on_complete(None)
+    rich = at_end(
+        TransformPublishOperator(task_id="t", transform_name="rich", folder_path="core/daily", deferrable=deferrable)
     )
     assert names(rich["inputs"]) == ["core_daily.totals"]
     assert made_from(rich["outputs"][0]) == {
@@ -227,81 +220,67 @@ def test_transforms(*, deferrable: bool) -> None:
 
 
 def test_what_is_built_again_is_the_sql_that_was_published() -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     arguments: dict[str, Any] = {"task_id": "t", "name": "edited", "folder_path": "core"}
     as_run(TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.orders}}", **arguments))
     draft = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", publish=False, **arguments)
     # Nothing is built of it: what stands in the warehouse is the other SQL.
-    for lineage in (draft.get_openlineage_facets_on_start(), as_run(draft).get_openlineage_facets_on_complete(None)):
-        assert (names(told(lineage)["inputs"]), told(lineage)["outputs"]) == (["shop.people"], [])
-        assert told(lineage)["job_facets"]["sql"]["query"] == "SELECT id FROM shop.people"
+    for lineage in (at_start(draft), at_end(draft)):
+        assert flow(lineage) == (["shop.people"], [])
+        assert lineage["job_facets"]["sql"]["query"] == "SELECT id FROM shop.people"
 
     task = TransformRematerializeOperator(task_id="t", transform_name="edited", folder_path="core")
-    for lineage in (task.get_openlineage_facets_on_start(), as_run(task).get_openlineage_facets_on_complete(None)):
-        assert names(told(lineage)["inputs"]) == ["shop.orders"]
-        assert names(told(lineage)["outputs"]) == ["core.edited"]
+    for lineage in (at_start(task), at_end(task)):
+        assert flow(lineage) == (["shop.orders"], ["core.edited"])
 
     same = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", **arguments)
     for _ in range(2):  # the second finds nothing to be done
-        lineage = told(as_run(copy_of(same)).get_openlineage_facets_on_complete(None))
-        assert (names(lineage["inputs"]), names(lineage["outputs"])) == (["shop.people"], ["core.edited"])
+        assert flow(at_end(copy_of(same))) == (["shop.people"], ["core.edited"])
 
 
 def test_where_a_transform_moves_to_is_told_once_it_is_there() -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     sql = "SELECT id FROM {{raw.shop.orders}}"
     as_run(TransformDeployOperator(task_id="t", name="before", folder_path="core", sql_template=sql))
     same: dict[str, Any] = {"task_id": "t", "transform_name": "before", "folder_path": "core"}
-    for new_name, at_start in ("before", ["core.before"]), ("after", []):
+    for new_name, outputs in ("before", ["core.before"]), ("after", []):
         task = TransformPublishOperator(new_name=new_name, **same)
-        lineage = told(task.get_openlineage_facets_on_start())
-        assert (names(lineage["inputs"]), names(lineage["outputs"])) == (["shop.orders"], at_start)
-        lineage = told(as_run(task).get_openlineage_facets_on_complete(None))
-        assert names(lineage["outputs"]) == [f"core.{new_name}"]
+        assert flow(at_start(task)) == (["shop.orders"], outputs)
+        assert names(at_end(task)["outputs"]) == [f"core.{new_name}"]
 
 
 def test_a_folder_of_transforms(tmp_path: Path) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     (tmp_path / "one.sql").write_text("SELECT id FROM {{raw.shop.orders}}")
     sql = "SELECT id FROM {{model.many.NAME}}"
     for name, before in (("two", "one"), ("three", "two"), ("four", "three")):
         (tmp_path / f"{name}.sql").write_text(sql.replace("NAME", before))
-    task = as_run(TransformBulkDeployOperator(task_id="t", folder=str(tmp_path), folder_path="many"))
-    lineage = told(task.get_openlineage_facets_on_complete(None))
-    assert names(lineage["inputs"]) == ["shop.orders"]
-    assert names(lineage["outputs"]) == ["many.four", "many.one", "many.three", "many.two"]
+    lineage = at_end(TransformBulkDeployOperator(task_id="t", folder=str(tmp_path), folder_path="many"))
+    assert flow(lineage) == (["shop.orders"], ["many.four", "many.one", "many.three", "many.two"])
 
 
 @MODES
 def test_reverse_etl(*, deferrable: bool) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
-    as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="spent", deferrable=deferrable)
-    before = told(task.get_openlineage_facets_on_start())
-    lineage = told(as_run(task).get_openlineage_facets_on_complete(None))
-    for each in (before, lineage):
-        assert names(each["inputs"]) == ["core_daily.totals"]
-        assert names(each["outputs"]) == ["connections/out/people"]
+    before, after = at_start(task), at_end(task)
+    for each in (before, after):
+        assert flow(each) == (["core_daily.totals"], ["connections/out/people"])
         (there,) = each["outputs"]
         assert columns(there) == {"who": None, "spent": None}
         assert made_from(there) == {"who": ["core_daily.totals:name"], "spent": ["core_daily.totals:spent"]}
     assert set(rows(before["outputs"]).values()) == {None}
-    assert rows(lineage["outputs"])["connections/out/people"] is not None
+    assert rows(after["outputs"])["connections/out/people"] is not None
 
 
-def test_reverse_etl_of_a_table_of_a_source(service: LocalService) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
-    mapping = {"source_property_id": "name", "destination_property_id": "name", "primary_key": True}
-    body = {
-        "destination_connection_id": "out",
-        "source_id": "raw.shop.people",
-        "object_type_id": "names",
-        "sync_interval": "0 5 * * *",
-        "operation": {"mode": "upsert", "mappings": [mapping]},
-    }
-    answer = httpx.post(f"{service.base_url}/reverse_etl_syncs", json=body, headers=service.headers)
-    sync_id = answer.raise_for_status().json()["id"]
-    lineage = told(ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id=sync_id).get_openlineage_facets_on_start())
+def test_reverse_etl_of_a_table_of_a_source() -> None:
+    with closing(DatapipeHook()) as hook:
+        made = hook.send(
+            reverse_etl_syncs.create(
+                destination_connection_id="out",
+                source_id="raw.shop.people",
+                object_type_id="names",
+                sync_interval="0 5 * * *",
+                operation=mapped("name"),
+            )
+        )
+    lineage = at_start(ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id=made.id))
     assert names(lineage["inputs"]) == ["shop.people"]
     assert made_from(lineage["outputs"][0]) == {"name": ["shop.people:name"]}
 
@@ -309,13 +288,11 @@ def test_reverse_etl_of_a_table_of_a_source(service: LocalService) -> None:
 @pytest.mark.slow
 @MODES
 def test_queries(*, deferrable: bool) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     sql = "SELECT count(*) AS n FROM {{raw.shop.orders}} -- {{raw.shop.people}}"
     task = QueryPreviewOperator(task_id="t", sql_template=sql, deferrable=deferrable)
-    assert names(told(task.get_openlineage_facets_on_start())["inputs"]) == ["shop.orders"]
-    lineage = told(as_run(task).get_openlineage_facets_on_complete(None))
-    assert names(lineage["inputs"]) == ["shop.orders"]
-    assert lineage["outputs"] == []
+    assert names(at_start(task)["inputs"]) == ["shop.orders"]
+    lineage = at_end(task)
+    assert flow(lineage) == (["shop.orders"], [])
     assert lineage["job_facets"]["sql"]["query"] == "SELECT count(*) AS n FROM shop.orders -- {{raw.shop.people}}"
     run = lineage["run_facets"]["datapipe_runs"]["runs"][0]
     assert lineage["run_facets"]["externalQuery"]["externalQueryId"] == run["runId"]
@@ -323,34 +300,29 @@ def test_queries(*, deferrable: bool) -> None:
     check = DatapipeThresholdCheckOperator(
         task_id="t", sql_template=sql, min_threshold=0, max_threshold="SELECT max(id) FROM shop.people"
     )
-    lineage = told(as_run(check).get_openlineage_facets_on_complete(None))
+    lineage = at_end(check)
     assert names(lineage["inputs"]) == ["shop.orders", "shop.people"]
     assert lineage["job_facets"]["sql"]["query"].endswith(";\nSELECT max(id) FROM shop.people")
 
 
 @pytest.mark.parametrize("operator", [QueryDecoratedOperator, CheckDecoratedOperator])
 def test_sql_that_a_function_returns_is_told_once_it_was_called(operator: Any) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     task = operator(task_id="t", python_callable=lambda: "SELECT count(*) AS n FROM {{raw.shop.orders}}")
-    before = told(task.get_openlineage_facets_on_start())
+    before = at_start(task)
     assert (before["inputs"], before["job_facets"]) == ([], {})
-    after = told(as_run(task).get_openlineage_facets_on_complete(None))
-    assert names(after["inputs"]) == ["shop.orders"]
+    assert names(at_end(task)["inputs"]) == ["shop.orders"]
 
 
 @MODES
 def test_failures_say_why(*, deferrable: bool) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
-    task = as_run(EltSyncRunOperator(task_id="t", sync_id="broken", deferrable=deferrable))
-    lineage = told(task.get_openlineage_facets_on_failure(None))
+    lineage = on_failure(EltSyncRunOperator(task_id="t", sync_id="broken", deferrable=deferrable))
     assert rows(lineage["outputs"])["broken.orders"] == 3
     assert "nowhere.csv" in lineage["run_facets"]["errorMessage"]["message"]
     facet = lineage["run_facets"]["datapipe_runs"]
     jsonschema.validate({"datapipe_runs": facet}, FACET_SCHEMA)
     assert {run["name"]: run["outcome"] for run in facet["runs"]} == {"orders": "succeeded", "nowhere": "failed"}
 
-    wrong = as_run(TransformPublishOperator(task_id="t", transform_id="wrong", deferrable=deferrable))
-    lineage = told(wrong.get_openlineage_facets_on_failure(None))
+    lineage = on_failure(TransformPublishOperator(task_id="t", transform_id="wrong", deferrable=deferrable))
     assert names(lineage["inputs"]) == ["shop.people"]
     assert "not today" in lineage["run_facets"]["errorMessage"]["message"]
     assert lineage["run_facets"]["errorMessage"]["programmingLanguage"] == "SQL"
@@ -358,18 +330,13 @@ def test_failures_say_why(*, deferrable: bool) -> None:
 
 
 def test_a_failure_before_the_run_gives_what_can_be_found_out() -> None:
-    task = as_run(EltSyncRunOperator(task_id="t", sync_id="shop", streams=["orders", "no such"]))
-    assert told(task.get_openlineage_facets_on_failure(None)) == {
-        "inputs": [],
-        "outputs": [],
-        "run_facets": {},
-        "job_facets": {},
-    }
+    lineage = on_failure(EltSyncRunOperator(task_id="t", sync_id="shop", streams=["orders", "no such"]))
+    assert lineage == {"inputs": [], "outputs": [], "run_facets": {}, "job_facets": {}}
 
 
 def test_the_warehouse_can_be_named(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(monkeypatch, service.base_url, service.api_key, lineage_warehouse="snowflake://org-acct/ANALYTICS")
-    lineage = told(EltStreamRunOperator(task_id="t", stream_id="shop.orders").get_openlineage_facets_on_start())
+    connect(monkeypatch, service, lineage_warehouse="snowflake://org-acct/ANALYTICS")
+    lineage = at_start(EltStreamRunOperator(task_id="t", stream_id="shop.orders"))
     assert [(each["namespace"], each["name"]) for each in lineage["outputs"]] == [
         ("snowflake://org-acct", "ANALYTICS.shop.orders")
     ]
@@ -378,79 +345,69 @@ def test_the_warehouse_can_be_named(service: LocalService, monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_requests_are_few(service: LocalService) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
-    for task, at_start, at_end in (
+    for task, before_run, after_run in (
         (EltSyncRunOperator(task_id="t", sync_id="shop"), 2, 1),
         (TransformPublishOperator(task_id="t", transform_id="totals"), 2, 4),
         (ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="spent"), 3, 3),
         (QueryPreviewOperator(task_id="t", sql_template="SELECT 1"), 0, 0),
     ):
-        for over, most in ((False, at_start), (True, at_end)):
+        for over, most in ((False, before_run), (True, after_run)):
             ran = as_run(task) if over else task
             before = len(service.journal_requests())
             ran.get_openlineage_facets_on_complete(None)
             assert len(service.journal_requests()) - before == most, (task, over)
 
 
-def test_what_fails_is_left_out_and_the_rest_is_told(service: LocalService, caplog: pytest.LogCaptureFixture) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+def test_what_fails_is_left_out_and_the_rest_is_told(service: LocalService, warned: Callable[[], int]) -> None:
     task = as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
     service.faults([{"path": "/transforms/{id}/schema", "status": 503}])
     try:
-        with caplog.at_level(logging.WARNING):
-            lineage = told(task.get_openlineage_facets_on_complete(None))
+        lineage = told(task.get_openlineage_facets_on_complete(None))
     finally:
         service.faults([])
-    assert names(lineage["inputs"]) == ["shop.orders", "shop.people"]
-    assert names(lineage["outputs"]) == ["core_daily.totals"]
+    assert flow(lineage) == (["shop.orders", "shop.people"], ["core_daily.totals"])
     assert lineage["outputs"][0].get("facets", {}) == {}
     assert "sql" in lineage["job_facets"]
-    assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
+    assert warned() == 1
 
 
-def test_a_service_that_is_silent_costs_one_time_out(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def silent(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[RawServer]:
+    """Return a service that does not answer, with a connection of a short timeout."""
+    with RawServer(lambda _, over: over.wait()) as server:
+        connect(monkeypatch, service, "silent", host=server.url, timeout=0.3)
+        yield server
+
+
+def test_a_service_that_is_silent_costs_one_time_out(silent: RawServer, warned: Callable[[], int]) -> None:
     task = as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
-    with RawServer(lambda _, over: wait_until(over)) as silent:
-        connect(monkeypatch, silent.url, "key", timeout=0.3)
-        with caplog.at_level(logging.WARNING):
-            lineage = told(task.get_openlineage_facets_on_complete(None))
-        assert silent.requests == 1
+    task.datapipe_conn_id = "silent"
+    lineage = told(task.get_openlineage_facets_on_complete(None))
+    assert silent.requests == 1
     assert lineage["outputs"] == []
     # What the task itself knows is told all the same.
     assert len(lineage["run_facets"]["datapipe_runs"]["runs"]) == 2
-    assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
+    assert warned() == 1
 
 
-def test_silent_service_costs_one_timeout_for_all_assets(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    with RawServer(lambda _, over: wait_until(over)) as silent:
-        connect(monkeypatch, silent.url, "key", timeout=0.3)
-        with caplog.at_level(logging.WARNING):
-            found = [convert_asset_to_openlineage(elt_stream_asset(name), None) for name in ("a", "b", "c")]
-        assert found == [None] * 3
-        assert silent.requests == 1
-        # A task is another event, and its outlets are converted after it.
-        EltStreamRunOperator(task_id="t", stream_id="a").get_openlineage_facets_on_start()
-        assert convert_asset_to_openlineage(elt_stream_asset("a"), None) is None
-        assert silent.requests == 2
-    assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 2
-
-
-def wait_until(over: threading.Event) -> None:
-    over.wait()
+def test_silent_service_costs_one_timeout_for_all_assets(silent: RawServer, warned: Callable[[], int]) -> None:
+    assets = [elt_stream_asset(name, datapipe_conn_id="silent") for name in ("a", "b", "c")]
+    assert [convert_asset_to_openlineage(asset, None) for asset in assets] == [None] * 3
+    assert silent.requests == 1
+    # A task is another event, and its outlets are converted after it.
+    EltStreamRunOperator(task_id="t", stream_id="a", datapipe_conn_id="silent").get_openlineage_facets_on_start()
+    assert convert_asset_to_openlineage(assets[0], None) is None
+    assert silent.requests == 2
+    assert warned() == 2
 
 
 @pytest.mark.parametrize(("host", "extra"), [("", {}), ("https://h.example", {"ca_bundle": "/no/such.pem"})])
 def test_a_connection_that_can_t_be_used_is_said_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, host: str, extra: dict[str, Any]
+    service: LocalService, monkeypatch: pytest.MonkeyPatch, warned: Callable[[], int], host: str, extra: dict[str, Any]
 ) -> None:
-    connect(monkeypatch, host, "key", **extra)
-    with caplog.at_level(logging.WARNING):
-        assert EltStreamRunOperator(task_id="t", stream_id="x").get_openlineage_facets_on_start() is None
-    assert len([each for each in caplog.records if "OpenLineage" in each.message]) == 1
+    connect(monkeypatch, service, host=host, **extra)
+    assert EltStreamRunOperator(task_id="t", stream_id="x").get_openlineage_facets_on_start() is None
+    assert warned() == 1
 
 
 def test_whatever_fails_about_an_asset_is_said_and_not_raised(
@@ -503,7 +460,6 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_hook_tells_what_functions_run_with_it(service: LocalService, collector: Any) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
     as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
     as_run(QueryPreviewOperator(task_id="t", sql_template="SELECT 1"))
     # Operators tell more than that themselves.
@@ -569,36 +525,27 @@ def test_assets_are_datasets(uri: str, name: str | None) -> None:
     assert (dataset and dataset.name) == name
 
 
-def test_an_orchestration_builds_what_is_published_and_no_draft(service: LocalService) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
+def test_an_orchestration_builds_what_is_published_and_no_draft() -> None:
     arguments: dict[str, Any] = {"task_id": "t", "name": "drafted", "folder_path": "core"}
     deployed = TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.orders}}", **arguments)
-    path = f"{service.base_url}/transforms/{deployed.execute(context_of(Memory()))['resource_id']}/orchestration"
-    attached = httpx.post(path, json={"orchestration_workflow_id": "nightly"}, headers=service.headers)
-    attached.raise_for_status()
-    try:
+    transform_id = deployed.execute(context_of(Memory()))["resource_id"]
+    with closing(DatapipeHook()) as hook:
+        hook.send(transforms.attach_orchestration(transform_id, orchestration_workflow_id="nightly"))
         as_run(TransformDeployOperator(sql_template="SELECT id FROM {{raw.shop.people}}", publish=False, **arguments))
-        task = OrchestrationRunOperator(task_id="t", orchestration_id="nightly")
-        lineage = told(task.get_openlineage_facets_on_start())
-    finally:
-        httpx.delete(path, headers=service.headers).raise_for_status()
+        lineage = at_start(OrchestrationRunOperator(task_id="t", orchestration_id="nightly"))
+        hook.send(transforms.detach_orchestration(transform_id))
     assert "core.drafted" in names(lineage["outputs"])
     assert "shop.orders" in names(lineage["inputs"])
     assert "shop.people" not in names(lineage["inputs"])
 
 
-def test_an_orchestration_is_what_is_attached_to_it(service: LocalService) -> None:
-    as_run(EltSyncRunOperator(task_id="t", sync_id="shop"))
-    # Only what is published can be attached.
-    as_run(TransformPublishOperator(task_id="t", transform_id="totals"))
-    for path in ("elt_syncs/shop", "transforms/totals"):
-        httpx.post(
-            f"{service.base_url}/{path}/orchestration",
-            json={"orchestration_workflow_id": "nightly"},
-            headers=service.headers,
-        ).raise_for_status()
-    task = as_run(OrchestrationRunOperator(task_id="t", orchestration_name="Nightly", timeout=60))
-    lineage = told(task.get_openlineage_facets_on_complete(None))
-    assert names(lineage["inputs"]) == ["connections/files/orders", "connections/files/people"]
-    assert names(lineage["outputs"]) == ["connections/out/people", "core_daily.totals", "shop.orders", "shop.people"]
+def test_an_orchestration_is_what_is_attached_to_it() -> None:
+    with closing(DatapipeHook()) as hook:
+        hook.send(elt_syncs.attach_orchestration("shop", orchestration_workflow_id="nightly"))
+        hook.send(transforms.attach_orchestration("totals", orchestration_workflow_id="nightly"))
+    lineage = at_end(OrchestrationRunOperator(task_id="t", orchestration_name="Nightly", timeout=60))
+    assert flow(lineage) == (
+        ["connections/files/orders", "connections/files/people"],
+        ["connections/out/people", "core_daily.totals", "shop.orders", "shop.people"],
+    )
     assert lineage["run_facets"]["datapipe_runs"]["runs"][0]["runId"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -20,67 +20,31 @@ from airflow_provider_datapipe.operators.query import DatapipeCheckOperator, Que
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator, TransformRematerializeOperator
 from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError, RunPartialError
-from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.result_lines import result_line
-from airflow_provider_datapipe.runs.verdict import result_of
-from airflow_provider_datapipe.runs.wait import End, EndReason
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
+from tests.contract.seeds import FILES, MODES, NIGHTLY, OUT, connect, elt_sync, reverse_etl_sync, transform
 from tests.support.local_service import LocalService
 from tests.support.tasks import run
 
-MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
+pytestmark = pytest.mark.usefixtures("service")
+
 UNREACHABLE = "http://127.0.0.1:9"
 TIME = r"\d+\.\d s"
 RUN = r"\(run (\w{1,16}|\w{8}\.\.\.)\)"
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with resources of every kind."""
-    folder = tmp_path_factory.mktemp("source")
-    (folder / "orders.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
-    files = {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}}
-    out = {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}}
-    streams = [
-        {"id": "shop.orders", "name": "orders", "file": "orders.csv"},
-        {"id": "shop.lost", "name": "lost", "file": "lost.csv"},
-    ]
-    sync = {"connection_id": "files", "sync_interval": "0 3 * * *", "enabled": True}
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
-    reverse = {
-        "source_id": "vip",
-        "destination_connection_id": "out",
-        "sync_interval": "0 5 * * *",
-        "enabled": True,
-        "operation": {"mode": "upsert", "mappings": [mapping]},
-    }
-    transform = {"folder_path": "shop", "publish": True}
-    seed = {
-        "runs": {"scheduling_delay": 0.1, "minimum_duration": 0.2},
-        "connections": [files, out],
-        "elt_syncs": [sync | {"id": "shop", "destination_schema_name": "raw_shop", "source_streams": streams}],
-        "transforms": [
-            transform | {"id": "vip", "name": "vip", "materialization": "table", "sql_template": "SELECT 1 AS id"},
-        ],
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "reverse_etl_syncs": [reverse | {"id": "crm", "object_type_id": "ids"}],
-    }
-    with LocalService(seed, control=True) as running:
-        yield running
+SEED = {
+    "runs": {"scheduling_delay": 0.1, "minimum_duration": 0.2},
+    "connections": [FILES, OUT],
+    "elt_syncs": [elt_sync("shop", "orders", "lost", destination_schema_name="raw_shop")],
+    "transforms": [transform("vip", folder_path="shop", materialization="table")],
+    "orchestrations": [NIGHTLY],
+    "reverse_etl_syncs": [reverse_etl_sync("crm", "vip")],
+}
 
 
 @pytest.fixture(autouse=True)
-def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(monkeypatch, "datapipe_default", service.base_url, service.api_key)
-    connect(monkeypatch, "wrong_key", service.base_url, "no-key-of-it")
-    connect(monkeypatch, "wrong_host", UNREACHABLE, "key")
-
-
-def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, host: str | None, key: str) -> None:
-    extra = {"poll_interval": 0.1, "retry_budget": 0}
-    connection = {"conn_type": "datapipe", "host": host, "password": key, "extra": extra}
-    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
+def broken_connections(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, running, "wrong_key", key="no-key-of-it")
+    connect(monkeypatch, running, "wrong_host", host=UNREACHABLE)
+    connect(monkeypatch, running, "no_host", host="")
 
 
 @pytest.fixture
@@ -189,47 +153,47 @@ def test_wrong_id_gets_a_suggestion(task: Any, expected: str) -> None:
     assert second == expected
 
 
-TASKS = [
-    EltStreamRunOperator(task_id="t", stream_id="shop.orders", datapipe_conn_id="wrong"),
-    EltSyncEnableOperator(task_id="t", sync_id="shop", datapipe_conn_id="wrong"),
-    EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, datapipe_conn_id="wrong"),
-    EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, datapipe_conn_id="wrong", deferrable=True),
-]
+HINTS = {
+    "wrong_key": (
+        AuthenticationError,
+        "The service does not accept the API key: ",
+        "Check the password (API key) of the Airflow connection `wrong_key`.",
+    ),
+    "wrong_host": (
+        TransportError,
+        f"got no answer from {UNREACHABLE}",
+        "Check the host (base address) of the Airflow connection `wrong_host`, and that the service is up.",
+    ),
+    "no_host": (DatapipeError, "There is no base address", "Check the Airflow connection `no_host`."),
+}
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_wrong_key_error_names_the_airflow_connection(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "datapipe_conn_id", "wrong_key")
-    with pytest.raises(AuthenticationError) as failed:
-        run(task)
-    first, *_, last = str(failed.value).splitlines()
-    assert first.startswith("The service does not accept the API key: ")
-    assert last == "Check the password (API key) of the Airflow connection `wrong_key`."
-
-
-@pytest.mark.parametrize("task", TASKS[:2])
-def test_unreachable_host_error_names_the_airflow_connection(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task, "datapipe_conn_id", "wrong_host")
-    with pytest.raises(TransportError) as failed:
-        run(task)
-    first, last = str(failed.value).splitlines()
-    assert f"got no answer from {UNREACHABLE}" in first
-    assert last == ("Check the host (base address) of the Airflow connection `wrong_host`, and that the service is up.")
+@pytest.mark.parametrize(
+    ("kind", "arguments", "conn_ids"),
+    [
+        (EltStreamRunOperator, {"stream_id": "shop.orders"}, HINTS),
+        (EltSyncEnableOperator, {"sync_id": "shop"}, HINTS),
+        # While the host does not answer, sensors wait.
+        (EltStreamRunSensor, {"stream_id": "shop.orders", "newest": True}, ["wrong_key"]),
+        (EltStreamRunSensor, {"stream_id": "shop.orders", "newest": True, "deferrable": True}, ["wrong_key"]),
+    ],
+)
+def test_error_of_the_settings_names_the_connection(
+    kind: type[Any], arguments: dict[str, Any], conn_ids: Iterable[str]
+) -> None:
+    for conn_id in conn_ids:
+        raised, problem, hint = HINTS[conn_id]
+        with pytest.raises(raised) as failed:
+            run(kind(task_id="t", datapipe_conn_id=conn_id, **arguments))
+        first, *_, last = str(failed.value).splitlines()
+        assert problem in first
+        assert last == hint
 
 
 def test_sensor_warning_names_the_unreachable_connection(log: list[Any]) -> None:
     task = EltStreamRunSensor(task_id="t", stream_id="shop.orders", newest=True, datapipe_conn_id="wrong_host")
     assert task.poke({}) is False
     assert any("the Airflow connection `wrong_host`" in line for line in lines(log)), lines(log)
-
-
-def test_settings_of_the_connection_errors_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect(monkeypatch, "no_host", None, "key")
-    with pytest.raises(DatapipeError) as failed:
-        run(EltStreamRunOperator(task_id="t", stream_id="shop.orders", datapipe_conn_id="no_host"))
-    first, last = str(failed.value).splitlines()
-    assert first.startswith("There is no base address")
-    assert last == "Check the Airflow connection `no_host`."
 
 
 @pytest.mark.parametrize(
@@ -260,7 +224,6 @@ def test_deleted_connection_error_after_a_deferral_names_it(monkeypatch: pytest.
         original(**arguments)
 
     monkeypatch.setattr(task, "defer", defer)
-    connect(monkeypatch, "no_host", None, "key")
     with pytest.raises(LostContactError) as failed:
         run(task)
     first, *details = str(failed.value).splitlines()
@@ -268,21 +231,15 @@ def test_deleted_connection_error_after_a_deferral_names_it(monkeypatch: pytest.
     assert "Check the Airflow connection `no_host`." in details
 
 
-@pytest.mark.parametrize(("retries", "is_shown"), [(False, True), (True, False)])
-def test_retry_failed_records_is_suggested_if_not_set(retries: bool, is_shown: bool) -> None:
-    reference = Reference("reverse_etl", "crm", "crm", run_id="r1")
-    result = result_of(End(EndReason.RUN_OVER, reference, Outcome.PARTIAL))
-    result |= {"rows_synced": 8, "rows_failed": 2, "rows_total": 10, "duration": 2.0}
-    end = End(EndReason.RUN_OVER, reference, Outcome.PARTIAL, result)
-    error = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="crm", retry_failed_records=retries)._error_of(end)
-    assert isinstance(error, RunPartialError)
-    assert str(error).startswith("reverse ETL sync crm: 2 of 10 rows failed, 0 are allowed.\n")
-    assert ("retry_failed_records" in str(error)) is is_shown
-
-
-def test_partial_run_is_logged_with_its_failed_rows() -> None:
-    reference = Reference("reverse_etl", "crm", "crm", run_id="r1")
-    result = result_of(End(EndReason.RUN_OVER, reference, Outcome.PARTIAL))
-    result |= {"rows_synced": 8, "rows_failed": 2, "rows_total": 10, "duration": 2.0}
-    end = End(EndReason.RUN_OVER, reference, Outcome.PARTIAL, result)
-    assert result_line(end) == "Reverse ETL sync crm: 8 of 10 rows in 2.0 s, 2 failed (run r1)."
+@pytest.mark.parametrize("retries", [False, True])
+def test_partial_run_is_logged_and_its_error_suggests_retries(
+    retries: bool, service: LocalService, log: list[Any]
+) -> None:
+    failing = {"rewrite": {"failed_rows": 2, "synced_rows": 8, "total_rows": 10}, "times": "always"}
+    service.faults([{"method": "GET", "path": f"/reverse_etl_sync_runs{rest}", **failing} for rest in ("", "/*")])
+    task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="crm", retry_failed_records=retries)
+    with pytest.raises(RunPartialError) as failed:
+        run(task)
+    assert str(failed.value).startswith("reverse ETL sync crm: 2 of 10 rows failed, 0 are allowed.\n")
+    assert ("retry_failed_records" in str(failed.value)) is not retries
+    assert logged(log, rf"Reverse ETL sync crm: 8 of 10 rows in {TIME}, 2 failed {RUN}\."), lines(log)

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -45,6 +45,7 @@ from airflow_provider_datapipe.sensors.state import (
     ReverseEtlFreshnessSensor,
     ReverseEtlLastRunSensor,
 )
+from tests.contract.seeds import FILES, NIGHTLY, OUT, ROWS, connect, elt_sync, reverse_etl_sync, transform
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
@@ -56,70 +57,22 @@ PATHS = {
     "orchestration": ("orchestrations/nightly", "orchestration_runs", "orchestration_id"),
     "reverse_etl": ("reverse_etl_syncs/out", "reverse_etl_sync_runs", "reverse_etl_sync_id"),
 }
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with a resource of every kind."""
-    folder = tmp_path_factory.mktemp("source")
-    for name in "ab":
-        (folder / f"{name}.csv").write_text("id,name\n1,x\n2,y\n3,z\n")
-    seed: dict[str, Any] = {
-        "runs": {"scheduling_delay": 0.02, "minimum_duration": 0.05},
-        "connections": [
-            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
-            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
-        ],
-        "elt_syncs": [
-            {
-                "id": "sync",
-                "connection_id": "files",
-                "destination_schema_name": "raw",
-                "sync_interval": "0 3 * * *",
-                "enabled": True,
-                "source_streams": [{"id": f"sync.{name}", "name": name, "file": f"{name}.csv"} for name in "ab"],
-            }
-        ],
-        "transforms": [
-            {
-                "id": "view",
-                "name": "view",
-                "folder_path": "models",
-                "materialization": "view",
-                "publish": True,
-                "sql_template": "SELECT 1 AS id",
-            }
-        ],
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 1 1 *"}],
-        "reverse_etl_syncs": [
-            {
-                "id": "out",
-                "source_id": "view",
-                "destination_connection_id": "out",
-                "object_type_id": "ids",
-                "sync_interval": "0 5 * * *",
-                "enabled": True,
-                "operation": {
-                    "mode": "upsert",
-                    "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-                },
-            }
-        ],
-    }
-    with LocalService(seed, control=True) as running:
-        yield running
+SOURCES = {"a.csv": ROWS, "b.csv": ROWS}
+SEED = {
+    "runs": {"scheduling_delay": 0.02, "minimum_duration": 0.05},
+    "connections": [FILES, OUT],
+    "elt_syncs": [elt_sync("sync", "a", "b"), elt_sync("broken", "nowhere")],
+    "transforms": [transform("view")],
+    "orchestrations": [NIGHTLY | {"cron_schedule": "0 2 1 1 *"}],
+    "reverse_etl_syncs": [reverse_etl_sync("out", "view")],
+}
 
 
 @pytest.fixture(autouse=True)
-def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Create the connections of the tasks, and reset the service afterwards."""
-    for name, key in (("DEFAULT", service.api_key), ("WRONG", "wrong")):
-        connection = {"conn_type": "datapipe", "host": service.base_url, "password": key, "extra": {"retry_budget": 0}}
-        monkeypatch.setenv(f"AIRFLOW_CONN_DATAPIPE_{name}", json.dumps(connection))
-    yield
-    service.faults([])
-    service.runs({})
-    service.reset()
+def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Create a connection with a wrong API key, and one of a host without a service."""
+    connect(monkeypatch, service, "datapipe_wrong", key="wrong")
+    connect(monkeypatch, service, "datapipe_away", host="http://127.0.0.1:9")
 
 
 class Instance:
@@ -184,11 +137,9 @@ async def event_of(trigger: Any, limit: float | None) -> Any:
 
 def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
     """Return the runs of the tested resource of this kind, oldest first."""
-    _, listing, owner = PATHS[kind]
-    resource_id = PATHS[kind][0].partition("/")[2]
-    answer = httpx.get(
-        f"{service.base_url}/{listing}", params={owner: resource_id, "limit": 100}, headers=service.headers
-    )
+    path, listing, owner = PATHS[kind]
+    query = {owner: path.partition("/")[2], "limit": 100}
+    answer = httpx.get(f"{service.base_url}/{listing}", params=query, headers=service.headers)
     runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
     return runs[::-1]
 
@@ -310,15 +261,26 @@ def test_a_failed_run_fails_it_or_is_passed_over(mode: str, service: LocalServic
 
 
 @MODES
-def test_a_run_that_fails_while_one_waits_is_passed_over(mode: str, service: LocalService) -> None:
-    service.runs({"resources": {"sync.a": {"outcomes": [{"fail": "The source is away."}]}}})
-    result = while_it_waits(
-        service,
-        "/elt_stream_runs",
-        lambda: have_run(service, "stream", 2),
-        lambda: sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), on_failure="next"),
-    )
-    assert result["run_id"] == runs_of(service, "stream")[1]["id"]
+def test_failed_run_is_raised_with_its_cause(mode: str, service: LocalService) -> None:
+    path = f"{service.base_url}/elt_streams/broken.nowhere/request_run"
+    httpx.post(path, headers=service.headers).raise_for_status()
+    with pytest.raises(RunFailedError, match=r"nowhere\.csv"):
+        sense(mode, EltStreamRunSensor, stream_id="broken.nowhere", newest=True)
+
+
+@MODES
+def test_newest_run_is_awaited_while_it_is_active(mode: str, service: LocalService) -> None:
+    service.runs({"minimum_duration": 2})
+    for kind in SENSORS:
+        request_run(service, kind)
+    wait_for("active runs", lambda: all(runs_of(service, kind) for kind in SENSORS), limit=10, interval=0.02)
+    for number, (found, arguments) in enumerate(SENSORS.values()):
+        if number == 0:
+            with pytest.raises(AirflowSensorTimeout):
+                sense(mode, found, newest=True, timeout=0.3, **arguments)
+        result = sense(mode, found, newest=True, **arguments)
+        assert result["outcome"] == "succeeded"
+        assert result["duration"] >= 1.9
 
 
 @MODES
@@ -422,18 +384,16 @@ def test_failed_records(mode: str, service: LocalService) -> None:
     assert result["failed_records"] == 6
 
 
+TIME_OVER = {"": AirflowSensorTimeout, "soft_fail": AirflowSkipException, "never_fail": AirflowSkipException}
+
+
 @MODES
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ({}, AirflowSensorTimeout),
-        ({"soft_fail": True}, AirflowSkipException),
-        ({"never_fail": True}, AirflowSkipException),
-    ],
-)
-def test_time_that_is_over(flags: dict[str, Any], expected: Any, mode: str) -> None:
-    with pytest.raises(expected):
-        sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), timeout=0.3, **flags)
+@pytest.mark.parametrize("flag", TIME_OVER)
+@pytest.mark.parametrize("conn_id", ["datapipe_default", "datapipe_away"])
+def test_time_that_is_over(conn_id: str, flag: str, mode: str) -> None:
+    arguments: dict[str, Any] = {"stream_id": "sync.a", "after": now(), "timeout": 0.3, "datapipe_conn_id": conn_id}
+    with pytest.raises(TIME_OVER[flag]):
+        sense(mode, EltStreamRunSensor, **arguments, **({flag: True} if flag else {}))
 
 
 @pytest.mark.parametrize("mode", ["deferred", FROM_TRIGGER])
@@ -442,29 +402,36 @@ def test_execution_timeout_is_told_from_timeout(mode: str) -> None:
         sense(mode, EltStreamRunSensor, stream_id="sync.a", after=now(), execution_timeout=timedelta(seconds=0.3))
 
 
+WRONG_KEY = {"stream_id": "sync.a", "datapipe_conn_id": "datapipe_wrong"}
+
+
 @MODES
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("arguments", "expected", "said"),
     [
-        ({"stream_id": "nowhere"}, NotFoundError),
-        ({"stream_id": "sync.a", "run_id": "nowhere"}, InvalidRequestError),
-        ({"sync_id": "sync", "stream_name": "nothing"}, NameLookupError),
-        ({"stream_id": "sync.a", "datapipe_conn_id": "datapipe_wrong"}, AuthenticationError),
-        ({"stream_id": "sync.a", "after": "2026-01-01"}, ValueError),
-        ({"stream_id": "sync.a", "after": "None"}, ValueError),
-        ({"stream_id": "None"}, ValueError),
-        ({"stream_id": "sync.a", "run_id": ""}, ValueError),
+        ({"stream_id": "nowhere"}, NotFoundError, "nowhere"),
+        ({"stream_id": "sync.a", "run_id": "nowhere"}, InvalidRequestError, ""),
+        ({"sync_id": "sync", "stream_name": "nothing"}, NameLookupError, ""),
+        (WRONG_KEY, AuthenticationError, ""),
+        # Airflow's soft_fail is about time that is over, and runs that failed.
+        (WRONG_KEY | {"soft_fail": True}, AuthenticationError, ""),
+        (WRONG_KEY | {"never_fail": True}, AirflowSkipException, ""),
+        ({"stream_id": "sync.a", "after": "2026-01-01"}, ValueError, ""),
+        ({"stream_id": "sync.a", "after": "None"}, ValueError, ""),
+        ({"stream_id": "None"}, ValueError, ""),
+        ({"stream_id": "sync.a", "run_id": ""}, ValueError, "run_id is empty"),
+        ({"stream_id": "sync.a", "run_id": "None"}, ValueError, "run_id is empty"),
     ],
 )
 def test_what_can_not_be_ends_at_once_with_its_own_error(
-    arguments: dict[str, Any], expected: type[Exception], mode: str, monkeypatch: pytest.MonkeyPatch
+    arguments: dict[str, Any], expected: type[Exception], said: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In mode reschedule, missing resources are polled again for a minute.
     monkeypatch.setattr("airflow_provider_datapipe.runs.patience.GRACE", 0.5)
     moment = {} if "run_id" in arguments else {"after": now()}
-    with pytest.raises(expected) as said:
+    with pytest.raises(expected, match=said or None) as failed:
         sense(mode, EltStreamRunSensor, **(moment | arguments))
-    assert not isinstance(said.value, AirflowSensorTimeout | LostContactError)
+    assert not isinstance(failed.value, AirflowSensorTimeout | LostContactError)
 
 
 @MODES

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.contract.seeds import ROWS, connect
+from tests.contract.transform_commands import deployed, models, say
 from tests.support.local_service import LocalService
+
+__all__ = ["deployed", "folder", "models", "running", "say", "service"]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
 from tests.support.airflow_versions import since
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +33,11 @@ def listed(home: Mapping[str, str], what: str) -> list[dict[str, Any]]:
     return answer
 
 
-@pytest.mark.slow
 def test_the_provider_is_listed(home: Mapping[str, str]) -> None:
     (ours,) = [each for each in listed(home, "list") if each["package_name"] == "airflow-provider-datapipe"]
     assert ours["version"] == "0.1.0"
 
 
-@pytest.mark.slow
 def test_the_hook_is_listed_and_loads(home: Mapping[str, str]) -> None:
     (ours,) = [each for each in listed(home, "hooks") if each["connection_type"] == "datapipe"]
     assert ours["class"] == "airflow_provider_datapipe.hooks.datapipe.DatapipeHook"
@@ -44,11 +45,8 @@ def test_the_hook_is_listed_and_loads(home: Mapping[str, str]) -> None:
     assert ours["hook_name"] == "Datapipe"
 
 
-@pytest.mark.slow
 @since("3.2", "forms of connections without code")
 def test_the_form_is_listed(home: Mapping[str, str]) -> None:
-    from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS
-
     names = {each["connection_parameter_name"] for each in listed(home, "widgets")}
     assert {f"extra__datapipe__{name}" for name in CONNECTION_FIELDS} <= names
     assert {"field_behaviours": "datapipe"} in listed(home, "behaviours")

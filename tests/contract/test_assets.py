@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,22 +15,19 @@ from airflow_provider_datapipe.assets import alias_of, elt_stream_asset, reverse
 from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.runs.errors import RunPartialError
+from tests.contract.seeds import MODES
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, context_of, copy_of, first_event, stored_and_made_again
 from tests.system.resources import seed_of
 
+pytestmark = pytest.mark.usefixtures("service")
+
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with a stream and a reverse ETL sync."""
-    with LocalService(seed_of(["orders"], tmp_path_factory.mktemp("assets"), ["crm"]), control=True) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def connection(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(known | {"extra": {"poll_interval": 0.1}}))
+def running(folder: Path) -> Iterator[LocalService]:
+    """Start a service with a stream and a reverse ETL sync."""
+    with LocalService(seed_of(["orders"], folder, ["crm"]), control=True) as service:
+        yield service
 
 
 def run(task: Any) -> tuple[Any, OutletEventAccessors]:
@@ -48,7 +45,7 @@ def run(task: Any) -> tuple[Any, OutletEventAccessors]:
             task = copy_of(task)
 
 
-@pytest.mark.parametrize("deferrable", [False, True])
+@MODES
 def test_what_was_known_is_told_with_its_run(deferrable: bool) -> None:
     task = EltStreamRunOperator(task_id="t", stream_id="orders", emit_assets=True, deferrable=deferrable)
     result, events = run(task)
@@ -57,7 +54,7 @@ def test_what_was_known_is_told_with_its_run(deferrable: bool) -> None:
     assert (extra["outcome"], extra["rows_synced"]) == ("succeeded", 2)
 
 
-@pytest.mark.parametrize("deferrable", [False, True])
+@MODES
 def test_what_was_not_known_is_told_through_the_alias(deferrable: bool) -> None:
     task = EltStreamRunOperator(
         task_id="t", sync_id="orders", stream_name="rows", emit_assets=True, deferrable=deferrable
@@ -82,18 +79,11 @@ def test_failed_task_emits_no_asset_event_but_logs_records(
     failing = {"rewrite": {"failed_rows": 2, "total_rows": 5}, "times": "always"}
     service.faults(
         [
-            {"method": "GET", "path": "/reverse_etl_sync_runs/*", **failing},
-            {"method": "GET", "path": "/reverse_etl_sync_runs", **failing},
-            {
-                "method": "GET",
-                "path": "/reverse_etl_failed_records",
-                "status": 200,
-                "body": {"data": [record]},
-                "times": "always",
-            },
+            {"path": "/reverse_etl_sync_runs/*", **failing},
+            {"path": "/reverse_etl_sync_runs", **failing},
+            {"path": "/reverse_etl_failed_records", "status": 200, "body": {"data": [record]}, "times": "always"},
         ]
     )
-    before = len(service.journal_requests("/reverse_etl_failed_records"))
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="crm", emit_assets=True, show_failed_records=shown)
     events = OutletEventAccessors()
     with pytest.raises(RunPartialError) as raised:
@@ -104,5 +94,4 @@ def test_failed_task_emits_no_asset_event_but_logs_records(
     assert ("First 1 failed records of reverse ETL sync crm:\n  customer-17: no e-mail" in said) == bool(shown)
     assert ("customer-17" in said + str(raised.value)) == bool(shown)
     assert "2 of 5 rows failed" in str(raised.value)
-    assert len(service.journal_requests("/reverse_etl_failed_records")) == before + bool(shown)
-    service.faults([])
+    assert len(service.journal_requests("/reverse_etl_failed_records")) == bool(shown)

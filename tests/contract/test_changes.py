@@ -1,4 +1,4 @@
-"""Every operator that changes something, against the real service: what it does, once and again."""
+"""Tests of every changing operator against the local service: repeated, with templates, and with lost responses."""
 
 from __future__ import annotations
 
@@ -7,130 +7,141 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import duckdb
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.bases.operator import BaseOperator
 
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
-from airflow_provider_datapipe.api.errors import DatapipeError
+from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
+from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
+from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
+from airflow_provider_datapipe.operators.elt_changes import (
+    EltSyncAddStreamsOperator,
+    EltSyncDeleteOperator,
+    EltSyncDisableOperator,
+)
+from tests.contract.seeds import connect
 from tests.support.local_service import LocalService
-from tests.support.operator_examples import ALONE, EXAMPLES, Example, runs, seed
+from tests.support.operator_examples import ALONE, EXAMPLES, Example, elt, orchestrations, runs, seed
 from tests.support.tasks import Memory, run
 
 pytestmark = pytest.mark.slow
 
-
-ALL = pytest.mark.parametrize("example", [*EXAMPLES, *ALONE], ids=lambda example: example.name)
-
 ONE_OF_EACH = list({example.operator: example for example in EXAMPLES}.values())
+TEXTS = {name: f"{{{{ params.{name} }}}}" for example in EXAMPLES for name in example.arguments}
 
 
-@dataclass(frozen=True)
-class Execution:
+def by_name(example: Example) -> str:
+    return example.name
+
+
+class Execution(NamedTuple):
     """
-    The executions of an example, one after another.
+    Executions of an example: with templates, and again without.
 
     :param results: The results, or the exceptions.
-    :param calls: The names of the changing endpoints that were called until then.
+    :param calls: The names of the changing endpoints that were called.
     """
 
     results: list[Any]
-    calls: list[set[str]]
+    calls: set[str]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with what the examples need."""
-    with LocalService(seed(tmp_path_factory.mktemp("examples")), control=True) as running:
-        yield running
+def running(folder: Path) -> Iterator[LocalService]:
+    """Start a service with the resources of the examples."""
+    with LocalService(seed(folder), control=True) as service:
+        yield service
 
 
-@pytest.fixture
-def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin with the seed alone, and make the connection that the tasks use."""
-    service.reset()
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection_to(service))
+#: Changing endpoints with patterns of their paths, without parameters first.
+CHANGING = {
+    name: re.compile(f"{endpoint.method} " + re.sub(r"\{\w+\}", "[^/]+", endpoint.path))
+    for name, endpoint in sorted(ENDPOINTS.items(), key=lambda item: item[1].path.count("{"))
+    if endpoint.method != "GET" and name != "reverse_etl_syncs.settings_schema"
+}
 
 
-def connection_to(service: LocalService) -> str:
-    extra = {"poll_interval": 0.2, "retry_budget": 0}
-    return json.dumps({"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": extra})
-
-
-def changing() -> dict[str, tuple[str, re.Pattern[str]]]:
-    """Return the endpoints that change something: the method, and a pattern of the path."""
-    found = {}
-    for name, endpoint in ENDPOINTS.items():
-        if endpoint.method == "GET" or name == "reverse_etl_syncs.settings_schema":
-            continue
-        found[name] = (endpoint.method, re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(endpoint.path))))
-    return found
-
-
-def called(service: LocalService) -> set[str]:
+def called(service: LocalService, after: int) -> set[str]:
     """Return the names of the changing endpoints that were called."""
-    requests = [(each["method"], each["path"]) for each in service.journal_requests()]
-    fixed_first = sorted(changing().items(), key=lambda item: ENDPOINTS[item[0]].path.count("{"))
-    names = set()
-    for method, path in requests:
-        for name, (wanted, pattern) in fixed_first:
-            if method == wanted and pattern.fullmatch(path):
-                names.add(name)
-                break
-    return names
+    requests = [f"{each['method']} {each['path']}" for each in service.journal_requests(after=after)]
+    found = (next((name for name, path in CHANGING.items() if path.fullmatch(request)), None) for request in requests)
+    return {name for name in found if name}
 
 
-def task_of(example: Example) -> Any:
-    task: BaseOperator = example.operator(task_id=example.name, **example.arguments)
+def rendered(example: Example, arguments: dict[str, Any], *, native: bool) -> Any:
+    """Return a task with rendered templates, as in a worker."""
+    with DAG(
+        "d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native
+    ) as dag:
+        task = example.operator(task_id="t", **arguments)
+    context = {"params": example.arguments, "ds": "2026-01-01", "task": task}
+    task.render_template_fields(context, dag.get_template_env())
     return task
 
 
+def templates_of(example: Example) -> dict[str, Any]:
+    """Return the arguments of an example, as templates wherever the operator supports it."""
+    fields = example.arguments.keys() & set(example.operator.template_fields)
+    return example.arguments | {name: TEXTS[name] for name in fields}
+
+
+def execution_of(example: Example, service: LocalService) -> Execution:
+    begin = max((each["seq"] for each in service.journal_requests()), default=0)
+    results: list[Any] = []
+    for is_again in (False, True):
+        if is_again and example.again is None:
+            break
+        try:
+            if is_again or example in ALONE:
+                task = example.operator(task_id=example.name, **example.arguments)
+            else:
+                task = rendered(example, templates_of(example), native=False)
+            results.append(run(task, Memory()))
+        except Exception as error:  # noqa: BLE001 - the test of this example reports it
+            results.append(error)
+    return Execution(results, called(service, begin))
+
+
+@pytest.fixture(scope="module")
+def executions(running: LocalService) -> dict[str, Execution]:
+    """Execute all examples. Each has its own resources."""
+    done = {}
+    with pytest.MonkeyPatch.context() as patch:
+        connect(patch, running)
+        running.reset()
+        for example in [*EXAMPLES, *ALONE]:
+            if example in ALONE:
+                running.reset()
+            done[example.name] = execution_of(example, running)
+    return done
+
+
 def fits(result: Any, expected: dict[str, Any]) -> None:
+    if isinstance(result, Exception):
+        raise result
     assert json.loads(json.dumps(result)) == result
     assert {key: result[key] for key in expected} == expected
 
 
-def execution_of(example: Example, service: LocalService) -> Execution:
-    service.reset()
-    results: list[Any] = []
-    calls: list[set[str]] = []
-    for _ in range(1 if example.again is None else 2):
-        try:
-            results.append(run(task_of(example), Memory()))
-        except Exception as error:  # noqa: BLE001 - the test of this example reports it
-            results.append(error)
-        calls.append(called(service))
-    return Execution(results, calls)
-
-
-@pytest.fixture(scope="module")
-def executions(service: LocalService) -> dict[str, Execution]:
-    """Execute all examples, each twice if that is possible."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", connection_to(service))
-        return {example.name: execution_of(example, service) for example in [*EXAMPLES, *ALONE]}
-
-
-@ALL
-def test_an_operator_does_what_it_says_and_can_do_it_again(example: Example, executions: dict[str, Execution]) -> None:
-    execution = executions[example.name]
+@pytest.mark.parametrize("example", [*EXAMPLES, *ALONE], ids=by_name)
+def test_operator_with_templates_does_what_it_says_twice(example: Example, executions: dict[str, Execution]) -> None:
+    results, calls = executions[example.name]
     expected = [example.expected] if example.again is None else [example.expected, example.again]
-    for result, wanted in zip(execution.results, expected, strict=True):
-        if isinstance(result, Exception):
-            raise result
+    for result, wanted in zip(results, expected, strict=True):
         fits(result, wanted)
-    assert all(calls <= set(example.operator.endpoints) for calls in execution.calls)
+    assert calls <= set(example.operator.endpoints)
 
 
 def test_operators_call_the_endpoints_that_they_declare(executions: dict[str, Execution]) -> None:
     by_operator: dict[type[Any], set[str]] = {}
     for example in [*EXAMPLES, *ALONE]:
-        by_operator.setdefault(example.operator, set()).update(*executions[example.name].calls)
-    assert set().union(*by_operator.values()) == set(changing())
+        by_operator.setdefault(example.operator, set()).update(executions[example.name].calls)
+    assert set().union(*by_operator.values()) == set(CHANGING)
     assert by_operator == {operator: set(operator.endpoints) for operator in by_operator}
 
 
@@ -147,36 +158,88 @@ def test_every_argument_is_a_template_field(operator: type[Any]) -> None:
     assert own - {"notifiers"} <= set(operator.template_fields)
 
 
-def rendered(example: Example, arguments: dict[str, Any], *, native: bool) -> Any:
-    """Return a task with rendered templates, as in a worker."""
-    with DAG(
-        "d", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC), render_template_as_native_obj=native
-    ) as dag:
-        task = example.operator(task_id="t", **arguments)
-    context = {"params": example.arguments, "ds": "2026-01-01", "task": task}
-    task.render_template_fields(context, dag.get_template_env())
-    return task
+@pytest.mark.parametrize("example", ONE_OF_EACH, ids=by_name)
+def test_every_argument_can_be_a_native_object(example: Example, service: LocalService) -> None:
+    fits(run(rendered(example, templates_of(example), native=True)), example.expected)
 
 
-@pytest.mark.usefixtures("connected")
-@pytest.mark.parametrize(
-    ("example", "native"),
-    [*((each, False) for each in EXAMPLES), *((each, True) for each in ONE_OF_EACH)],
-    ids=lambda value: value.name if isinstance(value, Example) else "as objects" if value else "as text",
-)
-def test_every_argument_can_be_a_template(example: Example, *, native: bool) -> None:
-    arguments = example.arguments | {
-        name: f"{{{{ params.{name} }}}}" for name in example.arguments.keys() & set(example.operator.template_fields)
-    }
-    fits(run(rendered(example, arguments, native=native)), example.expected)
-
-
-@pytest.mark.usefixtures("connected")
-@pytest.mark.parametrize("example", ONE_OF_EACH, ids=lambda example: example.name)
-def test_a_text_that_looks_like_a_number_is_one_or_is_refused(example: Example) -> None:
+@pytest.mark.parametrize("example", ONE_OF_EACH, ids=by_name)
+def test_text_that_looks_like_a_number_is_text_or_refused(example: Example, service: LocalService) -> None:
     # A DAG that renders native objects makes a number of it.
     for name in example.arguments.keys() & set(example.operator.template_fields):
         for text in ("2024", "1.5"):
             with suppress(DatapipeError, ValueError):
                 task = rendered(example, example.arguments | {name: text}, native=True)
                 assert isinstance(run(task).get("id"), str | None)
+
+
+def retried(task: Any) -> Any:
+    """Run a task, and retry it once after a failure, as Airflow does."""
+    memory = Memory()
+    try:
+        return run(task, memory)
+    except DatapipeError:
+        return run(task, memory)
+
+
+@pytest.mark.parametrize("retry_budget", [10, 0], ids=["request is retried", "task is retried"])
+@pytest.mark.parametrize("example", [*elt.EXAMPLES, *orchestrations.EXAMPLES], ids=by_name)
+def test_change_with_a_lost_response_is_made_once(
+    example: Example, retry_budget: int, service: LocalService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect(monkeypatch, service, retry_budget=retry_budget)
+    service.faults(
+        [{"method": method, "path": "/**", "drop": True, "when": "after"} for method in ("POST", "PATCH", "DELETE")]
+    )
+    result = retried(example.operator(task_id="t", **example.arguments))
+    told = {key: example.expected[key] for key in ("id", "name") if key in example.expected}
+    # By name, what is gone has no id any more.
+    if result["id"] is not None:
+        assert {key: result[key] for key in told} == told
+    requests = service.journal_requests()
+    created = [
+        each
+        for each in requests
+        if each["method"] == "POST" and each["path"] in ("/elt_syncs", "/orchestrations") and each["committed"]
+    ]
+    assert len(created) == example.expected["action"].startswith("created")
+    lost = [each for each in requests if each["fault"] is not None]
+    assert len(lost) == (example.arguments.get("if_exists") != "keep")
+    service.faults([])
+    assert example.again is not None
+    fits(run(example.operator(task_id="t", **example.arguments)), example.again)
+
+
+def test_streams_whose_answer_was_lost_are_told_as_added(service: LocalService) -> None:
+    service.faults([{"method": "POST", "path": "/elt_syncs/*/source_streams", "drop": True, "when": "after"}])
+    result = run(EltSyncAddStreamsOperator(task_id="t", sync_id="elt.grow", source_streams="rows"))
+    assert result["details"]["added"] == ["rows"]
+    assert result["details"]["stream_ids"].keys() == {"rows"}
+
+
+@pytest.mark.parametrize("with_tables", [False, True])
+def test_tables_go_with_their_sync_only_if_that_is_said(service: LocalService, *, with_tables: bool) -> None:
+    schema = "elt_grow"
+    streams = run(EltSyncAddStreamsOperator(task_id="t", sync_id="elt.grow", source_streams=["rows"]))["details"]
+    loaded = run(EltStreamRunOperator(task_id="t", stream_id=streams["stream_ids"]["rows"]))
+    assert loaded["rows_synced"] == 3
+    arguments: dict[str, Any] = {"remove_data_references": True} if with_tables else {}
+    run(EltSyncDeleteOperator(task_id="t", sync_id="elt.grow", **arguments))
+    service.stop()
+    try:
+        with duckdb.connect(str(service.warehouse), read_only=True) as warehouse:
+            found = warehouse.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = ?", [schema])
+            assert found.fetchall() == ([] if with_tables else [("rows",)])
+    finally:
+        service.start()
+
+
+def test_generic_operator_calls_endpoints_and_raises_errors(service: LocalService) -> None:
+    call: dict[str, Any] = {"task_id": "t", "endpoint": "elt_syncs.enable"}
+    assert run(DatapipeOperator(arguments={"sync_id": "elt.enable"}, **call)) is None
+    assert run(EltSyncDisableOperator(task_id="t", sync_id="elt.enable"))["changed"]
+    with pytest.raises(NotFoundError, match="nowhere"):
+        run(DatapipeOperator(arguments={"sync_id": "nowhere"}, **call))
+    listed = run(DatapipeOperator(task_id="t", endpoint="elt_syncs.list", limit=3))
+    assert len(listed) == 3
+    assert "config" not in listed[0]

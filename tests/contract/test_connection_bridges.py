@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from airflow_provider_datapipe.runs.bridges import BridgeError, BridgeExpiredErr
 from airflow_provider_datapipe.sensors.state import ConnectionBridgeSensor
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from tests.contract.datapipe_local.api import Api
+from tests.contract.seeds import FILES, MODES, elt_sync
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
@@ -43,23 +43,7 @@ class Letter(BaseNotifier):
         self.sent.append(self.text)
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with one connection."""
-    folder = str(tmp_path_factory.mktemp("data"))
-    data = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": folder}}
-    used = {"id": "shop", "connection_id": "data", "destination_schema_name": "shop", "sync_interval": "0 3 * * *"}
-    with LocalService({"connections": [data], "elt_syncs": [used]}, control=True) as service:
-        yield service
-
-
-@pytest.fixture
-def service(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalService:
-    """Reset the service to its seed, and create the connection of the tasks."""
-    running.reset()
-    connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection | {"extra": {"retry_budget": 0}}))
-    return running
+SEED = {"connections": [FILES | {"id": "data", "label": "Data"}], "elt_syncs": [elt_sync("shop", connection_id="data")]}
 
 
 def bridge(**arguments: Any) -> ConnectionBridgeCreateOperator:
@@ -78,7 +62,7 @@ def authorize(url: str, folder: Path) -> dict[str, list[str]]:
     return parse_qs(urlsplit(reply.headers["location"]).query)
 
 
-@pytest.mark.parametrize("deferrable", [False, True])
+@MODES
 def test_a_person_authorizes_while_a_sensor_waits(service: LocalService, tmp_path: Path, *, deferrable: bool) -> None:
     made = run(bridge(show_authorize_url=True))
     requests = len(service.journal_requests())
@@ -137,7 +121,7 @@ def test_a_connection_is_authorized_again(service: LocalService, tmp_path: Path)
         run(sensor(made))
 
 
-@pytest.mark.parametrize("deferrable", [False, True])
+@MODES
 def test_the_time_of_a_bridge_is_over(service: LocalService, *, deferrable: bool) -> None:
     Api(service).client.put("/_local/clock", json={"now": "2026-01-01T00:00:00Z"}).raise_for_status()
     made = run(bridge(show_authorize_url=True))

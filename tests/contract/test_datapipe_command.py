@@ -1,4 +1,4 @@
-"""Tests of the command ``datapipe`` with the local service."""
+"""Tests of the command ``datapipe`` with the local service: snapshots and graphs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,14 @@ import httpx
 import jsonschema
 import pytest
 
+from airflow_provider_datapipe.cli.program import main
 from airflow_provider_datapipe.pipelines.snapshot import Node, Snapshot, node_id, parse
+from datapipe_local.testing.client import ControlPlane
+from tests.contract.seeds import FILES, NIGHTLY, Json, elt_sync, reverse_etl_sync, transform
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 
 SECRET = "a-secret-of-the-settings"
-UPSERT = {
-    "mode": "upsert",
-    "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-}
 COMMAND = [sys.executable, "-m", "airflow_provider_datapipe.cli"]
 
 #: What reads what, and what does not go where one might think.
@@ -37,122 +37,131 @@ EDGES = {
     "reverse_etl:from_model": ["transform:paid"],
     "reverse_etl:from_raw": ["stream:shop.people"],
 }
-
-
-def seed_of(folder: Path) -> dict[str, Any]:
-    def transform(transform_id: str, sql: str, **more: Any) -> dict[str, Any]:
-        return {"id": transform_id, "name": transform_id, "publish": True, "sql_template": sql} | more
-
-    def sending(sync_id: str, source_id: str, **more: Any) -> dict[str, Any]:
-        fixed = {"destination_connection_id": "partner", "object_type_id": "things", "operation": UPSERT}
-        return {"id": sync_id, "source_id": source_id} | fixed | more
-
-    people = {"id": "shop.people", "name": "people", "file": "people.csv"}
-    orders = {"id": "shop.orders", "name": "orders", "file": "orders.jsonl", "format": "jsonl"}
-    return {
-        "connections": [
-            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
-            {"id": "partner", "integration_id": "http", "label": "Partner", "settings": {"url": "http://127.0.0.1:9"}},
-            {
-                "id": "database",
-                "integration_id": "sql",
-                "label": "Database",
-                "settings": {"url": f"postgresql://shop:{SECRET}@127.0.0.1:9/shop"},
-            },
-        ],
-        "orchestrations": [{"id": "night", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "files",
-                "destination_schema_name": "shop",
-                "orchestration_workflow_id": "night",
-                "source_streams": [people, orders],
-            },
-            {
-                "id": "off",
-                "connection_id": "files",
-                "destination_schema_name": "other",
-                "enabled": False,
-                # Like one of the other sync: the schema tells them apart.
-                "source_streams": [{**people, "id": "off.people"}],
-            },
-        ],
-        "transforms": [
-            transform(
-                "staged",
-                "SELECT people.id, sum FROM {{raw.shop.people}} AS people JOIN {{raw.shop.orders}} ON person = id"
-                " -- {{raw.other.people}}",
-                folder_path="staging/eu",
-                publish=False,
-            ),
-            transform("parts", "SELECT * FROM {{raw.shop.orders__items}}", publish=False),
-            transform("paid", "SELECT id FROM {{model.staging.eu.staged}}", folder_path="marts", publish=False),
-            transform(
-                "top",
-                "SELECT paid.id FROM {{model.marts.paid}} AS paid, {{model.parts}}",
-                documentation="Who has paid — the most",
-                publish=False,
-            ),
-            transform("planned", "FROM {{model.top}}, {{raw.shop.people}}, {{raw.gone.table}}", publish=False),
-        ],
-        "reverse_etl_syncs": [],
-        "x_sendings": [sending("from_model", "paid"), sending("from_raw", "raw.shop.people")],
-    }
+SOURCES = {
+    "people.csv": "id,name\n1,Ada\n2,Bob\n",
+    "orders.jsonl": '{"person": 1, "sum": 10, "items": [{"id": 1, "price": 3}]}\n',
+}
+PEOPLE = {"id": "shop.people", "name": "people", "file": "people.csv"}
+ORDERS = {"id": "shop.orders", "name": "orders", "file": "orders.jsonl", "format": "jsonl"}
+SEED: Json = {
+    "connections": [
+        FILES,
+        {"id": "out", "integration_id": "http", "label": "Partner", "settings": {"url": "http://127.0.0.1:9"}},
+        {
+            "id": "database",
+            "integration_id": "sql",
+            "label": "Database",
+            "settings": {"url": f"postgresql://shop:{SECRET}@127.0.0.1:9/shop"},
+        },
+    ],
+    "orchestrations": [NIGHTLY],
+    "elt_syncs": [
+        elt_sync("shop", sync_interval=None, orchestration_workflow_id="nightly", source_streams=[PEOPLE, ORDERS]),
+        # Like one of the other sync: the schema tells them apart.
+        elt_sync("off", destination_schema_name="other", enabled=False, source_streams=[PEOPLE | {"id": "off.people"}]),
+    ],
+    "transforms": [
+        transform(
+            "staged",
+            "SELECT people.id, sum FROM {{raw.shop.people}} AS people JOIN {{raw.shop.orders}} ON person = id"
+            " -- {{raw.other.people}}",
+            folder_path="staging/eu",
+            publish=False,
+        ),
+        transform("parts", "SELECT * FROM {{raw.shop.orders__items}}", publish=False),
+        transform("paid", "SELECT id FROM {{model.staging.eu.staged}}", folder_path="marts", publish=False),
+        transform(
+            "top",
+            "SELECT paid.id FROM {{model.marts.paid}} AS paid, {{model.parts}}",
+            documentation="Who has paid — the most",
+            publish=False,
+        ),
+        transform("planned", "FROM {{model.top}}, {{raw.shop.people}}, {{raw.gone.table}}", publish=False),
+    ],
+}
+#: They need what the runs have made.
+LATER = [reverse_etl_sync("from_model", "paid"), reverse_etl_sync("from_raw", "raw.shop.people")]
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    folder = tmp_path_factory.mktemp("shop")
-    (folder / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
-    (folder / "orders.jsonl").write_text('{"person": 1, "sum": 10, "items": [{"id": 1, "price": 3}]}\n')
-    seed = seed_of(folder)
-    sendings = seed.pop("x_sendings")
-    with LocalService(seed, control=True) as running:
-        with httpx.Client(base_url=running.base_url, headers=running.headers) as client:
-            for stream in ("shop.people", "shop.orders"):
-                url = client.post(f"/elt_streams/{stream}/request_run").json()["status_url"]
-                while not any(run.get("finished_at") for run in client.get(url).json()["data"]):
-                    pass
-            for transform in ("staged", "parts", "paid", "top"):
-                client.post(f"/transforms/{transform}/publish").raise_for_status()
-            response = httpx.post(
-                f"{running.base_url}/_local/seed", headers=running.headers, json={"reverse_etl_syncs": sendings}
-            )
-            assert response.is_success, response.text
-        yield running
+def service(running: LocalService) -> LocalService:
+    """Run the streams, and publish all transforms but one."""
+    with httpx.Client(base_url=running.base_url, headers=running.headers) as client:
+        for stream in ("shop.people", "shop.orders"):
+            url = client.post(f"/elt_streams/{stream}/request_run").json()["status_url"]
+            while not any(run.get("finished_at") for run in client.get(url).json()["data"]):
+                time.sleep(0.02)
+        for name in ("staged", "parts", "paid", "top"):
+            client.post(f"/transforms/{name}/publish").raise_for_status()
+    plane = ControlPlane(running.base_url, running.api_key)
+    plane.ask("POST", "seed", {"reverse_etl_syncs": LATER})
+    plane.close()
+    return running
+
+
+@pytest.fixture
+def client(service: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
+        yield client
 
 
 def environment(service: LocalService, **more: str) -> dict[str, str]:
+    """Return the environment of a user with the key and a connection of the service."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "DATAPIPE"))}
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-    return {
-        **clean,
-        "DATAPIPE_API_KEY": service.api_key,
-        "AIRFLOW_CONN_SHOP": json.dumps(connection),
-        **more,
-    }
+    return {**clean, "DATAPIPE_API_KEY": service.api_key, "AIRFLOW_CONN_SHOP": json.dumps(connection), **more}
 
 
-def run(service: LocalService, *arguments: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
+def process(
+    service: LocalService,
+    *arguments: str | Path,
+    command: list[str] = COMMAND,
+    stdout: Any = subprocess.PIPE,
+    **more: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, for tests of its output and its imports."""
     return subprocess.run(  # noqa: S603 - our own program
-        [*COMMAND, *map(str, arguments)],
+        [*command, *map(str, arguments)],
         env=environment(service, **more),
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=180,
         check=False,
     )
 
 
-def take(service: LocalService, *options: str | Path) -> subprocess.CompletedProcess[str]:
-    return run(service, "snapshot", "--base-url", service.base_url, *options)
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(service: LocalService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs the command in this process."""
+
+    def run(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        for name, value in environment(service, **variables).items():
+            monkeypatch.setenv(name, value)
+        capsys.readouterr()
+        try:
+            status = main([*map(str, arguments)])
+        except SystemExit as misspelt:
+            status = int(misspelt.code or 0)
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess([*map(str, arguments)], status, said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def take(run: Run, service: LocalService) -> Run:
+    """Return a function that takes a snapshot of the service."""
+    return lambda *options: run("snapshot", "--base-url", service.base_url, *options)
 
 
 @pytest.fixture(scope="module")
 def file(service: LocalService, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("taken") / "pipelines.json"
-    done = take(service, "--output", file)
+    done = process(service, "snapshot", "--base-url", service.base_url, "--output", file)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
     return file
@@ -170,12 +179,12 @@ def test_what_reads_what(file: Path) -> None:
 def test_what_is_told_of_each(file: Path) -> None:
     nodes = parse(file.read_text(encoding="utf-8")).nodes
     assert [key for key, node in nodes.items() if node.kind in ("sync", "orchestration")] == [
-        "orchestration:night",
+        "orchestration:nightly",
         "sync:off",
         "sync:shop",
     ]
-    assert nodes["orchestration:night"].name == "Nightly"
-    assert nodes["sync:shop"].orchestration == "orchestration:night"
+    assert nodes["orchestration:nightly"].name == "Nightly"
+    assert nodes["sync:shop"].orchestration == "orchestration:nightly"
     assert {key: node.status for key, node in nodes.items() if node.status in ("disabled", "draft")} == {
         "sync:off": "disabled",
         "stream:off.people": "disabled",
@@ -198,11 +207,12 @@ def test_the_file_is_as_its_schema_says_and_has_no_secret(service: LocalService,
         assert secret not in text
 
 
-@pytest.mark.slow
-def test_a_second_snapshot_is_the_same_whatever_it_was_asked_by(service: LocalService, file: Path) -> None:
-    by_connection = run(service, "snapshot", "--connection", "shop", "--quiet")
+def test_a_second_snapshot_is_the_same_whatever_it_was_asked_by(
+    run: Run, take: Run, service: LocalService, file: Path
+) -> None:
+    by_connection = run("snapshot", "--connection", "shop", "--quiet")
     assert by_connection.stdout == file.read_text(encoding="utf-8")
-    again = take(service, "--output", "-")
+    again = take("--output", "-")
     assert again.stdout == by_connection.stdout
     for done in (again, by_connection):
         assert done.returncode == 0
@@ -213,8 +223,8 @@ def test_a_second_snapshot_is_the_same_whatever_it_was_asked_by(service: LocalSe
     assert "raw.gone.table" in wrong
 
 
-def test_progress_is_told_a_line_for_each_kind_of_request(service: LocalService) -> None:
-    told = take(service, "--output", "-").stderr
+def test_progress_is_told_a_line_for_each_kind_of_request(take: Run) -> None:
+    told = take("--output", "-").stderr
     assert "orchestrations.list: 1 request\nelt_syncs.list: 1 request\n" in told
     assert "transforms.versions: 4 requests\n" in told
     assert told.endswith("1 orchestration, 2 reverse_etl, 3 stream, 2 sync, 5 transform -> standard output\n")
@@ -241,45 +251,35 @@ def test_on_a_terminal_progress_is_one_line_that_changes(service: LocalService) 
     assert "\r\x1b[Ktransforms.versions: 3 requests\r\x1b[Ktransforms.versions: 4 requests\r\x1b[K" in first
 
 
-@pytest.mark.slow
-def test_sql_is_there_if_it_is_asked_for(service: LocalService) -> None:
-    nodes = parse(take(service, "--sql").stdout).nodes
+def test_sql_is_there_if_it_is_asked_for(take: Run) -> None:
+    nodes = parse(take("--sql").stdout).nodes
     assert nodes["transform:paid"].sql == "SELECT id FROM {{model.staging.eu.staged}}"
     assert nodes["stream:shop.people"].sql == ""
 
 
-@pytest.fixture
-def client(service: LocalService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
-        yield client
-
-
-@pytest.mark.slow
-def test_published_sql_is_used_despite_many_later_drafts(
-    service: LocalService, file: Path, client: httpx.Client
-) -> None:
+def test_published_sql_is_used_despite_many_later_drafts(take: Run, file: Path, client: httpx.Client) -> None:
     before = client.get("/transforms/paid").json()["sql_template"]
     try:
         for number in range(12):
             sql = f"FROM {{{{raw.shop.people}}}} WHERE id > {number}"
             client.patch("/transforms/paid", json={"sql_template": sql}).raise_for_status()
-        done = take(service, "--sql")
+        done = take("--sql")
         paid = parse(done.stdout).nodes["transform:paid"]
         assert paid.depends_on == ("transform:staged",)
         assert paid.draft_depends_on == ("stream:shop.people",)
         assert paid.sql == before
 
-        checked = take(service, "--output", file, "--check")
+        checked = take("--output", file, "--check")
         assert checked.returncode == 3
         assert '+      "draft_depends_on": [' in checked.stdout
         assert "+++ the service" in checked.stdout
     finally:
         client.patch("/transforms/paid", json={"sql_template": before, "publish": True}).raise_for_status()
-    checked = take(service, "--output", file, "--check")
+    checked = take("--output", file, "--check")
     assert (checked.returncode, checked.stdout) == (0, "")
 
 
-def test_snapshot_omits_versions_and_streams_it_cannot_read(service: LocalService) -> None:
+def test_snapshot_omits_versions_and_streams_it_cannot_read(service: LocalService, take: Run) -> None:
     gone = {"error_code": "not_found", "message": "It was deleted."}
     service.faults(
         [
@@ -289,20 +289,20 @@ def test_snapshot_omits_versions_and_streams_it_cannot_read(service: LocalServic
         ]
     )
     try:
-        nodes = parse(take(service, "--quiet").stdout).nodes
+        nodes = parse(take("--quiet").stdout).nodes
     finally:
         service.faults([])
     assert nodes["transform:paid"].depends_on == ("transform:staged",)
     assert nodes["transform:parts"].unresolved == ("raw.shop.orders__items",)
 
 
-def test_a_snapshot_that_fails_half_way_leaves_the_file_alone(service: LocalService, tmp_path: Path) -> None:
+def test_a_snapshot_that_fails_half_way_leaves_the_file_alone(service: LocalService, take: Run, tmp_path: Path) -> None:
     there = tmp_path / "pipelines.json"
     there.write_text("old")
     refusal = {"error_code": "forbidden", "message": "Not for you."}
     service.faults([{"path": "/transforms/*/versions", "skip": 2, "status": 403, "body": refusal}])
     try:
-        done = take(service, "--output", there)
+        done = take("--output", there)
     finally:
         service.faults([])
     assert done.returncode == 1
@@ -312,12 +312,12 @@ def test_a_snapshot_that_fails_half_way_leaves_the_file_alone(service: LocalServ
     assert list(tmp_path.iterdir()) == [there]
 
 
-def test_a_file_is_replaced_whole_and_keeps_its_mode(service: LocalService, file: Path, tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole_and_keeps_its_mode(take: Run, file: Path, tmp_path: Path) -> None:
     there = tmp_path / "pipelines.json"
     there.write_text("old")
     there.chmod(0o640)
     with there.open() as reader:
-        assert take(service, "--output", there).returncode == 0
+        assert take("--output", there).returncode == 0
         # Whoever was reading reads to the end of what there was.
         assert reader.read() == "old"
     assert there.read_text() == file.read_text()
@@ -325,7 +325,6 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(service: LocalService, file
     assert list(tmp_path.iterdir()) == [there]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "variables", "said"),
     [
@@ -342,10 +341,10 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(service: LocalService, file
     ],
 )
 def test_what_goes_wrong_is_said_in_a_line(
-    service: LocalService, arguments: list[str], variables: dict[str, str], said: str
+    service: LocalService, run: Run, arguments: list[str], variables: dict[str, str], said: str
 ) -> None:
     given = [service.base_url if each == "URL" else each for each in arguments]
-    done = run(service, "snapshot", "--quiet", *given, **variables)
+    done = run("snapshot", "--quiet", *given, **variables)
     assert done.returncode == 1
     assert said in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
@@ -353,21 +352,21 @@ def test_what_goes_wrong_is_said_in_a_line(
     assert done.stdout == ""
 
 
-def test_what_is_misspelt_has_a_status_of_its_own(service: LocalService) -> None:
+def test_what_is_misspelt_has_a_status_of_its_own(service: LocalService, run: Run) -> None:
     deploy = ["deploy", "--base-url", service.base_url, "--transforms", "models"]
     wrong = (["--timeout", "nan"], ["--timeout", "-1"], ["--poll-interval", "0"], ["--poll-interval", "inf"])
     apply = ["apply", "--base-url", service.base_url, "--workspace", "w.yaml"]
     more = [*([*deploy, *each] for each in wrong), *([*apply, "--wait-for-run", each] for each in ("-4", "1.5"))]
     for arguments in (["snapshots"], ["graph", "--selected", "x"], [], *more):
-        assert run(service, *arguments).returncode == 2
+        assert run(*arguments).returncode == 2
 
 
-def test_the_graph_is_shown(service: LocalService, file: Path) -> None:
-    whole = run(service, "graph", "--snapshot", file)
+def test_the_graph_is_shown(run: Run, file: Path) -> None:
+    whole = run("graph", "--snapshot", file)
     assert whole.returncode == 0
     assert "transform    staging/eu/staged  <- shop.orders, shop.people\n" in whole.stdout
     assert whole.stdout.splitlines()[0] == "stream       other.people"
-    part = run(service, "graph", "--snapshot", file, "--select", "+paid", "--select", "top", "--exclude", "staged")
+    part = run("graph", "--snapshot", file, "--select", "+paid", "--select", "top", "--exclude", "staged")
     assert part.stdout.splitlines() == [
         "stream     shop.orders",
         "stream     shop.people",
@@ -377,8 +376,8 @@ def test_the_graph_is_shown(service: LocalService, file: Path) -> None:
     ]
 
 
-def test_the_graph_is_drawn(service: LocalService, file: Path) -> None:
-    drawn = run(service, "graph", "--snapshot", file, "--mermaid", "--select", "+paid+").stdout
+def test_the_graph_is_drawn(run: Run, file: Path) -> None:
+    drawn = run("graph", "--snapshot", file, "--mermaid", "--select", "+paid+").stdout
     assert drawn.startswith("flowchart LR\n")
     assert 'subgraph g1["shop"]\n    n0[("orders")]:::stream\n    n1[("people")]:::stream\n  end\n' in drawn
     assert drawn.count(" --> ") == 8
@@ -391,8 +390,8 @@ def test_the_graph_is_drawn(service: LocalService, file: Path) -> None:
         (["--snapshot", "gone.json"], "There is no snapshot gone.json: take one with"),
     ],
 )
-def test_a_graph_that_can_not_be_shown(service: LocalService, file: Path, arguments: list[str], said: str) -> None:
-    done = run(service, "graph", "--snapshot", file, *arguments)
+def test_a_graph_that_can_not_be_shown(run: Run, file: Path, arguments: list[str], said: str) -> None:
+    done = run("graph", "--snapshot", file, *arguments)
     assert done.returncode == 1
     assert done.stderr.startswith("datapipe graph: ")
     assert said in done.stderr
@@ -423,9 +422,9 @@ def odd_snapshot(folder: Path) -> Path:
     return file
 
 
-def test_what_the_output_can_not_show_is_escaped(service: LocalService, tmp_path: Path) -> None:
+def test_what_the_output_can_not_show_is_escaped(service: LocalService, run: Run, tmp_path: Path) -> None:
     file = odd_snapshot(tmp_path)
-    shown = run(service, "graph", "--snapshot", file, PYTHONIOENCODING="ascii")
+    shown = process(service, "graph", "--snapshot", file, PYTHONIOENCODING="ascii")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert [line.split()[1] for line in shown.stdout.splitlines()] == [
         "\\x1b[2J",
@@ -433,31 +432,26 @@ def test_what_the_output_can_not_show_is_escaped(service: LocalService, tmp_path
         "\\ud800",
         "\\ud83d\\ude00",
     ]
-    assert run(service, "graph", "--snapshot", file).stdout.splitlines()[3] == "stream  😀"
+    assert process(service, "graph", "--snapshot", file).stdout.splitlines()[3] == "stream  😀"
 
 
 @pytest.mark.slow
-def test_json_is_json_whatever_the_output_can_show(service: LocalService, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_is_json_whatever_the_output_can_show(service: LocalService, tmp_path: Path, encoding: str) -> None:
     (tmp_path / "a.sql").write_text("SELECT 'é😀' AS x")
-    options = ["--base-url", service.base_url, "--quiet", "--transforms", str(tmp_path), "--format", "json"]
-    for encoding in ("ascii", "latin-1", "utf-8"):
-        done = subprocess.run(  # noqa: S603 - our own program
-            [*COMMAND, "plan", *options],
-            env={**environment(service), "PYTHONIOENCODING": encoding},
-            capture_output=True,
-            check=False,
-        )
-        assert (done.returncode, done.stderr) == (3, b"")
-        (item,) = (each for each in json.loads(done.stdout.decode(encoding))["items"] if each["name"] == "a")
-        assert item["diff"][-1] == "+SELECT 'é😀' AS x"
+    options = ["--base-url", service.base_url, "--quiet", "--transforms", tmp_path, "--format", "json"]
+    out = tmp_path / "out"
+    with out.open("wb") as stdout:
+        done = process(service, "plan", *options, stdout=stdout, PYTHONIOENCODING=encoding)
+    assert (done.returncode, done.stderr) == (3, "")
+    (item,) = (each for each in json.loads(out.read_text(encoding))["items"] if each["name"] == "a")
+    assert item["diff"][-1] == "+SELECT 'é😀' AS x"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is full")
 def test_an_output_that_takes_nothing_is_told_of(service: LocalService) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run(  # noqa: S603 - our own program
-            [*COMMAND, "schema"], env=environment(service), stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = process(service, "schema", stdout=full)
     assert (done.returncode, done.stderr) == (
         1,
         "datapipe schema: the output can't be written: No space left on device.\n",
@@ -468,19 +462,13 @@ def test_an_output_that_takes_nothing_is_told_of(service: LocalService) -> None:
 def test_an_output_that_is_closed_is_not_written_to(
     service: LocalService, tmp_path: Path, closed: int, other: str
 ) -> None:
-    file = odd_snapshot(tmp_path)
-    for arguments, status in ((["--snapshot", str(file)], 0), (["--snapshot", "gone.json"], 1)):
-        done = subprocess.run(  # noqa: S603 - our own program
-            ["/bin/sh", "-c", f'exec "$@" {closed}>&-', "sh", *COMMAND, "graph", *arguments],
-            env=environment(service),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    shell = ["/bin/sh", "-c", f'exec "$@" {closed}>&-', "sh", *COMMAND, "graph", "--snapshot"]
+    for snapshot, status in ((odd_snapshot(tmp_path), 0), ("gone.json", 1)):
+        done = process(service, snapshot, command=shell)
         assert done.returncode == status
         assert "Traceback" not in getattr(done, other)
         assert ("There is no snapshot" in done.stderr) == (closed == 1 and status == 1)
-        assert ("There is no snapshot" in done.stdout) is False
+        assert "There is no snapshot" not in done.stdout
 
 
 def test_it_needs_no_airflow_to_talk_to_a_service(service: LocalService, file: Path) -> None:
@@ -490,9 +478,7 @@ def test_it_needs_no_airflow_to_talk_to_a_service(service: LocalService, file: P
         f"assert main(['graph', '--snapshot', {str(file)!r}]) == 0\n"
         "assert 'airflow' not in sys.modules\n"
     )
-    done = subprocess.run(  # noqa: S603 - our own program
-        [sys.executable, "-c", program], env=environment(service), capture_output=True, text=True, check=False
-    )
+    done = process(service, command=[sys.executable, "-c", program])
     assert done.returncode == 0, done.stderr
 
 
@@ -508,14 +494,7 @@ def test_airflow_has_the_same_commands_and_its_own_connections(
     }
 
     def airflow(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(  # noqa: S603 - Airflow's own command
-            [str(Path(sys.executable).with_name("airflow")), *arguments],
-            env=environment(service, **home),
-            capture_output=True,
-            text=True,
-            timeout=180,
-            check=False,
-        )
+        return process(service, *arguments, command=[str(Path(sys.executable).with_name("airflow"))], **home)
 
     connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
     assert airflow("db", "migrate").returncode == 0

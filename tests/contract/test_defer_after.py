@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,16 +35,24 @@ def connect(monkeypatch: pytest.MonkeyPatch, service: RunService, **extra: Any) 
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
 
 
-def add_history(service: RunService, duration: float, count: int = 5) -> None:
+def now(**later: float) -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC) + timedelta(**later)
+
+
+def add_history(service: RunService, duration: float) -> None:
     """Add finished runs of the last days."""
-    for day in range(1, count + 1):
-        start = datetime.fromtimestamp(time.time(), UTC) - timedelta(days=day)
-        end = start + timedelta(seconds=duration)
+    for day in range(1, 6):
+        start = now(days=-day)
+        times = {"started": timestamp(start), "finished": timestamp(start + timedelta(seconds=duration))}
         service.runs["orchestration_runs"].append(
-            orchestration_run(
-                f"old{day}", "COMPLETED", due=timestamp(start), started=timestamp(start), finished=timestamp(end)
-            )
+            orchestration_run(f"old{day}", "COMPLETED", due=timestamp(start), **times)
         )
+        service.runs["elt_stream_runs"].append(stream_run(f"old{day}", "COMPLETED", **times))
+
+
+def add_active_run(service: RunService) -> None:
+    started = timestamp(now())
+    service.runs["orchestration_runs"].append(orchestration_run("active", "RUNNING", due=started, started=started))
 
 
 def operator(**arguments: Any) -> OrchestrationRunOperator:
@@ -52,9 +60,12 @@ def operator(**arguments: Any) -> OrchestrationRunOperator:
 
 
 def sensor(**arguments: Any) -> OrchestrationRunSensor:
-    return OrchestrationRunSensor(
-        task_id="t", orchestration_id="o", after="2026-01-01T00:00:00+00:00", deferrable=True, **arguments
-    )
+    moment = {} if "run_id" in arguments else {"after": "2026-01-01T00:00:00+00:00"}
+    return OrchestrationRunSensor(task_id="t", orchestration_id="o", deferrable=True, **moment, **arguments)
+
+
+def stream_sensor() -> EltStreamRunSensor:
+    return EltStreamRunSensor(task_id="t", stream_id="s", after=now().isoformat(), deferrable=True)
 
 
 def seconds_in_worker(task: Any) -> float | None:
@@ -89,22 +100,40 @@ def test_blocking_task_notices_the_end_as_early(duration: float, service: RunSer
     assert time.time() - began < 1.5 * duration + 0.5
 
 
-def test_long_run_defers_at_once(service: RunService) -> None:
+#: The task, the duration of earlier runs and the seconds until the deferral of a task that waits for a long run.
+LONG_RUNS: dict[str, tuple[Callable[[], Any], float | None, float]] = {
+    "long history": (operator, MINUTES, 0),
+    "no history": (operator, None, WITHOUT_HISTORY),
+    "argument 0": (lambda: operator(defer_after=0), None, 0),
+    "argument 3": (lambda: operator(defer_after=3), None, 3),
+    "argument as a timedelta": (lambda: operator(defer_after=timedelta(seconds=3)), None, 3),
+    "argument 30": (lambda: operator(defer_after=30), None, 30),
+    # A second poll would come after the seconds without history.
+    "fixed poll interval": (lambda: operator(poll_interval=15), None, 0),
+    "poll interval beyond the argument": (lambda: operator(poll_interval=15, defer_after=10), None, 0),
+}
+
+
+@pytest.mark.parametrize("case", LONG_RUNS)
+def test_operator_defers_a_long_run_after_seconds(case: str, service: RunService) -> None:
+    task, history, expected = LONG_RUNS[case]
     service.duration = MINUTES
-    add_history(service, MINUTES)
-    assert seconds_in_worker(operator()) == pytest.approx(0, abs=0.1)
+    if history is not None:
+        add_history(service, history)
+    assert seconds_in_worker(task()) == pytest.approx(expected, abs=0.5 if expected else 0.1)
+    if expected <= WITHOUT_HISTORY:
+        # Seven of them are polls.
+        assert service.requests.total() <= 10
 
 
-def test_long_run_without_history_defers_after_seconds(service: RunService) -> None:
+def test_connection_and_configuration_decide_when_it_defers(
+    service: RunService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service.duration = MINUTES
-    assert seconds_in_worker(operator()) == pytest.approx(WITHOUT_HISTORY, abs=0.5)
-
-
-def test_long_run_costs_few_requests_before_the_deferral(service: RunService) -> None:
-    service.duration = MINUTES
-    seconds_in_worker(operator())
-    # Seven of them are polls.
-    assert service.requests.total() <= 10
+    monkeypatch.setenv("AIRFLOW__DATAPIPE__DEFER_AFTER", "9")
+    assert seconds_in_worker(operator()) == pytest.approx(9, abs=0.5)
+    connect(monkeypatch, service, defer_after=7)
+    assert seconds_in_worker(operator()) == pytest.approx(7, abs=0.5)
 
 
 @pytest.mark.parametrize("task", [operator, sensor])
@@ -115,43 +144,13 @@ def test_deferral_is_logged(task: Any, service: RunService, capsys: pytest.Captu
     assert "check that a triggerer is running" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("defer_after", [0, 3, timedelta(seconds=3), 30])
-def test_argument_decides_when_the_task_defers(defer_after: Any, service: RunService) -> None:
-    service.duration = MINUTES
-    expected = defer_after.total_seconds() if isinstance(defer_after, timedelta) else defer_after
-    assert seconds_in_worker(operator(defer_after=defer_after)) == pytest.approx(expected, abs=0.5)
-
-
-def test_connection_decides_when_the_task_defers(service: RunService, monkeypatch: pytest.MonkeyPatch) -> None:
-    service.duration = MINUTES
-    connect(monkeypatch, service, defer_after=7)
-    assert seconds_in_worker(operator()) == pytest.approx(7, abs=0.5)
-
-
-def test_configuration_decides_when_the_task_defers(service: RunService, monkeypatch: pytest.MonkeyPatch) -> None:
-    service.duration = MINUTES
-    monkeypatch.setenv("AIRFLOW__DATAPIPE__DEFER_AFTER", "9")
-    assert seconds_in_worker(operator()) == pytest.approx(9, abs=0.5)
-
-
-def test_fixed_poll_interval_is_kept_in_the_worker(service: RunService) -> None:
-    service.duration = MINUTES
-    # A second poll would come after the seconds without history.
-    assert seconds_in_worker(operator(poll_interval=15)) == pytest.approx(0, abs=0.1)
-
-
 def test_deferral_continues_with_the_same_run(service: RunService) -> None:
     service.duration = MINUTES
     with pytest.raises(TaskDeferred) as deferral:
         operator().execute(context_of(Memory()))
     (waiting,) = deferral.value.trigger.batch["waiting"]
     assert (waiting["run_id"], service.requests["request_run"]) == ("new0", 1)
-
-
-def test_trigger_polls_no_more_densely_than_the_history_asks(service: RunService) -> None:
-    service.duration = MINUTES
-    with pytest.raises(TaskDeferred) as deferral:
-        operator().execute(context_of(Memory()))
+    # The trigger polls no more densely than the history asks.
     assert "first_interval" not in deferral.value.trigger.policy
 
 
@@ -162,65 +161,47 @@ def test_wrong_argument_is_refused(task: Any, wrong: float) -> None:
         task(defer_after=wrong)
 
 
-def add_active_run(service: RunService) -> None:
-    now = timestamp(datetime.fromtimestamp(time.time(), UTC))
-    service.runs["orchestration_runs"].append(orchestration_run("active", "RUNNING", due=now, started=now))
-
-
 @pytest.mark.parametrize("duration", [1.0, 4.0])
 def test_sensor_waits_for_a_short_active_run_in_the_worker(duration: float, service: RunService) -> None:
     service.duration = duration
-    add_history(service, duration)
-    service.runs["orchestration_runs"].clear()
     add_active_run(service)
     assert seconds_in_worker(sensor()) is None
 
 
-def test_sensor_defers_at_once_for_a_long_active_run(service: RunService) -> None:
-    service.duration = MINUTES
-    add_history(service, MINUTES)
+#: The sensor, the duration of earlier runs, whether a long run is active, and the seconds until the deferral.
+SENSORS: dict[str, tuple[Callable[[], Any], float | None, bool, float]] = {
     # Only runs that start later count for the sensor.
-    add_active_run(service)
-    waiting = OrchestrationRunSensor(task_id="t", orchestration_id="o", run_id="active", deferrable=True)
-    assert seconds_in_worker(waiting) == pytest.approx(0, abs=0.1)
+    "long active run": (lambda: sensor(run_id="active"), MINUTES, True, 0),
+    "active run without history": (sensor, None, True, WITHOUT_HISTORY),
+    "no active run": (sensor, None, False, 0),
+    "argument": (lambda: sensor(defer_after=4), None, False, 4),
+    "argument without an interval": (lambda: sensor(defer_after=4, poke_interval=0), None, False, 4),
+    "stream without history": (stream_sensor, None, False, 0),
+    "stream with short runs": (stream_sensor, 5, False, 0),
+    "stream with long runs": (stream_sensor, MINUTES, False, 0),
+}
 
 
-def test_sensor_waits_seconds_for_an_active_run_without_history(service: RunService) -> None:
+@pytest.mark.parametrize("case", SENSORS)
+def test_sensor_defers_after_seconds(case: str, service: RunService) -> None:
+    task, history, is_active, expected = SENSORS[case]
     service.duration = MINUTES
-    add_active_run(service)
-    assert seconds_in_worker(sensor()) == pytest.approx(WITHOUT_HISTORY, abs=0.5)
+    if history is not None:
+        add_history(service, history)
+    if is_active:
+        add_active_run(service)
+    assert seconds_in_worker(task()) == pytest.approx(expected, abs=0.5 if expected else 0.1)
 
 
-def test_sensor_without_an_active_run_defers_at_once(service: RunService) -> None:
-    assert seconds_in_worker(sensor()) == pytest.approx(0, abs=0.1)
-
-
-def test_sensor_polls_as_long_as_its_argument(service: RunService) -> None:
-    assert seconds_in_worker(sensor(defer_after=4)) == pytest.approx(4, abs=0.5)
-
-
-@pytest.mark.parametrize("history", [None, 5.0, 600.0])
-def test_stream_sensor_without_an_active_run_defers_at_once(history: float | None, service: RunService) -> None:
-    for day in range(1, 5 if history else 1):
-        start = datetime.fromtimestamp(time.time(), UTC) - timedelta(days=day)
-        service.runs["elt_stream_runs"].append(
-            stream_run(
-                f"old{day}",
-                "COMPLETED",
-                started=timestamp(start),
-                finished=timestamp(start + timedelta(seconds=history or 0)),
-            )
-        )
-    after = datetime.fromtimestamp(time.time(), UTC).isoformat()
-    waiting = EltStreamRunSensor(task_id="t", stream_id="s", after=after, deferrable=True)
-    assert seconds_in_worker(waiting) == pytest.approx(0, abs=0.1)
+def test_sensor_polls_at_its_interval_after_the_first_seconds(service: RunService) -> None:
+    assert seconds_in_worker(sensor(defer_after=3600, poke_interval=300)) == pytest.approx(3600, abs=1)
+    assert service.requests.total() < 60
 
 
 def test_sensor_of_a_planned_run_defers_at_once(service: RunService) -> None:
-    due = timestamp(datetime.fromtimestamp(time.time(), UTC) + timedelta(hours=2))
-    service.runs["orchestration_runs"].append(orchestration_run("planned", "SCHEDULED", due=due))
-    waiting = OrchestrationRunSensor(task_id="t", orchestration_id="o", run_id="planned", deferrable=True)
-    assert seconds_in_worker(waiting) == pytest.approx(0, abs=0.1)
+    planned = orchestration_run("planned", "SCHEDULED", due=timestamp(now(hours=2)))
+    service.runs["orchestration_runs"].append(planned)
+    assert seconds_in_worker(sensor(run_id="planned")) == pytest.approx(0, abs=0.1)
 
 
 def test_refused_sensor_defers_and_polls_after_retry_after(service: RunService) -> None:
@@ -236,20 +217,6 @@ def test_refused_sensor_defers_and_polls_after_retry_after(service: RunService) 
 def test_sensor_whose_time_is_over_in_the_worker_fails(service: RunService) -> None:
     with pytest.raises(AirflowSensorTimeout, match="Time is over: no run of o"):
         sensor(defer_after=30, timeout=2).execute(context_of(Memory()))
-
-
-def test_sensor_polls_at_its_interval_after_the_first_seconds(service: RunService) -> None:
-    assert seconds_in_worker(sensor(defer_after=3600, poke_interval=300)) == pytest.approx(3600, abs=1)
-    assert service.requests.total() < 60
-
-
-def test_sensor_without_an_interval_polls_in_the_worker(service: RunService) -> None:
-    assert seconds_in_worker(sensor(defer_after=4, poke_interval=0)) == pytest.approx(4, abs=0.5)
-
-
-def test_interval_that_leaves_no_time_for_a_second_poll(service: RunService) -> None:
-    service.duration = 1.0
-    assert seconds_in_worker(operator(poll_interval=15, defer_after=10)) == pytest.approx(0, abs=0.5)
 
 
 @pytest.mark.parametrize("option", ["DEFER_AFTER", "MINIMUM_DEFERRAL_TIME"])

@@ -22,9 +22,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
-from airflow_provider_datapipe.api.endpoints import transforms as transforms_endpoints
 from airflow_provider_datapipe.hooks.connection import base_url, read_extra
-from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from datapipe_local import app, errors
 from datapipe_local.seed.models import Seed
 from datapipe_local.sources.files import FileOrigin
@@ -35,116 +33,102 @@ from tests.support.processes import ReservedPort, Workspace, wait_for
 from tests.support.scripted_server import Reply, ScriptedServer
 from tests.support.shell import bash
 
-#: Which test runs a block: by its page and first line, or, for all of one language, by its page and the language.
-RUN_BY = {
-    ("README.md", "make demo"): "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted",
-    ("README.md", "make up"): "tests/system/test_demo.py::test_what_is_kept_running_can_be_logged_in_to",
-    # It can't run itself; .ci/run does, and this looks at what it would do.
-    ("README.md", "make test"): "tests/contract/test_docs.py::test_what_make_runs",
-    ("README.md", "pip install airflow-provider-datapipe"): "tests/contract/test_packaging.py::test_the_provider_alone",
-    ("README.md", "pip install 'airflow-provider-datapipe[local]'"): (
-        "tests/contract/test_packaging.py::test_with_the_local_service"
-    ),
-    ("README.md", "python"): "tests/system/test_examples.py::test_a_dag_of_the_readme_runs",
-    ("docs/local.md", "pip install 'airflow-provider-datapipe[local]'"): (
-        "tests/contract/test_packaging.py::test_with_the_local_service"
-    ),
-    ("docs/running.md", "python"): "tests/contract/test_running_docs.py::test_the_tasks_of_the_page_do_as_it_says",
-    ("docs/runs.md", "python"): "tests/unit/airflow/test_retries.py::test_the_dag_of_the_documentation_is_patient",
+HERE = "tests/contract/test_docs.py"
+PAGES = "tests/contract/test_docs_pages.py"
+PACKAGING = "tests/contract/test_packaging.py"
+GROUP = "tests/system/test_generated_group.py"
+INSTALL_LOCAL = "pip install 'airflow-provider-datapipe[local]'"
+IMPORT = "from airflow_provider_datapipe.operators."
+#: The test that runs a block, by its page, and its language or the begin of its first line.
+RUN_BY = (
+    ("README.md", "make demo", "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted"),
+    ("README.md", "make up", "tests/system/test_demo.py::test_what_is_kept_running_can_be_logged_in_to"),
+    # It can't run itself; .ci/run does, and this test checks what it would do.
+    ("README.md", "make test", f"{HERE}::test_what_make_runs"),
+    ("README.md", "pip install airflow-provider-datapipe", f"{PACKAGING}::test_the_provider_alone"),
+    ("README.md", INSTALL_LOCAL, f"{PACKAGING}::test_with_the_local_service"),
+    ("README.md", "python", "tests/system/test_examples.py::test_a_dag_of_the_readme_runs"),
+    ("docs/running.md", "python", f"{PAGES}::test_runs_of_every_kind"),
+    ("docs/runs.md", "python", "tests/unit/airflow/test_retries.py::test_the_dag_of_the_documentation_is_patient"),
+    ("docs/changes.md", f"{IMPORT}elt_changes", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
+    ("docs/changes.md", f"{IMPORT}orchestration_changes", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
+    ("docs/changes.md", f"{IMPORT}datapipe", f"{PAGES}::test_changes_of_syncs_and_orchestrations"),
+    ("docs/changes.md", f"{IMPORT}transform_changes", f"{PAGES}::test_changes_of_transforms_and_queries"),
+    ("docs/changes.md", f"{IMPORT}query", f"{PAGES}::test_changes_of_transforms_and_queries"),
+    ("docs/changes.md", f"{IMPORT}reverse_etl_changes", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
+    ("docs/changes.md", f"{IMPORT}custom_report", f"{PAGES}::test_changes_of_reverse_etl_and_custom_reports"),
+    ("docs/changes.md", "from datetime", "tests/system/test_bridges.py::test_a_person_is_asked_and_authorizes"),
+    ("docs/hook.md", "from airflow.sdk import DAG, task", f"{PAGES}::test_tasks_with_the_hook"),
+    ("docs/hook.md", "from airflow_provider_datapipe.api.endpoints", f"{PAGES}::test_coroutines_with_the_hook"),
     (
-        "docs/changes.md",
-        "from airflow_provider_datapipe.operators.elt_changes import EltSyncAddStreamsOperator, EltSyncCreateOperator",
-    ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+        "docs/sensors.md",
+        "python",
+        "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one",
+    ),
     (
-        "docs/changes.md",
-        "from airflow_provider_datapipe.operators.orchestration_changes import OrchestrationCreateOperator",
-    ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+        "docs/schedules.md",
+        "python",
+        "tests/contract/test_schedules.py::test_the_dag_of_the_page_owns_runs_and_puts_back",
+    ),
+    ("docs/decorators.md", "python", "tests/system/test_decorators.py::test_the_dag_of_the_documentation_runs"),
+    ("docs/assets.md", "python", "tests/unit/airflow/test_assets_docs.py::test_the_dags_of_the_page_hang_together"),
     (
-        "docs/changes.md",
-        "from airflow_provider_datapipe.operators.datapipe import DatapipeOperator",
-    ): "tests/contract/test_changes_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+        "docs/notifications.md",
+        "python",
+        "tests/unit/airflow/test_assets_docs.py::test_the_dag_of_the_page_tells_the_chat",
+    ),
+    ("docs/webhook.md", "python", "tests/contract/test_webhook.py::test_the_examples_of_the_documentation_run"),
+    ("docs/task_groups.md", "sh", f"{GROUP}::test_the_picture_of_the_page_is_what_the_command_draws"),
+    ("docs/task_groups.md", "python", f"{GROUP}::test_published_transforms_are_rebuilt_in_reference_order"),
+    ("docs/workspace.md", "sh", f"{PAGES}::test_commands_of_the_workspace_page"),
+    ("docs/workspace.md", "python", f"{PAGES}::test_tasks_of_the_workspace_page_plan_and_apply"),
+    ("docs/transforms_as_code.md", "sh", "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"),
     (
-        "docs/changes.md",
-        (
-            "from airflow_provider_datapipe.operators.transform_changes import "
-            "TransformBulkDeployOperator, TransformDeployOperator"
-        ),
-    ): "tests/contract/test_transform_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+        "docs/transforms_as_code.md",
+        "python",
+        "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says",
+    ),
     (
-        "docs/changes.md",
-        "from airflow_provider_datapipe.operators.query import (",
-    ): "tests/contract/test_transform_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+        "docs/examples.md",
+        "sh",
+        "tests/unit/airflow/test_examples_docs.py::test_the_shop_can_be_tried_as_the_page_says",
+    ),
+    ("docs/local.md", INSTALL_LOCAL, f"{PACKAGING}::test_with_the_local_service"),
+    ("docs/local.md", "sh", f"{HERE}::test_five_minutes_lead_to_the_rows"),
     (
-        "docs/changes.md",
-        "from airflow_provider_datapipe.operators.reverse_etl_changes import (",
-    ): "tests/contract/test_connections_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+        "docs/local.md",
+        "import hashlib, hmac, json",
+        "tests/contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_let_in",
+    ),
+    ("docs/getting_started.md", INSTALL_LOCAL, f"{PACKAGING}::test_with_the_local_service"),
     (
-        "docs/changes.md",
-        "from airflow_provider_datapipe.operators.custom_report import CustomReportsCreateOperator",
-    ): "tests/contract/test_connections_docs.py::test_the_tasks_of_the_page_do_as_it_says",
+        "docs/getting_started.md",
+        "airflow standalone",
+        "tests/system/test_standalone.py::test_dag_of_getting_started_with_standalone",
+    ),
+    ("docs/getting_started.md", "sh", f"{HERE}::test_five_minutes_lead_to_the_rows"),
+    ("docs/getting_started.md", "python", f"{HERE}::test_five_minutes_lead_to_the_rows"),
+    ("docs/testing.md", "sh", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
+    ("docs/testing.md", "python", f"{PAGES}::test_project_of_the_testing_page_passes_its_tests"),
     (
-        "docs/changes.md",
-        "from datetime import timedelta",
-    ): "tests/system/test_bridges.py::test_a_person_is_asked_and_authorizes",
-    ("docs/hook.md", "from airflow.sdk import DAG, task"): (
-        "tests/contract/test_hook_docs.py::test_the_tasks_of_the_page_do_as_it_says"
+        "docs/local_control.md",
+        "python",
+        "tests/contract/datapipe_local/test_control_docs.py::test_the_examples_do_as_they_say",
     ),
-    ("docs/hook.md", "from airflow_provider_datapipe.api.endpoints import elt_syncs, transforms"): (
-        "tests/contract/test_hook_docs.py::test_the_coroutines_of_the_page_do_as_it_says"
-    ),
-    ("docs/sensors.md", "python"): (
-        "tests/unit/airflow/test_start_from_trigger.py::test_the_dag_of_the_documentation_is_one"
-    ),
-    ("docs/schedules.md", "python"): (
-        "tests/contract/test_schedules.py::test_the_dag_of_the_page_owns_runs_and_puts_back"
-    ),
-    ("docs/decorators.md", "python"): "tests/system/test_decorators.py::test_the_dag_of_the_documentation_runs",
-    ("docs/assets.md", "python"): "tests/unit/airflow/test_assets_docs.py::test_the_dags_of_the_page_hang_together",
-    ("docs/notifications.md", "python"): (
-        "tests/unit/airflow/test_assets_docs.py::test_the_dag_of_the_page_tells_the_chat"
-    ),
-    ("docs/webhook.md", "python"): "tests/contract/test_webhook.py::test_the_examples_of_the_documentation_run",
-    ("docs/task_groups.md", "sh"): (
-        "tests/system/test_generated_group.py::test_the_picture_of_the_page_is_what_the_command_draws"
-    ),
-    ("docs/task_groups.md", "python"): (
-        "tests/system/test_generated_group.py::test_published_transforms_are_rebuilt_in_reference_order"
-    ),
-    ("docs/workspace.md", "sh"): ("tests/contract/test_workspace_docs.py::test_the_commands_of_the_page_do_as_it_says"),
-    ("docs/workspace.md", "python"): (
-        "tests/contract/test_workspace_docs.py::test_the_tasks_of_the_page_plan_and_apply"
-    ),
-    ("docs/transforms_as_code.md", "sh"): ("tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"),
-    ("docs/transforms_as_code.md", "python"): (
-        "tests/contract/test_transforms_as_code.py::test_the_page_does_as_it_says"
-    ),
-    ("docs/getting_started.md", "pip install 'airflow-provider-datapipe[local]'"): (
-        "tests/contract/test_packaging.py::test_with_the_local_service"
-    ),
-    ("docs/examples.md", "sh"): "tests/unit/airflow/test_examples_docs.py::test_the_shop_can_be_tried_as_the_page_says",
-    ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
-    ("docs/getting_started.md", "airflow standalone"): (
-        "tests/system/test_standalone.py::test_dag_of_getting_started_with_standalone"
-    ),
-    ("docs/getting_started.md", "sh"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
-    ("docs/getting_started.md", "python"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
-    ("docs/testing.md", "sh"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",
-    ("docs/testing.md", "python"): "tests/contract/test_testing_docs.py::test_the_project_of_the_page_passes_its_tests",
-    ("docs/local_control.md", "python"): (
-        "tests/contract/datapipe_local/test_control_docs.py::test_the_examples_do_as_they_say"
-    ),
-    ("docs/local.md", "import hashlib, hmac, json"): (
-        "tests/contract/datapipe_local/test_ingestion.py::test_the_example_of_the_documentation_is_let_in"
-    ),
-}
+)
 EXPORT = "export AIRFLOW_CONN_"
 TO_BE_RUN = [block for block in blocks() if block.language in ("sh", "python")]
 
 
+def matches(block: Block, page: str, begin: str) -> bool:
+    return page == block.page and (begin == block.language or f"{block.first_line} ".startswith(f"{begin} "))
+
+
 def is_run_by(block: Block) -> str | None:
     if block.first_line.startswith(EXPORT):
-        return "tests/contract/test_docs.py::test_a_connection_that_is_shown_is_one"
-    return RUN_BY.get((block.page, block.first_line)) or RUN_BY.get((block.page, block.language))
+        return f"{HERE}::test_a_connection_that_is_shown_is_one"
+    found = {begin: test for page, begin, test in RUN_BY if matches(block, page, begin)}
+    return next((test for begin, test in found.items() if begin != block.language), found.get(block.language))
 
 
 @pytest.mark.parametrize("block", TO_BE_RUN, ids=lambda block: f"{block.page}: {block.first_line}"[:60])
@@ -156,8 +140,8 @@ def test_every_block_is_run_by_a_test(block: Block) -> None:
 
 
 def test_no_block_is_named_that_is_gone() -> None:
-    there = {key for block in TO_BE_RUN for key in ((block.page, block.first_line), (block.page, block.language))}
-    assert RUN_BY.keys() <= there
+    there = {(page, begin) for page, begin, _ in RUN_BY for block in TO_BE_RUN if matches(block, page, begin)}
+    assert there == {(page, begin) for page, begin, _ in RUN_BY}
 
 
 @pytest.mark.parametrize(
@@ -171,6 +155,7 @@ def test_no_block_is_named_that_is_gone() -> None:
         ("test-slow", '-m pytest tests/contract tests/unit -m "slow or property" --hypothesis-profile=large -n 2'),
         ("test-slow", "-m pytest tests/system -m slow\n"),
         ("latency", ".venv-celery/bin/python -m tests.system.latency"),
+        ("dist", ".venv/bin/uv build --quiet --out-dir dist\n.venv/bin/python -m twine check --strict dist/*\n"),
     ],
 )
 def test_what_make_runs(target: str, command: str) -> None:
@@ -299,8 +284,6 @@ def test_the_introduction_of_the_endpoints_runs(monkeypatch: pytest.MonkeyPatch)
         (seen,) = server.seen
     assert (seen.method, seen.path) == ("POST", "/transforms")
     assert names["transform"].id == "t1"
-    assert names["DatapipeHook"] is DatapipeHook
-    assert names["transforms"] is transforms_endpoints
 
 
 def introduction() -> str:

@@ -190,7 +190,7 @@ def test_the_reference_has_every_option_of_every_command() -> None:
 
 #: Which tests run the files that pages include, by the beginning of their paths.
 INCLUDED = {
-    "docs/migration/": "tests/contract/test_migration_docs.py",
+    "docs/migration/": "tests/contract/test_docs_pages.py",
     "example_dags/flights_follow_up.py": "tests/system/test_examples.py",
     "example_dags/shop/": "tests/system/test_example_dags.py",
 }

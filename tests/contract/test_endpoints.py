@@ -1,21 +1,28 @@
-"""Tests of the endpoint functions against the table of the interface."""
+"""Tests of the endpoint functions and the models against the tables of the interface."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pkgutil
 import re
-from typing import Any
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any, get_args
 from urllib.parse import quote
 
 import pytest
+from pydantic import BaseModel
 
+from airflow_provider_datapipe.api import models
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS, FUNCTIONS
 from airflow_provider_datapipe.api.errors import ConflictError, InvalidRequestError, NotFoundError
-from airflow_provider_datapipe.api.models.common import ListOrPage, Page
+from airflow_provider_datapipe.api.models.common import Answer, Body, ListOrPage, Page
+from airflow_provider_datapipe.api.models.integrations import IntegrationAbility
 from airflow_provider_datapipe.api.request import NO_CONTENT, Repeat, Request
 from docs import generate_endpoints
 from tests.contract.calls import ALSO_NEEDED, arguments
-from tests.contract.interface_table import ROWS, Row
+from tests.contract.interface_table import ROWS, SCHEMAS, Row
 
 NAMES = {f"{endpoint.method} {endpoint.path}": name for name, endpoint in ENDPOINTS.items()}
 ERRORS = {400: InvalidRequestError, 404: NotFoundError, 409: ConflictError}
@@ -29,11 +36,8 @@ def build(name: str, *, all_of_them: bool) -> tuple[dict[str, Any], Request[Any]
     return given, FUNCTIONS[name](**given)
 
 
-def test_every_endpoint_is_there_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
-    expected = {row.name for row in ROWS}
-    with capsys.disabled():
-        print(f"\n{len(expected & NAMES.keys())} of {len(expected)} endpoints")
-    assert sorted(NAMES) == sorted(expected)
+def test_every_endpoint_is_there_and_no_other() -> None:
+    assert sorted(NAMES) == sorted(row.name for row in ROWS)
     assert len(NAMES) == len(ENDPOINTS) == len(ROWS) == 71
 
 
@@ -42,13 +46,9 @@ def test_an_endpoint_takes_what_its_row_says(row: Row) -> None:
     _, request = build(NAMES[row.name], all_of_them=True)
     assert {name for name, _ in request.query} == row.query.keys()
     assert (request.body is not None) == (row.body != "none")
-
-
-@every_row
-def test_an_endpoint_needs_no_more_than_its_row_says(row: Row) -> None:
-    _, request = build(NAMES[row.name], all_of_them=False)
-    assert {name for name, _ in request.query} == {name for name, required in row.query.items() if required}
-    assert (request.body is not None) == (row.body == "required")
+    _, least = build(NAMES[row.name], all_of_them=False)
+    assert {name for name, _ in least.query} == {name for name, required in row.query.items() if required}
+    assert (least.body is not None) == (row.body == "required")
 
 
 @every_row
@@ -85,14 +85,64 @@ def test_every_argument_arrives(name: str) -> None:
 
 
 @every_endpoint
-def test_every_argument_is_documented(name: str) -> None:
+def test_every_endpoint_and_its_arguments_are_documented(name: str) -> None:
     documentation = inspect.getdoc(FUNCTIONS[name]) or ""
     documented = re.findall(r"^:param (\w+):", documentation, re.MULTILINE)
     assert documented == list(inspect.signature(FUNCTIONS[name]).parameters)
-
-
-@every_endpoint
-def test_every_endpoint_is_on_the_page_of_the_docs(name: str) -> None:
     page = generate_endpoints.page()
     assert f"\n### {name}\n" in page
     assert f"\n`{ENDPOINTS[name].method} {ENDPOINTS[name].path}`\n" in page
+
+
+for _module in pkgutil.iter_modules(models.__path__, f"{models.__name__}."):
+    importlib.import_module(_module.name)
+
+#: What interface.md names beyond fields.md.
+BEYOND = {
+    "EltStreamDto": {"sync_interval"},
+    "TransformDto": {"cron_expression", "rebuild_trigger"},
+    "TransformCreateRequestDto": {"cron_expression"},
+    "TransformUpdateRequestDto": {"cron_expression"},
+}
+
+
+def below(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from below(model)
+
+
+#: The models by the names of the schemas that their docstrings name.
+MODELS = {
+    schema: model
+    for base in (Answer, Body)
+    for model in below(base)
+    for schema in re.findall(r"``(\w+)``", model.__doc__ or "")
+    if schema in SCHEMAS
+}
+
+
+def enum_in(annotation: Any) -> type[StrEnum]:
+    found = [
+        part for part in (annotation, *get_args(annotation)) if isinstance(part, type) and issubclass(part, StrEnum)
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_model_has_the_fields_of_its_schema(schema: str) -> None:
+    fields = {
+        field.serialization_alias or field.alias or name: field for name, field in MODELS[schema].model_fields.items()
+    }
+    declared = [re.fullmatch(r"(\w+)(!?)=?(.*)", word) for word in SCHEMAS[schema].split()]
+    expected = {match[1]: (match[2] == "!", match[3]) for match in declared if match}
+    assert fields.keys() == expected.keys() | BEYOND.get(schema, set())
+    for name, (required, values) in expected.items():
+        assert fields[name].is_required() == required, name
+        if values:
+            assert set(enum_in(fields[name].annotation)) == set(values.split("|")), name
+
+
+def test_the_abilities_of_integrations() -> None:
+    assert set(IntegrationAbility) == {"EltSource", "ReverseEtlDestination"}

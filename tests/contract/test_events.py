@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from airflow_provider_datapipe.triggers.events import (
     ReverseEtlRunEventTrigger,
     TransformMaterializationEventTrigger,
 )
+from tests.contract.seeds import connect
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.events import seed_in
@@ -30,17 +32,14 @@ ANY = ["succeeded", "partial", "failed", "canceled", "unknown"]
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    with LocalService(seed_in(tmp_path_factory.mktemp("events")), control=True) as service:
+def running(folder: Path) -> Iterator[LocalService]:
+    with LocalService(seed_in(folder), control=True) as service:
         yield service
 
 
-@pytest.fixture
-def service(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalService:
-    running.reset()
-    connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_CONTRACT", json.dumps(connection))
-    return running
+@pytest.fixture(autouse=True)
+def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(monkeypatch, service, "datapipe_contract")
 
 
 def ask(service: LocalService, path: str) -> None:

@@ -41,6 +41,8 @@ KEY = DatapipeLink().xcom_key
 STREAM_KEYS = [StreamLink(position, "s").xcom_key for position in range(2)]
 #: No run is as late.
 FAR = "2100-01-01T00:00:00+00:00"
+WITHOUT = {"datapipe_conn_id": "without_link"}
+NIGHTLY_LATER = {"orchestration_name": "Nightly", "after": FAR}
 SEED = {
     "runs": {"minimum_duration": 0.5},
     "connections": [FILES],
@@ -67,83 +69,43 @@ def start_run() -> None:
         nightly(deferrable=True).execute(context_of(Memory()))
 
 
-def with_id_as_number() -> EltStreamRunSensor:
-    """Return a sensor as in a DAG that renders native objects."""
-    task = EltStreamRunSensor(task_id="t", stream_id="{{ 7 }}", after=FAR)
-    task.stream_id = cast("Any", 7)
-    return task
-
-
-WITHOUT = {"task_id": "t", "datapipe_conn_id": "without_link"}
-LINKS: dict[str, tuple[Any, type[BaseException], str]] = {
-    "deferred run": (
-        OrchestrationRunOperator(task_id="t", orchestration_name="Nightly", deferrable=True),
-        TaskDeferred,
-        f"{HOST}/orchestrations/nightly?from=airflow",
-    ),
-    "refused run": (
-        OrchestrationRunOperator(task_id="t", orchestration_id="gone"),
-        NotFoundError,
-        f"{HOST}/orchestrations/gone?from=airflow",
-    ),
-    "missing stream": (
-        EltStreamRunOperator(task_id="t", stream_id="gone"),
-        NotFoundError,
-        f"{HOST}/elt_streams/gone?from=airflow",
-    ),
-    "deferred sensor": (
-        OrchestrationRunSensor(task_id="t", orchestration_name="Nightly", after=FAR, deferrable=True),
-        TaskDeferred,
-        f"{HOST}/orchestrations/nightly?from=airflow",
-    ),
-    "sensor of a missing stream": (
-        EltStreamRunSensor(task_id="t", stream_id="gone", after=FAR),
-        NotFoundError,
-        f"{HOST}/elt_streams/gone?from=airflow",
-    ),
-    "ID that has become a number": (with_id_as_number(), NotFoundError, f"{HOST}/elt_streams/7?from=airflow"),
-    "sensor of a missing sync": (
-        EltSyncRunSensor(task_id="t", sync_id="gone", after=FAR),
-        NotFoundError,
-        f"{HOST}/elt_syncs/gone?from=airflow",
-    ),
-    "freshness of a missing stream": (
-        EltStreamFreshnessSensor(task_id="t", stream_id="gone", max_age=60),
-        NotFoundError,
-        f"{HOST}/elt_streams/gone?from=airflow",
-    ),
-    "failed records of a missing sync": (
-        ReverseEtlFailedRecordsSensor(task_id="t", reverse_etl_sync_id="gone"),
-        NotFoundError,
-        f"{HOST}/reverse_etl_syncs/gone?from=airflow",
-    ),
-    "pages of the service": (
-        nightly(deferrable=True, datapipe_conn_id="without_link"),
-        TaskDeferred,
-        "SERVICE/#/orchestrations/nightly",
-    ),
-    "sync of an unknown stream": (
-        EltStreamRunOperator(sync_id="shop", stream_name="gone", **WITHOUT),
-        NameLookupError,
-        "SERVICE/#/elt_syncs/shop",
-    ),
-    "sensor of an unknown stream": (
-        EltStreamRunSensor(sync_id="shop", stream_name="gone", after=FAR, **WITHOUT),
-        NameLookupError,
-        "SERVICE/#/elt_syncs/shop",
-    ),
+MISSING_STREAM = {"sync_id": "shop", "stream_name": "gone", "datapipe_conn_id": "without_link"}
+#: The class of the task, its arguments, what it raises, and the page.
+LINKS: dict[str, tuple[type[Any], dict[str, Any], type[BaseException], str]] = {
+    "run": (OrchestrationRunOperator, {"orchestration_name": "Nightly"}, TaskDeferred, "orchestrations/nightly"),
+    "missing resource": (OrchestrationRunOperator, {"orchestration_id": "no"}, NotFoundError, "orchestrations/no"),
+    "missing stream": (EltStreamRunOperator, {"stream_id": "no"}, NotFoundError, "elt_streams/no"),
+    "unknown name": (EltStreamRunOperator, MISSING_STREAM, NameLookupError, "elt_syncs/shop"),
+    "sensor": (OrchestrationRunSensor, NIGHTLY_LATER, TaskDeferred, "orchestrations/nightly"),
+    "sensor of the service": (OrchestrationRunSensor, NIGHTLY_LATER | WITHOUT, TaskDeferred, "orchestrations/nightly"),
+    "sensor of a stream": (EltStreamRunSensor, {"stream_id": "no", "after": FAR}, NotFoundError, "elt_streams/no"),
+    "sensor of a name": (EltStreamRunSensor, MISSING_STREAM | {"after": FAR}, NameLookupError, "elt_syncs/shop"),
+    "sensor of a sync": (EltSyncRunSensor, {"sync_id": "no", "after": FAR}, NotFoundError, "elt_syncs/no"),
+    "freshness": (EltStreamFreshnessSensor, {"stream_id": "no", "max_age": 60}, NotFoundError, "elt_streams/no"),
+    "records": (ReverseEtlFailedRecordsSensor, {"reverse_etl_sync_id": "no"}, NotFoundError, "reverse_etl_syncs/no"),
 }
 
 
 @pytest.mark.parametrize("case", LINKS)
 def test_link_appears_before_the_wait_and_before_an_error(case: str, memory: Memory, service: LocalService) -> None:
-    task, raised, link = LINKS[case]
+    kind, arguments, raised, page = LINKS[case]
+    task = kind(task_id="t", deferrable=raised is TaskDeferred, **arguments)
     with pytest.raises(raised):
         task.execute(context_of(memory))
-    link = link.replace("SERVICE", service.base_url)
+    is_named_by_service = task.datapipe_conn_id == "without_link"
+    link = f"{service.base_url}/#/{page}" if is_named_by_service else f"{HOST}/{page}?from=airflow"
     assert memory.pushed == {KEY: link}
     # Airflow asks for it when the process of the task ends, and stores it in place of the earlier one.
     assert DatapipeLink().get_link(task, ti_key=ANY) == link
+
+
+def test_id_that_has_become_a_number_is_linked(memory: Memory) -> None:
+    """Simulate digits in a DAG that renders native objects."""
+    task = EltStreamRunSensor(task_id="t", stream_id="{{ 7 }}", after=FAR)
+    task.stream_id = cast("Any", 7)
+    with pytest.raises(NotFoundError):
+        task.execute(context_of(memory))
+    assert memory.pushed == {KEY: f"{HOST}/elt_streams/7?from=airflow"}
 
 
 def test_link_stays_when_the_task_is_resumed(memory: Memory, service: LocalService) -> None:
@@ -249,7 +211,7 @@ def test_query_is_linked(deferrable: bool, conn_id: str, memory: Memory, service
 
 def test_query_that_failed_is_linked(memory: Memory, service: LocalService) -> None:
     with pytest.raises(CheckFailedError):
-        run(DatapipeCheckOperator(sql_template="SELECT 0", **WITHOUT), memory)
+        run(DatapipeCheckOperator(task_id="t", sql_template="SELECT 0", **WITHOUT), memory)
     assert memory.pushed[KEY].startswith(f"{service.base_url}/#/query_previews/")
 
 

@@ -34,9 +34,9 @@ SEED = {
     "runs": {"scheduling_delay": 0.1, "minimum_duration": 0.2},
     "connections": [FILES, OUT],
     "elt_syncs": [elt_sync("shop", "orders", "lost", destination_schema_name="raw_shop")],
-    "transforms": [transform("vip", folder_path="shop", materialization="table")],
+    "transforms": [transform("vip", folder_path="shop", materialization="table"), transform("adults")],
     "orchestrations": [NIGHTLY],
-    "reverse_etl_syncs": [reverse_etl_sync("crm", "vip")],
+    "reverse_etl_syncs": [reverse_etl_sync("crm", "adults")],
 }
 
 

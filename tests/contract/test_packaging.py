@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tarfile
@@ -220,19 +219,3 @@ def test_what_the_source_distribution_has(built: Distribution) -> None:
     needed = {"README.md", "LICENSE", "CHANGELOG.md", "Makefile", "pyproject.toml", "docs/local.md"}
     assert needed | {file.name for file in airflows().values()} <= names
     assert [name for name in names if name.endswith(".pyc") or "_build/" in name] == []
-
-
-def test_what_make_builds(built: Distribution) -> None:
-    done = subprocess.run(
-        ["make", "--no-print-directory", "--dry-run", "dist"],  # noqa: S607
-        cwd=ROOT,
-        # This may be run by make, which would have its options taken over.
-        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.splitlines()[-2:] == [
-        ".venv/bin/uv build --quiet --out-dir dist",
-        ".venv/bin/python -m twine check --strict dist/*",
-    ]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from typing import Any, ClassVar
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferred
 from airflow.sdk import DAG, task
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError
@@ -22,43 +21,16 @@ from airflow_provider_datapipe.operators.query import (
     QueryPreviewOperator,
 )
 from airflow_provider_datapipe.runs.errors import RunFailedError, RunTimeoutError
+from tests.contract.seeds import MODES, connect, transform
 from tests.support.local_service import LocalService
-from tests.support.tasks import Memory, run
+from tests.support.tasks import Memory, context_of, run
 
-MODES = pytest.mark.parametrize("deferrable", [False, True], ids=["blocking", "deferred"])
-SEED = {
-    "transforms": [
-        {
-            "id": "numbers",
-            "name": "numbers",
-            "sql_template": "SELECT value FROM generate_series(1, 1500) AS numbers(value)",
-            "publish": True,
-        }
-    ]
-}
+pytestmark = pytest.mark.usefixtures("service")
+
+SEED = {"transforms": [transform("numbers", "SELECT value FROM generate_series(1, 1500) AS numbers(value)")]}
 COUNT = "SELECT count(*) AS rows FROM {{model.numbers}}"
 #: Runs for as long as a query may.
 ENDLESS = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = -1"
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[LocalService]:
-    """Return a service with a transform of 1500 rows."""
-    with LocalService(SEED, control=True) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reset the service to its seed, and create the connection of the tasks."""
-    service.reset()
-    connect(service, monkeypatch)
-
-
-def connect(service: LocalService, monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
-    fields = {"poll_interval": 0.1, "retry_budget": 0} | extra
-    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": fields}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
 
 
 def preview(sql: str, **more: Any) -> QueryPreviewOperator:
@@ -141,7 +113,7 @@ def test_a_query_that_goes_on_is_given_up(*, deferrable: bool) -> None:
 def test_a_query_is_asked_for_again_when_its_answer_is_lost(
     service: LocalService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connect(service, monkeypatch, retry_budget=20)
+    connect(monkeypatch, service, retry_budget=20)
     service.faults([{"method": "POST", "path": "/transforms/query_previews", "drop": True, "when": "after"}])
     assert run(preview(COUNT))["rows"] == [{"rows": 1500}]
     assert sum(each["method"] == "POST" for each in service.journal_requests()) == 2
@@ -226,10 +198,6 @@ def test_what_a_function_computes_need_not_be_json(value: Any, sql: str, deferra
 
 
 def test_a_task_that_is_stopped_says_that_it_would_ask_again(capsys: pytest.CaptureFixture[str]) -> None:
-    from airflow.providers.common.compat.sdk import TaskDeferred
-
-    from tests.support.tasks import context_of
-
     task = preview(ENDLESS, deferrable=True)
     with pytest.raises(TaskDeferred):
         task.execute(context_of(Memory()))

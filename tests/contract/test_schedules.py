@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -18,57 +16,29 @@ from airflow_provider_datapipe.operators.schedule import (
     ScheduleTakeOffOperator,
     owned_schedule,
 )
-from tests.support.documents import blocks
+from tests.contract.seeds import (
+    FILES,
+    NIGHTLY,
+    OUT,
+    Json,
+    elt_sync,
+    page_blocks,
+    reverse_etl_sync,
+    transform,
+)
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 
-KEY = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+pytestmark = pytest.mark.usefixtures("service")
 
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
-    """Return a service with the schedules that the page pauses."""
-    folder = tmp_path_factory.mktemp("shop")
-    (folder / "rows.csv").write_text("id\n1\n")
-    seed = {
-        "connections": [
-            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": str(folder)}},
-            {"id": "crm", "integration_id": "jsonl", "label": "CRM", "settings": {"path": str(folder / "out")}},
-        ],
-        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "files",
-                "destination_schema_name": "shop",
-                "sync_interval": "0 3 * * *",
-                "orchestration_workflow_id": "nightly",
-                "source_streams": [{"id": "shop.rows", "name": "rows", "file": "rows.csv"}],
-            }
-        ],
-        "transforms": [{"id": "people", "name": "people", "publish": True, "sql_template": "SELECT 1 AS id"}],
-        "reverse_etl_syncs": [
-            {
-                "id": "crm_contacts",
-                "source_id": "people",
-                "destination_connection_id": "crm",
-                "object_type_id": "contacts",
-                "sync_interval": "0 5 * * *",
-                "operation": {"mode": "upsert", "mappings": [KEY]},
-            }
-        ],
-    }
-    with LocalService(seed, control=True) as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def connected(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reset the service to its seed, and create the connection of the tasks."""
-    service.reset()
-    extra = {"poll_interval": 0.2, "retry_budget": 0}
-    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key, "extra": extra}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+SOURCES = {"rows.csv": "id\n1\n"}
+SEED: Json = {
+    "connections": [FILES, OUT],
+    "orchestrations": [NIGHTLY],
+    "elt_syncs": [elt_sync("shop", "rows", orchestration_workflow_id="nightly")],
+    "transforms": [transform("people")],
+    "reverse_etl_syncs": [reverse_etl_sync("crm_contacts", "people")],
+}
 
 
 class Run:
@@ -103,19 +73,22 @@ class _Ti(Memory):
 
 def page() -> DAG:
     """Return the DAG of the page."""
-    (block,) = [each for each in blocks() if each.page == "docs/schedules.md"]
     names: dict[str, Any] = {}
-    exec(block.text, names)  # noqa: S102 - our own docs
+    exec(page_blocks("schedules.md")[0].text, names)  # noqa: S102 - our own docs
     dag: DAG = names["dag"]
     return dag
+
+
+def ask(service: LocalService, method: str, path: str, body: Any = None) -> Any:
+    answer = httpx.request(method, f"{service.base_url}/{path}", headers=service.headers, json=body)
+    return answer.raise_for_status().json() if answer.content else None
 
 
 def shown(service: LocalService) -> dict[str, Any]:
     found = {}
     for path in ("elt_syncs/shop", "elt_streams/shop.rows", "reverse_etl_syncs/crm_contacts"):
-        answer = httpx.get(f"{service.base_url}/{path}", headers=service.headers)
-        answer.raise_for_status()
-        found[path] = {name: value for name, value in answer.json().items() if name not in ("updated_at", "status")}
+        fields = ask(service, "GET", path).items()
+        found[path] = {name: value for name, value in fields if name not in ("updated_at", "status")}
         for stream in found[path].get("source_streams", ()):
             del stream["updated_at"]
     return found
@@ -143,40 +116,6 @@ def test_dagrun_timeout_is_refused_at_dag_parse() -> None:
         owned_schedule("shop", elt_sync_id="shop", cron_schedule="0 3 * * *"),
     ):
         raise AssertionError("not reached")
-
-
-def test_an_orchestration_that_is_gone_keeps_nothing_else_off(service: LocalService) -> None:
-    httpx.post(
-        f"{service.base_url}/elt_streams/shop.rows/set_sync_interval",
-        headers=service.headers,
-        json={"sync_interval": "0 1 * * *"},
-    ).raise_for_status()
-    body = {"sync_interval": "0 5 * * *", "orchestration_workflow_id": "nightly"}
-    crm = f"{service.base_url}/reverse_etl_syncs/crm_contacts"
-    before = httpx.get(crm, headers=service.headers).json()
-    for path, sent in (
-        ("/deactivate", None),
-        ("", {name: before[name] for name in ("object_type_id", "operation")} | body),
-        ("/activate", None),
-    ):
-        httpx.post(crm + path, headers=service.headers, json=sent).raise_for_status()
-    noted = {}
-    of_crm = {"reverse_etl_sync_id": "crm_contacts", "cron_schedule": "0 5 * * *"}
-    for name, what in (("shop", {"elt_sync_id": "shop", "cron_schedule": "0 3 * * *"}), ("crm", of_crm)):
-        noted[name] = run(ScheduleNoteOperator(task_id="n", **what))
-        run(ScheduleTakeOffOperator(task_id="t", noted=noted[name]))
-    nightly = f"{service.base_url}/orchestrations/nightly"
-    httpx.delete(nightly, headers=service.headers, params={"cron_schedule": "0 2 * * *"}).raise_for_status()
-    for each in noted.values():
-        with pytest.raises(ScheduleChangedError, match=r"Orchestration nightly, to which .* is gone\. All else is put"):
-            run(SchedulePutBackOperator(task_id="p", noted=each))
-    there = shown(service)
-    assert {which: there[which]["sync_interval"] for which in there} == {
-        "elt_syncs/shop": "0 3 * * *",
-        "elt_streams/shop.rows": "0 1 * * *",
-        "reverse_etl_syncs/crm_contacts": "0 5 * * *",
-    }
-    assert there["reverse_etl_syncs/crm_contacts"]["enabled"]
 
 
 def test_the_dag_of_the_page_owns_runs_and_puts_back(service: LocalService) -> None:
@@ -228,16 +167,14 @@ def test_what_somebody_changed_is_kept_until_it_is_said(service: LocalService) -
     assert not owned.put_back.downstream_task_ids
     now.do(owned.note)
     now.do(owned.take_off)
-    body = {"sync_interval": "0 9 * * *"}
-    path = f"{service.base_url}/elt_syncs/shop"
-    httpx.post(path, headers=service.headers, json=body).raise_for_status()
+    ask(service, "POST", "elt_syncs/shop", {"sync_interval": "0 9 * * *"})
     with pytest.raises(ScheduleChangedError, match=r"sync_interval is '0 9 \* \* \*', was '0 3 \* \* \*'"):
         now.do(owned.put_back)
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 9 * * *"
     owned.put_back.if_changed = "restore"
     assert now.do(owned.put_back)["changed"]
     assert shown(service)["elt_syncs/shop"]["orchestration_workflow_id"] == "nightly"
-    httpx.delete(f"{path}/orchestration", headers=service.headers).raise_for_status()
+    ask(service, "DELETE", "elt_syncs/shop/orchestration")
     assert shown(service)["elt_syncs/shop"]["sync_interval"] == "0 3 * * *"
 
 
@@ -255,37 +192,34 @@ def test_a_stopped_teardown_activates_what_it_has_deactivated(service: LocalServ
     assert shown(service)["reverse_etl_syncs/crm_contacts"]["sync_interval"] == "0 5 * * *"
 
 
-@pytest.mark.parametrize("has_begun", [True, False])
-def test_sync_is_activated_if_this_dag_may_have_deactivated_it(*, has_begun: bool, service: LocalService) -> None:
-    now = Run("one")
-    with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
-        pass
-    now.do(owned.note)
-    if has_begun:
-        # Killed before it could say that it is done.
-        now.do(owned.take_off)
-        del now.memories["crm_take_off"].pushed["datapipe_schedule_taken"]
-    path = f"{service.base_url}/reverse_etl_syncs/crm_contacts/deactivate"
-    httpx.post(path, headers=service.headers).raise_for_status()
-    now.do(owned.put_back)
-    there = shown(service)["reverse_etl_syncs/crm_contacts"]
-    assert (there["enabled"], there["sync_interval"]) == (has_begun, "0 5 * * *")
-
-
 @pytest.mark.parametrize(
-    ("has_task_state", "try_number", "activated"), [(True, 2, False), (False, 1, False), (False, 2, True)]
+    ("killed", "has_task_state", "try_number", "activated"),
+    [
+        (True, True, 1, True),
+        (False, True, 2, False),
+        (False, False, 1, False),
+        # Airflow before 3.3, where a killed try leaves no task state.
+        (False, False, 2, True),
+    ],
 )
-def test_without_task_state_a_retry_activates_a_deactivated_sync(
-    *, has_task_state: bool, try_number: int, activated: bool, service: LocalService, monkeypatch: pytest.MonkeyPatch
+def test_sync_is_activated_if_this_dag_may_have_deactivated_it(
+    *,
+    killed: bool,
+    has_task_state: bool,
+    try_number: int,
+    activated: bool,
+    service: LocalService,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Simulate Airflow before 3.3, where a killed try leaves no task state."""
     now = Run("one")
     with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
         pass
     now.do(owned.note)
     now.do(owned.take_off)
-    path = f"{service.base_url}/reverse_etl_syncs/crm_contacts/deactivate"
-    httpx.post(path, headers=service.headers).raise_for_status()
+    if killed:
+        # Before it could say that it is done.
+        del now.memories["crm_take_off"].pushed["datapipe_schedule_taken"]
+    ask(service, "POST", "reverse_etl_syncs/crm_contacts/deactivate")
     if not has_task_state:
         monkeypatch.setattr("tests.support.tasks.context_of", lambda memory: {"ti": memory})
     now.memories["crm_put_back"] = _Ti(now)
@@ -293,6 +227,17 @@ def test_without_task_state_a_retry_activates_a_deactivated_sync(
     now.do(owned.put_back)
     there = shown(service)["reverse_etl_syncs/crm_contacts"]
     assert (there["enabled"], there["sync_interval"]) == (activated, "0 5 * * *")
+
+
+def test_sync_that_was_deactivated_by_others_stays_so(service: LocalService) -> None:
+    now = Run("one")
+    with DAG("d", schedule=None), owned_schedule("crm", reverse_etl_sync_id="crm_contacts") as owned:
+        pass
+    now.do(owned.note)
+    ask(service, "POST", "reverse_etl_syncs/crm_contacts/deactivate")
+    now.do(owned.put_back)
+    there = shown(service)["reverse_etl_syncs/crm_contacts"]
+    assert (there["enabled"], there["sync_interval"]) == (False, "0 5 * * *")
 
 
 @pytest.mark.parametrize(

@@ -2,154 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import httpx
 import pytest
-from airflow.sdk import DAG
 
-from airflow_provider_datapipe.cli.program import main
 from airflow_provider_datapipe.operators.transform_changes import TransformPlanOperator
 from airflow_provider_datapipe.pipelines.plan import PlanNotEmptyError
-from tests.support.documents import blocks
+from tests.contract.seeds import changes, page_blocks, page_tasks
+from tests.contract.transform_commands import FILES, SEED, Say, held, put, send
 from tests.support.local_service import LocalService
 from tests.support.tasks import Memory, run
 
+__all__ = ["SEED"]
+
 pytestmark = pytest.mark.slow
 
-
-SEED = {
-    "runs": {"minimum_duration": 0.05},
-    "orchestrations": [
-        {"id": "night", "name": "Nightly", "cron_schedule": "0 2 * * *"},
-        {"id": "twin.1", "name": "Twins", "cron_schedule": "0 2 * * *"},
-        {"id": "twin.2", "name": "Twins", "cron_schedule": "0 2 * * *"},
-    ],
-}
-FILES = {
-    "staging/orders.sql": "SELECT 1 AS id, 'paid' AS status\n",
-    "marts/paid.sql": """-- ---
--- materialization: table
--- schedule: 0 4 * * *
--- orchestration: Nightly
--- documentation: |
---   Who has paid.
---   */ -- all of it
--- checks:
---   - not_null: id
---   - unique: id
---   - accepted_values: {column: status, values: [paid]}
---   - SELECT count(*) > 0 FROM {{this}}
--- ---
-SELECT * FROM {{model.staging.orders}} -- the last
-;
-""",
-    "marts/odd name.sql": "-- ---\n-- name: top\n-- folder: ''\n-- ---\nSELECT id FROM {{model.marts.paid}}\n",
-}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[LocalService]:
-    with LocalService(SEED, control=True) as service:
-        yield service
-
-
-@pytest.fixture
-def service(running: LocalService) -> LocalService:
-    running.reset()
-    return running
-
-
-class Said(NamedTuple):
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Say = Callable[..., Said]
-
-
-@pytest.fixture
-def say(
-    service: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Say:
-    """Return a function that runs a command on the folder `models`."""
-    monkeypatch.setenv("DATAPIPE_API_KEY", service.api_key)
-    (tmp_path / "models").mkdir()
-
-    def run(command: str, *options: str) -> Said:
-        common = ["--base-url", service.base_url, "--quiet", "--transforms", str(tmp_path / "models")]
-        common += ["--poll-interval", "0.05"] if command == "deploy" else []
-        status = main([command, *common, *options])
-        captured = capsys.readouterr()
-        return Said(status, captured.out, captured.err)
-
-    return run
-
-
-@pytest.fixture
-def models(tmp_path: Path, say: Say) -> Path:
-    """Return the folder with some files."""
-    folder = tmp_path / "models"
-    put(folder, FILES)
-    return folder
-
-
-def put(folder: Path, files: dict[str, str]) -> None:
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(text.encode())
-
-
-def asked(service: LocalService, method: str, path: str, **more: Any) -> Any:
-    answer = httpx.request(method, f"{service.base_url}{path}", headers=service.headers, **more).raise_for_status()
-    return answer.json() if answer.content else None
-
-
-def held(service: LocalService) -> dict[str, dict[str, Any]]:
-    listed = asked(service, "GET", "/transforms?limit=100")["data"]
-    return {f"{each['folder_path']}/{each['name']}".lstrip("/"): each for each in listed}
-
-
-def changes(service: LocalService) -> list[str]:
-    requests = service.journal_requests()
-    return [f"{each['method']} {each['path']}" for each in requests if each["method"] != "GET"]
-
-
-def actions(said: Said) -> dict[str, str]:
-    return {each["name"]: each["action"] for each in said.json["items"]}
-
-
-def results(said: Said) -> dict[str, str]:
-    return {each["name"]: each["result"] for each in said.json["items"]}
+PUBLISHED = "updated, but not published"
 
 
 def test_a_folder_is_planned_deployed_and_then_as_it_says(service: LocalService, say: Say, models: Path) -> None:
     planned = say("plan", "--format", "json")
     assert planned.status == 3, planned
     # In the order in which they are created.
-    assert [each["name"] for each in planned.json["items"]] == ["staging/orders", "marts/paid", "top"]
-    assert set(actions(planned).values()) == {"create"}
+    assert [each["name"] for each in planned.items] == ["staging/orders", "marts/paid", "top"]
+    assert set(planned.each("action").values()) == {"create"}
     assert changes(service) == []
     deployed = say("deploy", "--format", "json")
     assert deployed.status == 0, deployed
-    assert results(deployed) == {"marts/paid": "created", "staging/orders": "created", "top": "created"}
+    assert deployed.each("result") == {"marts/paid": "created", "staging/orders": "created", "top": "created"}
     paid = held(service)["marts/paid"]
     assert (paid["materialization"], paid["materialization_status"]) == ("table", "completed")
-    assert (paid["cron_expression"], paid["orchestration_workflow_id"]) == ("0 4 * * *", "night")
+    assert (paid["cron_expression"], paid["orchestration_workflow_id"]) == ("0 4 * * *", "nightly")
     assert paid["documentation"] == "Who has paid.\n*/ -- all of it\n"
     assert paid["sql_template"].startswith("SELECT * FROM")
     planned = say("plan")
@@ -157,13 +48,6 @@ def test_a_folder_is_planned_deployed_and_then_as_it_says(service: LocalService,
     before = changes(service)
     assert say("deploy").out == "3 unchanged.\n"
     assert changes(service) == before
-
-
-@pytest.fixture
-def deployed(say: Say, models: Path) -> Path:
-    """Return the folder after its deployment."""
-    assert say("deploy").status == 0
-    return models
 
 
 CHANGES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
@@ -187,10 +71,10 @@ def test_after_a_change_in_the_service_a_plan_shows_that_change(
     change: str, service: LocalService, say: Say, deployed: Path
 ) -> None:
     method, path, body, old = CHANGES[change]
-    asked(service, method, path.format(held(service)["marts/paid"]["id"]), json=body or None)
+    send(service, method, path.format(held(service)["marts/paid"]["id"]), json=body or None)
     planned = say("plan", "--format", "json")
     assert planned.status == 3
-    (item,) = (each for each in planned.json["items"] if each["action"] != "none")
+    (item,) = (each for each in planned.items if each["action"] != "none")
     assert (item["name"], item["action"]) == ("marts/paid", "update")
     found = {each["field"]: each["old"] for each in item.get("changes", ())} | (
         {"diff": True} if "diff" in item else {}
@@ -200,13 +84,13 @@ def test_after_a_change_in_the_service_a_plan_shows_that_change(
     assert say("deploy").out == "updated transform marts/paid\n1 updated, 2 unchanged.\n"
     assert say("plan").status == 0
     after = held(service)["marts/paid"]
-    assert (after["cron_expression"], after["orchestration_workflow_id"]) == ("0 4 * * *", "night")
+    assert (after["cron_expression"], after["orchestration_workflow_id"]) == ("0 4 * * *", "nightly")
     assert (after["materialization"], after["materialization_status"]) == ("table", "completed")
 
 
 def test_what_stands_in_the_warehouse_is_planned_for(service: LocalService, say: Say, deployed: Path) -> None:
     orders = held(service)["staging/orders"]
-    asked(service, "PATCH", f"/transforms/{orders['id']}", json={"sql_template": "SELECT 5 AS id, 'paid' AS status"})
+    send(service, "PATCH", f"/transforms/{orders['id']}", json={"sql_template": "SELECT 5 AS id, 'paid' AS status"})
     # The file says the same by now; what was published does not.
     (deployed / "staging/orders.sql").write_text("SELECT 5 AS id, 'paid' AS status")
     planned = say("plan")
@@ -219,7 +103,7 @@ def test_what_stands_in_the_warehouse_is_planned_for(service: LocalService, say:
 
 def test_a_check_that_fails_leaves_what_was_published(service: LocalService, say: Say, deployed: Path) -> None:
     def preview() -> Any:
-        return asked(service, "GET", f"/transforms/{held(service)['marts/paid']['id']}/versions")["data"]
+        return send(service, "GET", f"/transforms/{held(service)['marts/paid']['id']}/versions")["data"]
 
     paid = deployed / "marts/paid.sql"
     good = paid.read_text()
@@ -229,18 +113,18 @@ def test_a_check_that_fails_leaves_what_was_published(service: LocalService, say
     (deployed / "other.sql").write_text("SELECT 3 AS id")
     said = say("deploy", "--format", "json")
     assert said.status == 1
-    assert results(said) == {
+    assert said.each("result") == {
         "marts/paid": "failed",
         "staging/orders": "unchanged",
         "top": "skipped",
         "other": "created",
     }
-    errors = {each["name"]: each["error"] for each in said.json["items"]}
+    errors = {each["name"]: each["error"] for each in said.items}
     assert errors["marts/paid"].startswith("updated, but not published: the check 'not_null: id' failed: ")
     assert errors["top"] == "updated, but not published: it reads marts/paid, which was not built"
     assert [each["is_published"] for each in preview()] == [False, True]
     # It is still to be done, and fails again, without another word to the service but the check.
-    assert actions(say("plan", "--format", "json"))["marts/paid"] == "publish"
+    assert say("plan", "--format", "json").each("action")["marts/paid"] == "publish"
     before = changes(service)
     assert say("deploy").status == 1
     assert {each.split(" ", 1)[1] for each in changes(service)[len(before) :]} == {"/transforms/query_previews"}
@@ -249,35 +133,36 @@ def test_a_check_that_fails_leaves_what_was_published(service: LocalService, say
     assert say("plan").status == 0
 
 
-@pytest.mark.parametrize(
-    ("check", "passes"),
-    [
-        ("not_null: [id, status]", True),
-        ("not_null: other", False),
-        ("unique: [id, status]", True),
-        ("unique: status", False),
-        ("accepted_values: {column: status, values: [a, 'it''s']}", True),
-        ("accepted_values: {column: status, values: [a]}", False),
-        ("accepted_values: {column: id, values: [1, 2, 3]}", True),
-        ("sql: SELECT max(id) = 2 FROM {{ this }}", True),
-        ("sql: SELECT '{{this}}' = 'x' FROM {{this}}", False),
-        ("sql: SELECT 1 WHERE false", False),
-        ("sql: SELECT", False),
-        ('not_null: "odd ""name"', True),
-    ],
-)
-def test_rules_for_columns(check: str, passes: bool, say: Say, tmp_path: Path) -> None:
-    rows = "(1, 'a', NULL, 0), (2, 'it''s', 1, 0), (NULL, 'a', 2, 0)"
-    check = check.replace('"odd ""name"', "'odd \"name'")
-    sql = f'FROM (VALUES {rows}) AS rows(id, status, other, "odd ""name") /* ; */ ; -- the end;'
-    rule = f"-- ---\n-- checks:\n-- - {check}\n-- ---\n"
-    if "not_null: [id" in check:
-        sql = sql.replace("NULL, 'a'", "3, 'a'")
-    if "unique: [" in check:
-        sql = sql.replace("'it''s'", "'a'")
-    put(tmp_path / "models", {"a.sql": rule + sql})
-    said = say("deploy")
-    assert said.status == (0 if passes else 1), said
+#: Rules, and whether a table fits.
+RULES = {
+    "not_null: [id, status]": True,
+    "not_null: other": False,
+    "unique: [id, status]": True,
+    "unique: status": False,
+    "accepted_values: {column: status, values: [a, 'it''s']}": True,
+    "accepted_values: {column: status, values: [a]}": False,
+    "accepted_values: {column: id, values: [1, 2, 3]}": True,
+    "sql: SELECT max(id) = 2 FROM {{ this }}": True,
+    "sql: SELECT '{{this}}' = 'x' FROM {{this}}": False,
+    "sql: SELECT 1 WHERE false": False,
+    "sql: SELECT": False,
+    "not_null: 'odd \"name'": True,
+}
+
+
+def test_rules_for_columns(say: Say, tmp_path: Path) -> None:
+    names = {}
+    for number, check in enumerate(RULES):
+        rows = "(1, 'a', NULL, 0), (2, 'it''s', 1, 0), (NULL, 'a', 2, 0)"
+        if "not_null: [id" in check:
+            rows = rows.replace("NULL, 'a'", "3, 'a'")
+        if "unique: [" in check:
+            rows = rows.replace("'it''s'", "'a'")
+        sql = f'FROM (VALUES {rows}) AS rows(id, status, other, "odd ""name") /* ; */ ; -- the end;'
+        names[f"m{number}"] = check
+        put(tmp_path / "models", {f"m{number}.sql": f"-- ---\n-- checks:\n-- - {check}\n-- ---\n{sql}"})
+    said = say("deploy", "--format", "json")
+    assert {names[name]: result == "created" for name, result in said.each("result").items()} == RULES
 
 
 def test_what_fails_does_not_stop_the_others(service: LocalService, say: Say, models: Path) -> None:
@@ -286,7 +171,7 @@ def test_what_fails_does_not_stop_the_others(service: LocalService, say: Say, mo
     (models / "bad-name.sql").write_text("SELECT 3 AS id")
     said = say("deploy", "--format", "json")
     assert said.status == 1
-    assert results(said) == {
+    assert said.each("result") == {
         "bad-name": "failed",
         "staging/orders": "failed",
         "marts/paid": "skipped",
@@ -310,7 +195,7 @@ def test_refused_transform_does_not_stop_the_others(
     service.faults([{**refused, "status": status, "times": "always"}])
     said = say("deploy", "--format", "json")
     assert (said.status, said.err) == (1, "")
-    assert results(said) == {
+    assert said.each("result") == {
         "staging/orders": "failed",
         "other": "created",
         "marts/paid": "unchanged",
@@ -360,7 +245,7 @@ def test_aborted_deployment_reports_a_result_for_each_transform(
     service.faults([{**at, "status": 401}])
     said = say("deploy", "--format", "json")
     assert said.status == 1
-    assert {each["name"]: (each["result"], each["error"]) for each in said.json["items"]} == expected
+    assert {each["name"]: (each["result"], each["error"]) for each in said.items} == expected
     (warning,) = said.json["warnings"]
     assert warning.startswith("The deployment came to no end: The service does not accept the API key: ")
     assert say("deploy").status == 0
@@ -387,7 +272,7 @@ def test_orphans_stay_unless_told(service: LocalService, say: Say, deployed: Pat
     assert say("deploy").status == 0
     assert len(held(service)) == 3
     planned = say("plan", "--delete-orphans", "--format", "json")
-    assert (planned.status, actions(planned)) == (
+    assert (planned.status, planned.each("action")) == (
         3,
         {"staging/orders": "none", "marts/paid": "delete", "top": "delete"},
     )
@@ -406,24 +291,24 @@ def test_orphans_that_are_needed_are_not_deleted(service: LocalService, say: Say
     planned = say("plan", "--delete-orphans")
     assert "Warning: marts/paid reads staging/orders, which would not be deleted therefore." in planned.out
     said = say("deploy", "--delete-orphans", "--format", "json")
-    assert (said.status, results(said)["staging/orders"]) == (1, "failed")
-    assert {each["name"]: each["error"] for each in said.json["items"]}["staging/orders"] == (
+    assert (said.status, said.each("result")["staging/orders"]) == (1, "failed")
+    assert {each["name"]: each["error"] for each in said.items}["staging/orders"] == (
         "not deleted: marts/paid reads it"
     )
     # Nor is any where something else went wrong.
     put(deployed, {"staging/orders.sql": text, "bad.sql": "SELECT broken"})
     (deployed / "marts/odd name.sql").unlink()
     said = say("deploy", "--delete-orphans", "--format", "json")
-    assert (said.status, results(said)["top"]) == (1, "skipped")
+    assert (said.status, said.each("result")["top"]) == (1, "skipped")
     assert len(held(service)) == 4
 
 
 def test_a_folder_of_the_service_has_files_of_its_own(service: LocalService, say: Say, tmp_path: Path) -> None:
     for name in ("dev", "development"):
         body = {"name": "old", "folder_path": name, "sql_template": "SELECT 1"}
-        asked(service, "POST", "/transforms", json=body)
+        send(service, "POST", "/transforms", json=body)
     put(tmp_path / "models", {"a.sql": "SELECT 1", "b/c.sql": "-- ---\n-- folder: d\n-- ---\nSELECT 1"})
-    assert actions(say("plan", "--folder-path", "/dev/", "--delete-orphans", "--format", "json")) == {
+    assert say("plan", "--folder-path", "/dev/", "--delete-orphans", "--format", "json").each("action") == {
         "dev/a": "create",
         "dev/d/c": "create",
         "dev/old": "delete",
@@ -518,7 +403,7 @@ def state(service: LocalService) -> dict[str, Any]:
     told = ("sql_template", "materialization", "materialization_status", "status", "documentation", "cron_expression")
     there = {}
     for name, each in held(service).items():
-        versions = asked(service, "GET", f"/transforms/{each['id']}/versions?limit=100")["data"]
+        versions = send(service, "GET", f"/transforms/{each['id']}/versions?limit=100")["data"]
         published = [(version["sql_template"], version["is_published"]) for version in versions]
         attached = each.get("orchestration_workflow_id")
         there[name] = {key: each.get(key) for key in told} | {"versions": published, "orchestration": attached}
@@ -572,8 +457,8 @@ def test_a_deployment_that_is_killed_is_gone_on_with(
     assert killed >= 3
 
 
-def test_the_page_does_as_it_says(service: LocalService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = [block for block in blocks() if block.page == "docs/transforms_as_code.md"]
+def test_the_page_does_as_it_says(service: LocalService, tmp_path: Path) -> None:
+    page = page_blocks("transforms_as_code.md")
     put(tmp_path, {block.file: block.text for block in page if block.file})
     environment = os.environ | {"DATAPIPE_URL": service.base_url, "DATAPIPE_API_KEY": service.api_key}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
@@ -592,15 +477,10 @@ def test_the_page_does_as_it_says(service: LocalService, tmp_path: Path, monkeyp
         )
         assert done.returncode == status, f"{command}\n{done.stdout}{done.stderr}"
     assert held(service)["sales/orders"]["cron_expression"] == "0 4 * * *"
-    connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection | {"extra": {"poll_interval": 0.05}}))
-    (block,) = (block for block in page if block.language == "python")
-    names: dict[str, Any] = {}
-    with DAG("page", schedule=None, template_searchpath=[str(tmp_path)]) as dag:
-        exec(block.text, names)  # noqa: S102 - our own docs
-    for task in dag.tasks:
-        task.render_template_fields({}, dag.get_template_env())
-    planned, result = run(dag.get_task("plan")), run(dag.get_task("deploy"))
+    tasks = page_tasks(page_blocks("transforms_as_code.md", "python"), template_searchpath=[str(tmp_path)])
+    for task in tasks.values():
+        task.render_template_fields({}, task.dag.get_template_env())
+    planned, result = run(tasks["plan"]), run(tasks["deploy"])
     assert planned["counts"]["create"] == 1
     assert result["transforms"]["dev/sales/orders"]["result"] == "created"
     strict: dict[str, Any] = {"task_id": "t", "folder": str(tmp_path / "models"), "fail_on_changes": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.test_transforms_as_code import (  # noqa: F401 - fixtures
-    FILES,
-    Say,
-    actions,
-    asked,
-    changes,
-    deployed,
-    held,
-    models,
-    put,
-    results,
-    running,
-    say,
-    service,
-)
+from tests.contract.transform_commands import SEED, Say, all_held, held, put, send
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
+
+__all__ = ["SEED"]
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +59,7 @@ TRANSFORM = st.fixed_dictionaries(
         "sql_template": st.builds(sql, TEXT, st.sampled_from(["", " ", "\n", "\t\r\n"])),
         "documentation": st.none() | TEXT,
         "cron": st.none() | st.sampled_from(["* * * * *", "0 4 * * 1-5", "*/5  * * * *"]),
-        "orchestration": st.none() | st.sampled_from(["night", "twin.1"]),
+        "orchestration": st.none() | st.sampled_from(["nightly", "twin.1"]),
     }
 )
 
@@ -128,8 +117,8 @@ def emptied(folder: Path) -> None:
 @example(wanted=[TWIN, TWIN, TWIN | {"name": "Other"}])
 def test_what_was_pulled_is_what_the_service_holds(
     wanted: list[dict[str, Any]],
-    service: LocalService,  # noqa: F811 - a fixture
-    say: Say,  # noqa: F811
+    service: LocalService,
+    say: Say,
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "models"
@@ -139,16 +128,17 @@ def test_what_was_pulled_is_what_the_service_holds(
         for each in wanted:
             make(client, each)
     there = held(service)
-    twins = {path for path in there if sum(path == each for each in paths(service)) > 1}
+    paths = Counter(f"{each['folder_path']}/{each['name']}".lstrip("/") for each in all_held(service))
+    twins = {path for path, count in paths.items() if count > 1}
     pulled = say("pull", "--format", "json")
     assert pulled.status == bool(twins), pulled
-    assert results(pulled) == {path: "failed" if path in twins else "created" for path in there}
+    assert pulled.each("result") == {path: "failed" if path in twins else "created" for path in there}
     if not there.keys() - twins:
         # A folder that is empty by mistake would have everything deleted.
         assert "there is no .sql file" in say("plan", "--delete-orphans").err
         return
     planned = say("plan", "--delete-orphans", "--format", "json")
-    assert {name: action for name, action in actions(planned).items() if name not in twins} == dict.fromkeys(
+    assert {name: action for name, action in planned.each("action").items() if name not in twins} == dict.fromkeys(
         there.keys() - twins, "none"
     )
     before = content(folder)
@@ -162,24 +152,15 @@ def test_what_was_pulled_is_what_the_service_holds(
         assert say("plan").status == 0
 
 
-def paths(service: LocalService) -> list[str]:  # noqa: F811
-    listed = asked(service, "GET", "/transforms?limit=100")["data"]
-    return [f"{each['folder_path']}/{each['name']}".lstrip("/") for each in listed]
-
-
-def test_pull_overwrites_changed_files_only_with_force(
-    service: LocalService,  # noqa: F811
-    say: Say,  # noqa: F811
-    deployed: Path,  # noqa: F811
-) -> None:
+def test_pull_overwrites_changed_files_only_with_force(service: LocalService, say: Say, deployed: Path) -> None:
     before = content(deployed)
     assert say("pull").out == "3 unchanged.\n"
     assert content(deployed) == before
     ids = {name: each["id"] for name, each in held(service).items()}
     changed = {"sql_template": "SELECT 4 AS id, 'paid' AS status", "documentation": "Not said by the file."}
-    asked(service, "PATCH", f"/transforms/{ids['staging/orders']}", json=changed)
-    asked(service, "PATCH", f"/transforms/{ids['marts/paid']}", json={"cron_expression": "9 9 * * *"})
-    asked(service, "POST", "/transforms", json={"name": "new", "sql_template": "SELECT 1"})
+    send(service, "PATCH", f"/transforms/{ids['staging/orders']}", json=changed)
+    send(service, "PATCH", f"/transforms/{ids['marts/paid']}", json={"cron_expression": "9 9 * * *"})
+    send(service, "POST", "/transforms", json={"name": "new", "sql_template": "SELECT 1"})
     said = say("pull")
     assert (said.status, content(deployed)) == (1, before)
     assert "2 files say something else than the service: marts/paid.sql, staging/orders.sql. Nothing was written" in (
@@ -204,26 +185,18 @@ def test_pull_overwrites_changed_files_only_with_force(
     assert say("plan").status == 0
 
 
-def test_comments_stay_where_only_the_sql_is_another(
-    service: LocalService,  # noqa: F811
-    say: Say,  # noqa: F811
-    tmp_path: Path,
-) -> None:
+def test_comments_stay_where_only_the_sql_is_another(service: LocalService, say: Say, tmp_path: Path) -> None:
     block = "-- ---\n-- # Ask Ada.\n-- materialization:   view\n-- ---\n"
     put(tmp_path / "models", {"a.sql": f"{block}SELECT 1"})
     assert say("deploy").status == 0
-    asked(service, "PATCH", f"/transforms/{held(service)['a']['id']}", json={"sql_template": "SELECT 2"})
-    asked(service, "POST", f"/transforms/{held(service)['a']['id']}/publish")
+    send(service, "PATCH", f"/transforms/{held(service)['a']['id']}", json={"sql_template": "SELECT 2"})
+    send(service, "POST", f"/transforms/{held(service)['a']['id']}/publish")
     assert say("pull", "--force").status == 0
     assert (tmp_path / "models/a.sql").read_text() == f"{block}SELECT 2\n"
 
 
-def test_files_of_what_is_gone_stay_unless_told(
-    service: LocalService,  # noqa: F811
-    say: Say,  # noqa: F811
-    deployed: Path,  # noqa: F811
-) -> None:
-    asked(service, "DELETE", f"/transforms/{held(service)['top']['id']}")
+def test_files_of_what_is_gone_stay_unless_told(service: LocalService, say: Say, deployed: Path) -> None:
+    send(service, "DELETE", f"/transforms/{held(service)['top']['id']}")
     said = say("pull")
     assert (said.status, said.out) == (
         0,
@@ -235,8 +208,8 @@ def test_files_of_what_is_gone_stay_unless_told(
 
 
 @pytest.mark.parametrize("place", ["a file", "missing"])
-def test_a_folder_is_made(place: str, service: LocalService, say: Say, tmp_path: Path) -> None:  # noqa: F811
-    asked(service, "POST", "/transforms", json={"name": "a", "folder_path": "b", "sql_template": "SELECT 1"})
+def test_a_folder_is_made(place: str, service: LocalService, say: Say, tmp_path: Path) -> None:
+    send(service, "POST", "/transforms", json={"name": "a", "folder_path": "b", "sql_template": "SELECT 1"})
     (tmp_path / "models").rmdir()
     if place == "a file":
         (tmp_path / "models").write_text("")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import random
 import re
 import threading
 from collections import Counter
@@ -22,6 +21,8 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]  # it has no types
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyarrow import parquet as pq
 
 from airflow_provider_datapipe.api.canonical import canonical
@@ -32,9 +33,12 @@ from airflow_provider_datapipe.hooks.webhook import WebhookIngestHook
 from airflow_provider_datapipe.operators.webhook import WebhookIngestOperator
 from airflow_provider_datapipe.webhook.delivery import BatchResult, IngestError, IngestResult, SourceChangedError
 from tests.contract.datapipe_local.api import Api
-from tests.support.documents import blocks, pages
+from tests.contract.seeds import page_blocks
+from tests.support.documents import pages
+from tests.support.examples import scaled
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
+from tests.support.tasks import Memory, context_of
 from tests.support.webhook_gateway import Trouble, WebhookGateway
 
 Between = Callable[[dict[int, Trouble]], WebhookGateway]
@@ -56,6 +60,7 @@ WAYS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
         {"password": SECRET, "extra": {"authentication": "hmac", "header": "x-signature"}},
     ),
 }
+TABLES = ("events", "raw", "orders")
 SEED: dict[str, Any] = {
     "connections": [
         {
@@ -74,9 +79,7 @@ SEED: dict[str, Any] = {
             "id": name,
             "connection_id": name,
             "destination_schema_name": name,
-            "source_streams": [
-                {"id": f"{name}.{table}", "name": table, "table": table} for table in ("events", "raw", "orders")
-            ],
+            "source_streams": [{"id": f"{name}.{table}", "name": table, "table": table} for table in TABLES],
         }
         for name in WAYS
     ],
@@ -88,12 +91,6 @@ def running() -> Iterator[LocalService]:
     with LocalService(SEED, control=True) as service:
         yield service
         assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def service(running: LocalService) -> LocalService:
-    running.reset()
-    return running
 
 
 @pytest.fixture(autouse=True)
@@ -108,33 +105,9 @@ def connect(monkeypatch: pytest.MonkeyPatch, conn_id: str, host: str, **fields: 
     monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
 
 
-class Memory:
-    """Task state and XComs of one task, across its tries."""
-
-    max_tries = 2
-
-    def __init__(self) -> None:
-        self.kept: dict[str, Any] = {}
-        self.pushed: dict[str, Any] = {}
-
-    def get(self, key: str) -> Any:
-        return self.kept.get(key)
-
-    def set(self, key: str, value: Any) -> None:
-        self.kept[key] = json.loads(json.dumps(value))
-
-    def delete(self, key: str) -> None:
-        self.kept.pop(key, None)
-
-    def xcom_push(self, key: str, value: Any) -> None:
-        self.pushed[key] = json.loads(json.dumps(value))
-
-
 def run(memory: Memory | None = None, *, way: str = "hmac", table: str = "events", **arguments: Any) -> Any:
-    memory = memory or Memory()
     task = WebhookIngestOperator(task_id="t", webhook_conn_id=f"hooks_{way}", endpoint=table, **arguments)
-    context: Any = {"ti": memory, "task_state_store": memory}
-    return task.execute(context)
+    return task.execute(context_of(memory or Memory()))
 
 
 def query(service: LocalService, sql: str) -> list[dict[str, Any]]:
@@ -151,62 +124,33 @@ def loaded(service: LocalService, table: str, select: str = "*") -> list[dict[st
     return query(service, f"SELECT {select} FROM {table}")  # noqa: S608 - our own names
 
 
-ALPHABETS = (
-    "abcXYZ019_-. ",
-    "éüßøñ",
-    '\u2028\u2029\x7f\x00\x1f"\\/\n\t',
-    "漢字かな",
-    "\U0001f600\U0001f4a9\uffff\ue000",
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+SCALAR = (
+    st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+)
+JSON = st.recursive(
+    SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=12
 )
 
 
-def text_of(chance: random.Random) -> str:
-    return "".join(chance.choice(chance.choice(ALPHABETS)) for _ in range(chance.randrange(8)))
-
-
-def value_of(chance: random.Random, levels: int) -> Any:
-    kind = chance.randrange(9 if levels else 7)
-    scalars: tuple[Callable[[], Any], ...] = (
-        lambda: None,
-        lambda: chance.random() < 0.5,
-        lambda: chance.randrange(-(10 ** chance.randrange(1, 40)), 10 ** chance.randrange(1, 40)),
-        lambda: chance.uniform(-1, 1) * 10.0 ** chance.randrange(-300, 300),
-        lambda: float(chance.randrange(100)) * chance.choice((1, -1)),
-        lambda: text_of(chance),
-        lambda: text_of(chance),
-    )
-    if kind < len(scalars):
-        return scalars[kind]()
-    if kind == len(scalars):
-        return [value_of(chance, levels - 1) for _ in range(chance.randrange(4))]
-    return {text_of(chance): value_of(chance, levels - 1) for _ in range(chance.randrange(4))}
-
-
-PAYLOADS = 10_000
-#: So many of them are sent on their own, and the others in arrays, which is faster.
-ALONE = 1000
-
-
 @pytest.mark.slow
-def test_random_payloads_match_reference_signatures(service: LocalService) -> None:
+@settings(max_examples=scaled(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(JSON, min_size=1, max_size=20))
+def test_random_payloads_match_reference_signatures(service: LocalService, payloads: list[Any]) -> None:
     """
-    Sign each of ten thousand payloads.
+    Sign payloads alone and in arrays.
 
     The references are the JSON encoder and HMAC of the standard library, and the service. The service shares no code
     with the signer and verifies the received bytes.
     """
-    chance = random.Random(8)  # noqa: S311 - no secret
-    payloads = [value_of(chance, 4) for _ in range(PAYLOADS)]
-    authentication = WebhookIngestHook("hooks_hmac").settings.authentication
-    for payload in payloads:
+    service.reset()
+    hook = WebhookIngestHook("hooks_hmac")
+    for payload in (sent := [*payloads, payloads]):
         by_others = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         assert canonical(payload) == by_others
         signature = hmac.digest(SECRET.encode(), by_others, hashlib.sha256).hex()
-        assert authentication.headers(by_others) == {"x-signature": signature}
-
-    sent = payloads[:ALONE] + [payloads[first : first + 10] for first in range(ALONE, PAYLOADS, 10)]
-    hook = WebhookIngestHook("hooks_hmac")
-    assert [hook.push(payload, "raw").rows for payload in sent] == [1] * len(sent)
+        assert hook.settings.authentication.headers(by_others) == {"x-signature": signature}
+        assert hook.push(payload, "raw").rows == 1
     hook.close()
     # What was signed has arrived, byte for byte.
     there = Counter(row["payload"] for row in loaded(service, "hmac.raw", "payload"))
@@ -470,26 +414,6 @@ def test_lost_answers_lose_nothing_and_are_counted(
     assert {record for record, times in ids.items() if times > 1} == ({3, 4, 5} if after else set())
 
 
-@pytest.mark.parametrize(
-    "trouble", [Trouble(torn=True), Trouble(after=True, status=200, body=b"<html>"), Trouble(after=True, status=204)]
-)
-def test_an_answer_whose_status_has_arrived_is_one(service: LocalService, between: Between, trouble: Trouble) -> None:
-    gateway = between({0: trouble})
-    result = run(records=[{"id": 1}])
-    assert gateway.requests == 1
-    assert (result["records"], result["rows"], result["maybe_twice"]) == (1, None, 0)
-    assert len(loaded(service, "hmac.events")) == 1
-
-
-def test_too_many_requests_are_waited_for(service: LocalService, between: Between) -> None:
-    busy = Trouble(status=429, headers=(("retry-after", "0"),))
-    between({0: busy, 1: busy})
-    result = run(records=[{"id": 1}])
-    assert [each["attempts"] for each in result["results"]] == [3]
-    assert result["maybe_twice"] == 0
-    assert len(loaded(service, "hmac.events")) == 1
-
-
 TOTAL = 100_000
 KILL_AT = (20_000, 60_000)
 
@@ -548,7 +472,7 @@ def test_two_service_kills_lose_no_record_of_a_large_file(service: LocalService,
 def test_the_examples_of_the_documentation_run(
     service: LocalService, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = [block for block in blocks() if block.page == "docs/webhook.md"]
+    page = page_blocks("webhook.md")
     dag_file, hook = (block.text for block in page if block.language == "python")
     (shown,) = (json.loads(block.text) for block in page if block.language == "json")
     # It is a connection, and with another address and secret it is one to this service.
@@ -562,7 +486,7 @@ def test_the_examples_of_the_documentation_run(
     made = names["dag"].get_task("new_orders").python_callable()
     (tmp_path / "orders.jsonl").write_text('{"id": 4, "total": 1}\n')
     memory = Memory()
-    context: Any = {"ti": memory, "task_state_store": memory, "params": {"folder": str(tmp_path)}}
+    context = context_of(memory) | {"params": {"folder": str(tmp_path)}}
     given, from_a_file = (names["dag"].get_task(task_id) for task_id in ("given", "from_a_file"))
     # As Airflow does before it executes a task.
     given.records = made

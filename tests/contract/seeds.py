@@ -36,9 +36,9 @@ def elt_sync(sync_id: str, *streams: str, **more: Any) -> Json:
     } | more
 
 
-def transform(name: str, sql: str = "SELECT 1 AS id", **more: Any) -> Json:
-    """Return a published transform whose ID is its name."""
-    return {"id": name, "name": name, "publish": True, "sql_template": sql} | more
+def transform(transform_id: str, sql: str = "SELECT 1 AS id", **more: Any) -> Json:
+    """Return a published transform whose name is its ID."""
+    return {"id": transform_id, "name": transform_id, "publish": True, "sql_template": sql} | more
 
 
 def mapped(*names: str, mode: str = "upsert") -> Json:

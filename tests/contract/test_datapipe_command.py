@@ -439,7 +439,7 @@ def test_what_the_output_can_not_show_is_escaped(service: LocalService, run: Run
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_json_is_json_whatever_the_output_can_show(service: LocalService, tmp_path: Path, encoding: str) -> None:
     (tmp_path / "a.sql").write_text("SELECT 'é😀' AS x")
-    options = ["--base-url", service.base_url, "--quiet", "--transforms", tmp_path, "--format", "json"]
+    options = ["--base-url", service.base_url, "--quiet", "--transforms", str(tmp_path), "--format", "json"]
     out = tmp_path / "out"
     with out.open("wb") as stdout:
         done = process(service, "plan", *options, stdout=stdout, PYTHONIOENCODING=encoding)

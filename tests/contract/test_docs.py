@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import duckdb
 import httpx
@@ -30,7 +30,6 @@ from datapipe_local.sources.formats import CsvOptions, JsonLinesOptions, Parquet
 from tests.support.documents import ROOT, Block, blocks, pages
 from tests.support.local_service import LocalService
 from tests.support.processes import ReservedPort, Workspace, wait_for
-from tests.support.scripted_server import Reply, ScriptedServer
 from tests.support.shell import bash
 
 HERE = "tests/contract/test_docs.py"
@@ -261,34 +260,6 @@ def test_the_default_port_is_the_one_that_the_page_tells(tmp_path: Path) -> None
         subprocess.run([*command, "init", *home], check=True, capture_output=True)  # noqa: S603
         refused = subprocess.run([*command, "serve", *home], check=False, capture_output=True, text=True, timeout=30)  # noqa: S603
     assert "Port 8484 of 127.0.0.1 is in use" in refused.stderr
-
-
-def test_the_introduction_of_the_endpoints_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = re.findall(r"```python\n(.*?)```", introduction(), re.DOTALL)
-    answer = {
-        "id": "t1",
-        "name": "orders",
-        "status": "draft",
-        "materialization": "view",
-        "sql_template": "SELECT 1",
-        "folder_path": "",
-        "parameters": [],
-        "created_at": "2026-01-01T00:00:00.000Z",
-        "updated_at": "2026-01-01T00:00:00.000Z",
-    }
-    with ScriptedServer([Reply(201, answer)]) as server:
-        connection = {"conn_type": "datapipe", "host": server.url, "password": "KEY"}
-        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
-        names: dict[str, Any] = {}
-        exec(code, names)  # noqa: S102 - our own docs
-        (seen,) = server.seen
-    assert (seen.method, seen.path) == ("POST", "/transforms")
-    assert names["transform"].id == "t1"
-
-
-def introduction() -> str:
-    text = (ROOT / "docs" / "generate_endpoints.py").read_text()
-    return text.partition('_INTRODUCTION = """')[2].partition('"""')[0]
 
 
 def seed_fields(model: type[BaseModel], prefix: str = "") -> Iterator[str]:

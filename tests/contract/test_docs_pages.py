@@ -196,6 +196,14 @@ def test_coroutines_with_the_hook() -> None:
     assert [asyncio.run(names["is_enabled"](sync)) for sync in ("shop", "closed")] == [True, False]
 
 
+def test_introduction_of_the_endpoints() -> None:
+    text = (ROOT / "docs" / "generate_endpoints.py").read_text().partition('_INTRODUCTION = """')[2].partition('"""')[0]
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - our own docs
+    assert (names["transform"].name, names["transform"].sql_template) == ("orders", "SELECT 1")
+
+
 def test_page_lists_all_public_methods_of_the_hook() -> None:
     table = pages()["docs/hook.md"].partition("| Method |")[2].partition("\n\n")[0].splitlines()[2:]
     cells = [row.removeprefix("| ").partition("|")[0].replace("await ", "") for row in table]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -374,7 +375,11 @@ def test_what_fails_is_left_out_and_the_rest_is_told(service: LocalService, warn
 @pytest.fixture
 def silent(service: LocalService, monkeypatch: pytest.MonkeyPatch) -> Iterator[RawServer]:
     """Return a service that does not answer, with a connection of a short timeout."""
-    with RawServer(lambda _, over: over.wait()) as server:
+
+    def stay_silent(_: Any, over: threading.Event) -> None:
+        over.wait()
+
+    with RawServer(stay_silent) as server:
         connect(monkeypatch, service, "silent", host=server.url, timeout=0.3)
         yield server
 

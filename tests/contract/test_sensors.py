@@ -138,7 +138,7 @@ async def event_of(trigger: Any, limit: float | None) -> Any:
 def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
     """Return the runs of the tested resource of this kind, oldest first."""
     path, listing, owner = PATHS[kind]
-    query = {owner: path.partition("/")[2], "limit": 100}
+    query = {owner: path.partition("/")[2], "limit": "100"}
     answer = httpx.get(f"{service.base_url}/{listing}", params=query, headers=service.headers)
     runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]
     return runs[::-1]

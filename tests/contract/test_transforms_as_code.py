@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -441,20 +442,20 @@ def test_a_deployment_that_is_killed_is_gone_on_with(
     command = [sys.executable, "-m", "airflow_provider_datapipe.cli", "deploy", *arguments, "--poll-interval", "0.05"]
     chance = random.Random(7)  # noqa: S311 - no secret
     killed = 0
-    for part in range(4):
+    for part in range(3):
         before_and_after()
         first = begun(service)
         # Each in another part of the work, at some instant of it.
-        until = first + chance.randint(part * sent // 4, (part + 1) * sent // 4)
+        until = first + chance.randint(part * sent // 3, (part + 1) * sent // 3)
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:  # noqa: S603 - our own program
             while process.poll() is None and begun(service) < until:
-                pass
+                time.sleep(0.02)
             process.kill()
         killed += process.returncode == -signal.SIGKILL
         assert say("deploy", "--delete-orphans").status == 0
         assert state(service) == undisturbed
         assert say("plan", "--delete-orphans").status == 0
-    assert killed >= 3
+    assert killed >= 2
 
 
 def test_the_page_does_as_it_says(service: LocalService, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tests.support.source_files.cases import Number, Table
-from tests.support.source_files.references import MalformedError, json_value
+from tests.support.source_files.cases import MalformedError, Number, Table
+from tests.support.source_files.references import json_value
 
 Canonical = Any
 
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*")
 _OTHER_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+(_\d+)+)")
 _EXACT_TYPE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM|DECIMAL.*")
-_NESTED_TYPE = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$")
+_NESTED_TYPE = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
 _TRUTH = {
     **dict.fromkeys(("true", "t", "yes", "y", "1"), "true"),
     **dict.fromkeys(("false", "f", "no", "n", "0"), "false"),
@@ -62,6 +62,12 @@ class Loaded:
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str | None, ...], ...]
+
+
+def cell_as_text(column: str, kind: str) -> str:
+    """Return the SQL of a cell as text."""
+    quoted = '"' + column.replace('"', '""') + '"'
+    return f"to_json({quoted})::VARCHAR" if _NESTED_TYPE.match(kind) else f"{quoted}::VARCHAR"
 
 
 def difference(loaded: Loaded, wanted: Table) -> str | None:
@@ -142,7 +148,7 @@ def _of_source(kind: str, cell: Any, form: str | None) -> Canonical:
         return None
     if isinstance(cell, bool):
         cell = Number("true" if cell else "false")
-    if kind == "JSON" or _NESTED_TYPE.match(kind):
+    if _NESTED_TYPE.match(kind):
         return _frozen(json_value(cell) if isinstance(cell, Number) else cell, is_typed=kind != "JSON")
     if isinstance(cell, (dict, list)):
         return ("json", _frozen(cell, is_typed=False)) if kind == "VARCHAR" else Unfit((repr(cell),))
@@ -157,10 +163,8 @@ def _in_form(kind: str, text: str, form: str) -> Canonical:
 
 
 def _canonical(kind: str, text: str) -> Canonical:
-    if kind == "JSON":
-        return _frozen(json_value(text), is_typed=False)
     if _NESTED_TYPE.match(kind):
-        return _frozen(json_value(text), is_typed=True)
+        return _frozen(json_value(text), is_typed=kind != "JSON")
     canonical = _BY_TYPE.get(kind)
     if canonical is None:
         canonical = _exact if _EXACT_TYPE.fullmatch(kind) else _moment if kind.startswith("TIMESTAMP") else _text

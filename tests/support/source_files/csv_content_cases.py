@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import codecs
-import gzip
+from functools import partial
 
-from tests.support.source_files.cases import Case, Table
-from tests.support.source_files.csv_sources import (
-    HEADER,
-    MANY,
-    ambiguous,
-    joined,
-    lines,
-    malformed,
-    row,
-    table,
-    valid,
+from tests.support.source_files.cases import Case, Content, Table, encoded, joined
+from tests.support.source_files.csv_sources import HEADER, MANY, ambiguous, lines, malformed, table, table_of, valid
+
+_names = partial(
+    ambiguous, why="A table cannot have two columns of a name, or one without; a reader may rename or refuse them."
 )
-from tests.support.source_files.references import csv_table
-
-_NAMES = "A table cannot have two columns of a name, or one without; a reader may rename or refuse them."
-_NO_HEADER = "By RFC 4180 the header is optional, and nothing in the file says whether there is one."
-_NUL = "RFC 4180 does not allow control characters; a reader may keep or refuse NUL."
-_UTF_16 = "The byte order mark says UTF-16; a reader may decode it, or demand the option `encoding`."
-_LIMIT = "A reader may limit the length of a line, so that it need not hold any line in memory."
+_no_header = partial(
+    ambiguous,
+    why="By RFC 4180 the header is optional, and nothing in the file says whether there is one.",
+    may_fail=False,
+)
+_nul = partial(ambiguous, why="RFC 4180 does not allow control characters; a reader may keep or refuse NUL.")
+_utf_16 = partial(
+    ambiguous,
+    why="The byte order mark says UTF-16; a reader may decode it, or demand the option `encoding`.",
+    encoding="utf-16",
+)
+_limit = partial(ambiguous, why="A reader may limit the length of a line, so that it need not hold any line in memory.")
 
 
 def content_cases() -> list[Case]:
@@ -31,43 +30,29 @@ def content_cases() -> list[Case]:
 
 
 def _headers() -> list[Case]:
-    def named(header: str, *rows: str) -> str:
-        return joined([header, *(rows or ("1,a,1.5", "2,b,2.5"))])
+    def named(header: str, *rows: str) -> list[str]:
+        return [header, *(rows or ("1,a,1.5", "2,b,2.5"))]
 
-    def either(text: str) -> tuple[Table, Table]:
-        return csv_table(text.encode()), csv_table(text.encode(), header=False)
+    def either(text: Content) -> tuple[Table, Table]:
+        return table_of(text), table_of(text, header=False)
 
     words, numbers, years = (
         named("Ada,Bob", "Cyd,Dan", "Eve,Fay"),
         named("1,2", "3,4"),
         named("2020,2021", "a,b", "c,d"),
     )
-    alone = "id,name,amount\n"
+    alone = [HEADER]
     return [
-        ambiguous("same_name_twice", named("id,id,name"), why=_NAMES, at=[1], before=named("id,b,c")),
-        ambiguous("same_name_three_times", named("id,id,id"), why=_NAMES, at=[1], before=named("id,b,c")),
-        ambiguous("names_that_differ_in_case", named("id,ID,name"), why=_NAMES, at=[1], before=named("id,b,c")),
-        ambiguous("name_like_a_renamed_one", named("id,id,id_1"), why=_NAMES, at=[1], before=named("id,b,c")),
-        ambiguous("empty_name_in_the_middle", named("id,,name"), why=_NAMES, at=[1], before=named("id,b,name")),
-        ambiguous("empty_name_first", named(",id,name"), why=_NAMES, at=[1], before=named("id,b,name")),
-        ambiguous("empty_name_last", named("id,name,"), why=_NAMES, at=[1], before=named("id,b,name")),
-        ambiguous("empty_names", named(",,"), why=_NAMES, at=[1], before=named("id,b,name")),
-        ambiguous("years_as_names", years, *either(years), why=_NO_HEADER, may_fail=False, before=years),
-        valid("years_as_names_of_a_given_header", named("2020,2021", "1,2"), options={"header": True}),
-        ambiguous("header_alone", alone, *either(alone), why=_NO_HEADER, may_fail=False, before=joined(lines(3))),
+        _names("same_name_twice", named("id,id,name"), at=1, before=named("id,b,c")),
+        _names("names_that_differ_in_case", named("id,ID,name"), at=1, before=named("id,b,c")),
+        _names("name_like_a_renamed_one", named("id,id,id_1"), at=1, before=named("id,b,c")),
+        _names("empty_name_in_the_middle", named("id,,name"), at=1, before=named("id,b,name")),
+        _names("empty_names", named(",,"), at=1, before=named("id,b,name")),
+        _no_header("years_as_names", years, *either(years), before=years),
+        _no_header("header_alone", alone, *either(alone), before=lines(3)),
         valid("given_header_alone", alone, options={"header": True}),
-        ambiguous(
-            "header_alone_without_newline",
-            "id,name",
-            *either("id,name"),
-            why=_NO_HEADER,
-            may_fail=False,
-            before="id,name\nx,y\n",
-        ),
-        ambiguous("words_without_a_header", words, *either(words), why=_NO_HEADER, may_fail=False, before=words),
-        ambiguous(
-            "numbers_without_a_header", numbers, *either(numbers), why=_NO_HEADER, may_fail=False, before=numbers
-        ),
+        _no_header("words_without_a_header", words, *either(words), before=words),
+        _no_header("numbers_without_a_header", numbers, *either(numbers), before=numbers),
         valid(
             "no_header_is_given",
             named("1,a", "2,b"),
@@ -75,7 +60,6 @@ def _headers() -> list[Case]:
             options={"header": False},
             before=named("7,x", "8,y"),
         ),
-        valid("no_header_is_given_for_words", words, header=False, options={"header": False}, before=words),
         malformed(
             "long_row_without_a_header",
             named("1,a", "2,b,c"),
@@ -84,126 +68,80 @@ def _headers() -> list[Case]:
             options={"header": False},
             before=words,
         ),
-        valid("quoted_header", named('"id","name","amount"')),
-        valid("names_with_delimiters", named('"id","last, first","a;b|c"')),
         valid("name_with_a_newline", named('id,"full\nname",amount')),
-        valid("name_with_quotes", named('id,"the ""name""",amount')),
-        valid("names_of_sql", named("select,from,order by")),
         valid("name_that_closes_a_statement", named('id,"x""); DROP TABLE y; --",amount')),
         valid("names_in_other_scripts", named("\u756a\u53f7,\u0438\u043c\u044f,\U0001f600")),
-        valid("names_with_spaces_inside", named("the id,full name,total amount")),
         valid("names_with_spaces_around", named(" id , name , amount ")),
-        valid("header_repeated_in_the_middle", joined([*lines(5), *lines(5)])),
-        valid("header_repeated_beyond_the_sample", joined(lines(MANY, line24000=HEADER))),
-        valid("two_header_lines", named(HEADER, "key,text,decimal", "1,a,1.5")),
+        valid("header_repeated_in_the_middle", [*lines(5), *lines(5)]),
         ambiguous(
             "name_of_10000_characters",
             named(f"id,{'n' * 10_000},amount"),
             why="A database may limit the length of names.",
-            at=[1],
+            at=1,
         ),
-        valid("header_after_a_byte_order_mark", codecs.BOM_UTF8 + joined(lines(5)).encode()),
-        valid("quoted_header_after_a_byte_order_mark", codecs.BOM_UTF8 + named('"id","name","amount"').encode()),
+        valid("header_after_a_byte_order_mark", codecs.BOM_UTF8 + encoded(lines(5))),
+        valid("quoted_header_after_a_byte_order_mark", codecs.BOM_UTF8 + encoded(named('"id","name","amount"'))),
     ]
 
 
 def _encodings() -> list[Case]:
     text = joined(lines(9, line3="3,J\u00f6rg,3.5"))
-    many = joined(lines(MANY, line24000="3,J\u00f6rg,3.5"))
-    before = joined(lines(3))
+    many = joined(lines(MANY, line20900="3,J\u00f6rg,3.5"))
+    before = lines(3)
     return [
-        valid("utf_8", text),
-        valid("characters_beyond_the_basic_plane", joined(lines(5, line3="3,\U0001f600\u200d\u202e e\u0301,3.5"))),
+        valid("characters_beyond_the_basic_plane", lines(5, line3="3,\U0001f600\u200d\u202e e\u0301,3.5")),
         malformed("invalid_utf_8_early", text.encode("latin-1"), at=3),
         malformed(
             "invalid_utf_8_in_the_header",
-            joined([HEADER.replace("name", "n\u00e4me"), "1,a,2"]).encode("latin-1"),
+            joined([HEADER, "1,a,2"]).replace("name", "n\u00e4me").encode("latin-1"),
             at=1,
         ),
-        malformed("invalid_utf_8_beyond_the_sample", many.encode("latin-1"), at=24_000),
-        malformed("invalid_utf_8_in_quotes", joined(lines(9, line4='4,"J\u00f6, rg",4.5')).encode("latin-1"), at=4),
-        malformed("character_cut_at_the_end", joined(lines(9)).encode() + b"10,J\xc3", at=10),
-        malformed("surrogates_as_utf_8", joined(lines(3)).encode() + b"4,\xed\xa0\xbd\xed\xb8\x80,4.5\n", at=4),
-        malformed("overlong_utf_8", joined(lines(3)).encode() + b"4,\xc0\xaf,4.5\n", at=4),
-        malformed("beyond_the_last_character", joined(lines(3)).encode() + b"4,\xf5\x80\x80\x80,4.5\n", at=4),
+        malformed("invalid_utf_8_beyond_the_sample", many.encode("latin-1"), at=20_900),
+        malformed("character_cut_at_the_end", encoded(lines(9)) + b"10,J\xc3", at=10),
+        malformed("surrogates_as_utf_8", encoded(lines(3)) + b"4,\xed\xa0\xbd\xed\xb8\x80,4.5\n", at=4),
         valid("latin_1_is_given", text.encode("latin-1"), encoding="latin-1", options={"encoding": "latin-1"}),
-        ambiguous(
+        _utf_16(
             "utf_16_is_given",
             codecs.BOM_UTF16_LE + text.encode("utf-16-le"),
-            why=_UTF_16,
-            encoding="utf-16",
             options={"encoding": "utf-16"},
-            before=before.encode("utf-16-le"),
+            before=joined(before).encode("utf-16-le"),
         ),
-        ambiguous(
-            "utf_16_le", codecs.BOM_UTF16_LE + text.encode("utf-16-le"), why=_UTF_16, encoding="utf-16", before=before
-        ),
-        ambiguous(
-            "utf_16_be", codecs.BOM_UTF16_BE + text.encode("utf-16-be"), why=_UTF_16, encoding="utf-16", before=before
-        ),
+        _utf_16("utf_16_le", codecs.BOM_UTF16_LE + text.encode("utf-16-le"), before=before),
+        _utf_16("utf_16_be", codecs.BOM_UTF16_BE + text.encode("utf-16-be"), before=before),
         malformed("utf_16_le_without_mark", joined(lines(9)).encode("utf-16-le"), why="It is not UTF-8 text."),
-        malformed("utf_16_be_without_mark", joined(lines(9)).encode("utf-16-be"), why="It is not UTF-8 text."),
         malformed("utf_32", codecs.BOM_UTF32_LE + text.encode("utf-32-le")),
         valid("byte_order_mark_in_the_middle", joined(lines(5)) + "\ufeff" + joined(lines(5)[1:])),
         ambiguous(
             "two_byte_order_marks",
-            codecs.BOM_UTF8 * 2 + joined(lines(5)).encode(),
-            csv_table(codecs.BOM_UTF8 * 2 + joined(lines(5)).encode()),
-            csv_table(joined(lines(5)).encode()),
+            codecs.BOM_UTF8 * 2 + encoded(lines(5)),
+            table_of(codecs.BOM_UTF8 * 2 + encoded(lines(5))),
+            table_of(lines(5)),
             why="The second one is a character of the first name, or a mark.",
-            at=[1],
+            at=1,
             before=before,
         ),
-        ambiguous("nul_in_a_field", joined(lines(9, line5="5,a\0b,5.5")), why=_NUL, at=[5]),
-        ambiguous("nul_beyond_the_sample", joined(lines(MANY, line24000="5,a\0b,5.5")), why=_NUL, at=[24_000]),
-        ambiguous("nul_in_quotes", joined(lines(9, line5='5,"a\0,b",5.5')), why=_NUL, at=[5]),
+        _nul("nul_in_a_field", lines(9, line5="5,a\0b,5.5"), at=5),
+        _nul("nul_in_quotes", lines(9, line5='5,"a\0,b",5.5'), at=5),
         malformed("thousand_nul_alone", "\0" * 1_000, why="There is no text.", at=(), before=before),
-        malformed("thousand_nul_after_the_rows", joined(lines(9)) + "\0" * 1_000, at=10),
-        malformed("line_of_nul_in_the_middle", joined(lines(9, line5="\0" * 1_000)), at=5),
-        malformed("nul_before_the_header", "\0" * 1_000 + "\n" + joined(lines(9)), at=(1, 2), before=before),
-        ambiguous("nul_after_each_row", joined(lines(9), "\0\n"), why=_NUL, at=range(1, 10), before=before),
-        valid("control_characters", joined(lines(5, line3="3,a\x01\x07\x08\x1bb\x7f,3.5"))),
-        malformed("compressed_bytes_cut", gzip.compress(joined(lines(9)).encode())[:-20], before=before),
+        valid("control_characters", lines(5, line3="3,a\x01\x07\x08\x1bb\x7f,3.5")),
         malformed("bytes_of_a_picture", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\0" + bytes(range(256)) * 9),
     ]
 
 
 def _sizes() -> list[Case]:
-    one, before = "a", joined(lines(3))
+    one, before = "a", lines(3)
     field = "x" * 3_000_000
-    wide = joined([",".join(f"c{n}" for n in range(1_000)), ",".join(["y" * 3_000] * 1_000)])
     return [
         malformed("no_byte", b""),
-        ambiguous(
-            "one_byte",
-            one,
-            csv_table(one.encode()),
-            csv_table(one.encode(), header=False),
-            why=_NO_HEADER,
-            before="a\nx\n",
-        ),
+        _no_header("one_byte", one, table_of(one), table_of(one, header=False), before="a\nx\n", may_fail=True),
         malformed("one_newline", "\n"),
         malformed("byte_order_mark_alone", codecs.BOM_UTF8),
-        valid("one_cell", "a\n1\n"),
-        valid("one_cell_without_newline", "a\n1"),
-        valid("field_of_1_mb", joined(lines(9, line5=f"5,{'x' * 1_000_000},5.5"))),
-        ambiguous("field_of_3_mb", joined(lines(9, line5=f"5,{field},5.5")), why=_LIMIT, at=[5]),
-        valid("field_of_3_mb_is_given", joined(lines(9, line5=f"5,{field},5.5")), options={"max_line_size": 4_000_000}),
-        ambiguous(
-            "quoted_field_of_3_mb_in_lines",
-            joined(lines(9, line5='5,"' + "x,y\n" * 750_000 + '",5.5')),
-            why=_LIMIT,
-            at=(5, 750_005),
-        ),
-        ambiguous("line_of_3_mb", wide, why=_LIMIT, at=[2]),
-        valid("line_of_3_mb_is_given", wide, options={"max_line_size": 4_000_000}),
-        ambiguous(
-            "field_of_3_mb_beyond_the_sample", joined(lines(MANY, line24000=f"5,{field},5.5")), why=_LIMIT, at=[24_000]
-        ),
-        ambiguous("only_row_of_3_mb", joined([HEADER, f"1,{field},2"]), why=_LIMIT, at=[2]),
+        _limit("field_of_3_mb", lines(9, line5=f"5,{field},5.5"), at=5),
+        valid("field_of_3_mb_is_given", lines(9, line5=f"5,{field},5.5"), options={"max_line_size": 4_000_000}),
+        _limit("quoted_field_of_3_mb_in_lines", lines(9, line5='5,"' + "x,y\n" * 750_000 + '",5.5'), at=(5, 750_005)),
+        _limit("field_of_3_mb_beyond_the_sample", lines(MANY, line20900=f"5,{field},5.5"), at=20_900),
         valid(
-            "many_columns_with_few_values",
-            joined([",".join(f"c{n}" for n in range(300)), "1" + "," * 299, "," * 299 + "x"]),
+            "many_columns_with_few_values", [",".join(f"c{n}" for n in range(300)), "1" + "," * 299, "," * 299 + "x"]
         ),
         malformed("binary_of_1_mb", bytes(range(256)) * 4_096, before=before),
     ]
@@ -211,9 +149,9 @@ def _sizes() -> list[Case]:
 
 def _column(name: str, *cells: str, late: str | None = None) -> Case:
     """Return a case of a column with these cells, and one more far beyond the sample."""
-    before = list(cells) * (22_000 // len(cells)) if late is not None else list(cells)
+    before = list(cells) * (20_600 // len(cells)) if late is not None else list(cells)
     values = [*before, *([] if late is None else [late])]
-    return valid(name, joined(["id,value", *(f"{number % 7},{cell}" for number, cell in enumerate(values))]))
+    return valid(name, ["id,value", *(f"{number % 7},{cell}" for number, cell in enumerate(values))])
 
 
 def _numbers() -> list[Case]:
@@ -221,65 +159,43 @@ def _numbers() -> list[Case]:
         _column("integers_and_late_text", "1", "2", late="x"),
         _column("integers_and_a_late_decimal", "1", "2", late="1.5"),
         _column("integers_and_a_late_64_bit_one", "1", "2", late=str(2**63 - 1)),
-        _column("integers_and_a_late_65_bit_one", "1", "2", late=str(2**64 + 1)),
         _column("integers_and_a_late_one_of_40_digits", "1", "2", late="1234567890" * 4),
         _column("decimals_and_a_late_long_integer", "1.5", "2.5", late=str(2**53 + 1)),
         _column("long_integers_and_a_late_decimal", str(2**53 + 1), str(2**62 + 1), late="1.5"),
         _column("integers_beyond_64_bits", str(2**64 + 1), str(-(2**65) - 1), "3"),
-        _column("integers_of_20_digits", *(f"1000000000000000000{n}" for n in range(9))),
-        _column("integers_of_50_digits", "9" * 50, "8" * 50),
         _column("long_integers_among_decimals", "0.5", str(2**63 + 1), "7"),
         _column("long_integers_and_nothing", "", str(2**60 + 1), ""),
         _column("leading_zeros", "007", "010", "000"),
-        _column("leading_zeros_and_late_text", "007", "010", late="x7"),
         _column("leading_zeros_and_a_late_decimal", "007", "010", late="1.5"),
         _column("plus_signs", "+1", "-2", "+0"),
-        _column("plus_sign_late", "1", "2", late="+3"),
-        _column("exponents", "1e5", "2.5E-3", "-1e+2"),
         _column("exponent_late", "1", "2", late="1e5"),
         _column("points_without_digits", ".5", "5.", "-.5"),
         _column("words_that_are_no_numbers", "1.5", "NaN", "inf", "-Infinity"),
         _column("nan_late", "1", "2", late="NaN"),
         _column("infinity_late", "1.5", "2", late="Infinity"),
-        _column("number_beyond_floating_point", "1.5", "1e400", "-1e400"),
         _column("late_number_beyond_floating_point", "1.5", "2", late="1e400"),
         _column("number_below_floating_point", "1.5", "1e-400"),
         _column("decimals_of_20_digits", "0.12345678901234567891", "1.00000000000000000001"),
         _column("negative_zero", "-0", "0", "-0.0"),
         _column("thousands", '"1,000"', '"2,000,000"', "3"),
-        _column("underscores", "1_000", "2_000"),
-        _column("underscore_late", "1", "2", late="1_000"),
-        _column("hexadecimal", "0x1F", "0x20"),
-        _column("hexadecimal_late", "1", "2", late="0x1F"),
         _column("units", "5%", "$7", "8 kg"),
-        _column("percent_late", "1", "2", late="5%"),
-        _column("numbers_with_spaces", " 1", "2 ", " 3 "),
         _column("spaces_among_numbers", "1", "  ", "3"),
-        _column("spaces_late", "1", "2", late="   "),
         _column("other_digits", "\u0661\u0662", "\u0663"),
         _column("minus_of_print", "\u22121", "2"),
         valid(
             "decimal_commas_are_given",
-            joined(["id;value", "1;1,5", "2;2,25"]),
+            ["id;value", "1;1,5", "2;2,25"],
             options={"delim": ";", "decimal_separator": ","},
             expected=table(["id", "value"], ["1", "1.5"], ["2", "2.25"]),
-            before=joined(["id;value", "1;7,5"]),
+            before=["id;value", "1;7,5"],
         ),
         malformed(
             "given_type_does_not_fit",
-            joined(["id,value", "1,2", "2,x"]),
+            ["id,value", "1,2", "2,x"],
             at=3,
             why="The type is given.",
             options={"types": {"value": "INTEGER"}},
-            before=joined(["id,value", "1,2"]),
-        ),
-        malformed(
-            "given_type_does_not_fit_late",
-            joined(["id,value", *(f"{n},{n}" for n in range(24_000)), "2,x"]),
-            at=24_002,
-            why="The type is given.",
-            options={"types": {"value": "INTEGER"}},
-            before=joined(["id,value", "1,2"]),
+            before=["id,value", "1,2"],
         ),
     ]
 
@@ -287,8 +203,6 @@ def _numbers() -> list[Case]:
 def _times() -> list[Case]:
     return [
         _column("days", "2026-01-02", "1999-12-31", "0001-01-01", "9999-12-31"),
-        _column("days_and_late_text", "2026-01-02", late="soon"),
-        _column("days_and_a_late_one_in_another_form", "2026-01-02", late="03/04/2026"),
         _column("days_in_mixed_forms", "2026-01-02", "03/04/2026", "5.6.2026"),
         _column("days_before_months", "13/01/2026", "02/03/2026"),
         _column("months_before_days", "01/13/2026", "02/03/2026"),
@@ -298,19 +212,12 @@ def _times() -> list[Case]:
         _column("years_of_two_digits", "13/01/26", "02/03/99"),
         _column("days_that_do_not_exist", "2026-02-30", "2026-01-01"),
         _column("day_that_does_not_exist_late", "2026-01-01", late="2026-02-30"),
-        _column("word_for_a_day_late", "2026-01-01", late="epoch"),
-        _column("endless_day_late", "2026-01-01", late="infinity"),
-        _column("day_before_christ_late", "2026-01-01", late="0044-03-15 (BC)"),
         _column("days_with_one_digit", "2026-1-2", "2026-11-3"),
         _column("moments", "2026-01-02 03:04:05", "2026-01-02T03:04:05"),
         _column("moments_with_zones", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05+02:00"),
-        _column("moments_and_late_zones", "2026-01-02T03:04:05", late="2026-01-02T03:04:05+02:00"),
-        _column("days_and_a_late_moment", "2026-01-02", late="2026-01-02 03:04:05"),
         _column("moments_and_a_late_day", "2026-01-02 03:04:05", late="2026-01-02"),
         _column("nanoseconds", "2026-01-02 03:04:05.123456789", "2026-01-02 03:04:05.000000001"),
-        _column("nanoseconds_late", "2026-01-02 03:04:05", late="2026-01-02 03:04:05.123456789"),
         _column("times", "03:04:05", "23:59:59.5"),
-        _column("times_and_late_text", "03:04:05", late="noon"),
         _column("times_beyond_a_day", "23:00:00", "24:00:00", "25:61:00"),
         _column("leap_second", "2016-12-31 23:59:60", "2016-12-31 23:59:59"),
         _column("moments_of_a_twelve_hour_clock", "01/13/2026 03:04:05 PM", "02/03/2026 11:00:00 AM"),
@@ -321,57 +228,34 @@ def _other_values() -> list[Case]:
     return [
         _column("words_of_truth", "true", "false", "TRUE", "False"),
         _column("words_of_truth_and_late_text", "true", "false", late="maybe"),
-        _column("words_of_truth_and_a_late_number", "true", "false", late="2"),
-        _column("words_of_truth_and_a_late_one", "true", "false", late="1"),
-        _column("words_of_truth_and_a_late_yes", "true", "false", late="yes"),
         _column("numbers_and_a_late_word_of_truth", "1", "0", late="true"),
         _column("words_of_truth_and_nothing", "true", "", "false"),
-        _column("yes_and_no", "yes", "no"),
-        _column("one_letter_of_truth", "t", "f"),
         _column("words_for_null", "NULL", "null", "NA", "N/A", "None", "nil", r"\N", "-"),
         _column("words_for_null_among_numbers", "1", "NULL", "3"),
         _column("word_for_null_late", "1", "2", late="NULL"),
-        _column("word_for_missing_late", "1.5", "2", late="NA"),
-        _column("nothing_and_late_text", "", late="x"),
         _column("nothing_and_a_late_number", "", late="7"),
-        _column("spaces_and_text", " a", "b ", "  ", "\tc"),
         _column("unique_ids", "8c5d6a3e-1111-4222-8333-444455556666", "8C5D6A3E-1111-4222-8333-444455556667"),
         _column("unique_ids_and_late_text", "8c5d6a3e-1111-4222-8333-444455556666", late="8c5d6a3e"),
         _column("json_in_cells", '"{""a"": [1, 2]}"', '"[]"', "null"),
-        _column("addresses", "10.0.0.1", "::1", "a@b.example"),
-        _column("versions", "1.10", "1.9.1", "2"),
-        _column("formulas", "=1+1", "@x", "'7"),
-        _column("escapes_of_other_languages", r"\n", r"\u0041", "%41", "&amp;"),
-        valid(
-            "word_for_null_is_given",
-            joined(["id,value", "1,7", "2,NA", "3,9"]),
-            options={"nullstr": "NA"},
-            null="NA",
-        ),
-        valid("all_is_text_by_option", joined(["id,value", "007,1e5", "+1,true"]), options={"all_varchar": True}),
-        valid("columns_without_a_value", joined(["a,b,c", ",,", ",x,"])),
+        valid("word_for_null_is_given", ["id,value", "1,7", "2,NA", "3,9"], options={"nullstr": "NA"}, null="NA"),
+        valid("all_is_text_by_option", ["id,value", "007,1e5", "+1,true"], options={"all_varchar": True}),
+        valid("columns_without_a_value", ["a,b,c", ",,", ",x,"]),
     ]
 
 
 def _comments() -> list[Case]:
     data = lines(9)
     return [
-        malformed("comment_before_the_header", joined(["# made by hand", *data]), at=(1, 2)),
-        malformed("comment_in_the_middle", joined([*data[:4], "# the rest is new", *data[4:]]), at=5),
-        malformed("comments_among_many_rows", joined([*data[:4], "# a", *data[4:], "# b"]), at=5),
-        malformed("comment_beyond_the_sample", joined(lines(MANY, line24000="# new")), at=24_000),
-        malformed("comment_at_the_end", joined([*data, "# end"]), at=10),
-        malformed("comment_with_as_many_fields_and_one_more", joined([*data[:4], "# a,b,c,d", *data[4:]]), at=5),
-        valid("row_that_begins_like_a_comment", joined(lines(9, line5="#5,n5,5.5"))),
-        valid("rows_that_begin_like_comments", joined([HEADER, *(f"#{row(n)}" for n in range(9))])),
-        valid("header_that_begins_like_a_comment", joined(["#id,name,amount", *data[1:]])),
-        valid("number_signs_within_fields", joined(lines(9, line5="5,n # 5,5.5", line6="6,#,6.5"))),
-        valid("slashes", joined(lines(9, line5="//5,n5,5.5"))),
+        malformed("comment_before_the_header", ["# made by hand", *data], at=(1, 2)),
+        malformed("comment_in_the_middle", [*data[:4], "# the rest is new", *data[4:]], at=5),
+        valid("row_that_begins_like_a_comment", lines(9, line5="#5,n5,5.5")),
+        valid("header_that_begins_like_a_comment", ["#id,name,amount", *data[1:]]),
+        valid("number_signs_within_fields", lines(9, line5="5,n # 5,5.5", line6="6,#,6.5")),
         valid(
             "comment_is_given",
-            joined([*data[:4], "# new", *data[4:]]),
+            [*data[:4], "# new", *data[4:]],
             options={"comment": "#"},
-            expected=csv_table(joined(data).encode()),
-            before=joined(["# x", *lines(3)]),
+            expected=table_of(data),
+            before=["# x", *lines(3)],
         ),
     ]

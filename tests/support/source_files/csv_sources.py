@@ -1,18 +1,18 @@
-"""Builders of CSV cases: valid files, malformed ones, and those on which readers differ."""
+"""Builder of CSV cases, and rows for them."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from tests.support.source_files.cases import Case, Table
-from tests.support.source_files.references import MalformedError, csv_table
+from tests.support.source_files.cases import Builder, Table
+from tests.support.source_files.references import csv_table
 
 HEADER = "id,name,amount"
 #: More rows than the reader takes into its sample.
-MANY = 25_000
+MANY = 21_000
 
 
 def row(number: int) -> str:
@@ -27,110 +27,22 @@ def lines(count: int, **others: str) -> list[str]:
     return found
 
 
-def joined(parts: Iterable[str], newline: str = "\n") -> str:
-    return "".join(f"{part}{newline}" for part in parts)
-
-
 def table(columns: Sequence[str] | None, *rows: Sequence[str | None]) -> Table:
     return Table(None if columns is None else tuple(columns), rows)
 
 
-def valid(
-    name: str,
-    content: str | bytes,
-    *,
-    file: str = "data.csv",
-    options: Mapping[str, Any] | None = None,
-    expected: Table | None = None,
-    before: str | bytes | None = None,
-    **reading: Any,
-) -> Case:
-    """Return a case whose rows must be loaded: the expected ones, or those that the csv module finds."""
-    found = expected or csv_table(_bytes(content), **reading)
-    return _case(name, content, (found,), False, file=file, options=options, before=before, **reading)
-
-
-def malformed(
-    name: str,
-    content: str | bytes,
-    *,
-    at: int | Collection[int] = (),
-    why: str = "",
-    file: str = "data.csv",
-    options: Mapping[str, Any] | None = None,
-    before: str | bytes | None = None,
-    **reading: Any,
-) -> Case:
-    """Return a case that must fail: the csv module must find no table either, unless there is another reason."""
-    try:
-        csv_table(_bytes(content), **reading)
-    except MalformedError:
-        pass
-    else:
-        assert why, f"{name}: the csv module finds a table"
-    at = [at] if isinstance(at, int) else at
-    return _case(name, content, (), True, at=at, why=why, file=file, options=options, before=before, **reading)
-
-
-def ambiguous(
-    name: str,
-    content: str | bytes,
-    *tables: Table | None,
-    why: str,
-    may_fail: bool = True,
-    at: Collection[int] = (),
-    file: str = "data.csv",
-    options: Mapping[str, Any] | None = None,
-    before: str | bytes | None = None,
-    **reading: Any,
-) -> Case:
-    """Return a case on which readers differ: each of the tables is acceptable, or that of the csv module."""
-    found = tuple(each for each in tables if each is not None) or (csv_table(_bytes(content), **reading),)
-    return _case(name, content, found, may_fail, at=at, why=why, file=file, options=options, before=before, **reading)
-
-
-def _case(
-    name: str,
-    content: str | bytes,
-    tables: tuple[Table, ...],
-    may_fail: bool,
-    *,
-    at: Collection[int] = (),
-    why: str = "",
-    file: str,
-    options: Mapping[str, Any] | None,
-    before: str | bytes | None,
-    **reading: Any,
-) -> Case:
-    if before is None:
-        before = _valid_before(tables, **reading)
-    return Case(
-        name=f"csv_{name}",
-        file=file,
-        content=_bytes(content),
-        valid=_bytes(before),
-        tables=tables,
-        may_fail=may_fail,
-        lines=at,
-        why=why,
-        origin={"options": dict(options)} if options else {},
-    )
-
-
-def _valid_before(
-    tables: tuple[Table, ...],
+def _valid_file(
+    tables: Sequence[Table],
     *,
     encoding: str = "utf-8",
     header: bool = True,
-    skip_blank: bool = False,
     padded: bool = False,
     null: str = "",
     **dialect: Any,
 ) -> bytes:
-    """Return a valid file with the columns of the case."""
-    columns = HEADER.split(",")
+    columns: Sequence[Any] = HEADER.split(",")
     if tables and (named := tables[0].columns or (tables[0].rows and tables[0].rows[0])):
-        columns = [str(name) for name in named]
+        columns = named
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n", **dialect)
     if header:
@@ -139,5 +51,5 @@ def _valid_before(
     return out.getvalue().encode(encoding)
 
 
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content
+CSV = Builder("csv", "data.csv", csv_table, _valid_file)
+valid, malformed, ambiguous, table_of = CSV.valid, CSV.malformed, CSV.ambiguous, CSV.table_of

@@ -14,28 +14,6 @@ LISTS = [
     *("/transforms", "/reverse_etl_syncs", "/elt_stream_runs?elt_stream_id=people"),
     "/reverse_etl_sync_runs?reverse_etl_sync_id=export",
 ]
-SCHEMA = "/reverse_etl_syncs/destination_schema?connection_id=out&object_type_id=x&operation_mode=insert"
-RESOURCES = {
-    "DELETE": ["/connections/{}", "/reverse_etl_syncs/{}"],
-    "GET": [
-        *("/connections/{}/settings", "/elt_syncs/{}", "/elt_syncs/{}/status", "/elt_streams/{}", "/orchestrations/{}"),
-        *("/orchestration_runs/{}", "/transforms/{}", "/transforms/{}/schema", "/reverse_etl_syncs/{}"),
-        *("/elt_stream_runs?elt_stream_id={}", "/orchestration_runs?orchestration_id={}"),
-        *("/reverse_etl_sync_runs?reverse_etl_sync_id={}", "/reverse_etl_failed_records?reverse_etl_sync_id={}"),
-        *("/reverse_etl_failed_records/count?reverse_etl_sync_id={}", f"{SCHEMA}&source_id={{}}"),
-        "/reverse_etl_syncs/object_types?connection_id={}",
-        "/reverse_etl_syncs/available_operations?object_type_id=x&connection_id={}",
-    ],
-    "POST": [
-        *("/elt_syncs/{}/enable", "/elt_syncs/{}/disable", "/elt_streams/{}/request_run", "/transforms/{}/publish"),
-        *("/elt_streams/{}/request_full_refresh", "/elt_streams/{}/cancel_full_refresh"),
-        *("/orchestrations/{}/request_run", "/transforms/{}/rematerialize", "/reverse_etl_syncs/{}/activate"),
-        *("/reverse_etl_syncs/{}/deactivate", "/reverse_etl_syncs/{}/request_run"),
-        "/reverse_etl_syncs/settings_schema?object_type=x&connection_id={}",
-        "/reverse_etl_failed_records/retry_all?reverse_etl_sync_id={}",
-    ],
-}
-RUNS = ["/elt_stream_runs/{}", "/reverse_etl_sync_runs/{}"]
 RETRY = "/reverse_etl_failed_records/retry?reverse_etl_sync_id=export"
 
 
@@ -62,17 +40,16 @@ def test_two_keys_are_refused(controlled: LocalService) -> None:
     assert httpx.get(f"{controlled.base_url}/connections", headers=headers).status_code == 401
 
 
-@pytest.mark.parametrize("path", LISTS)
-def test_parameters_of_lists_are_strict(api: Api, path: str) -> None:
-    api.get(path)
-    join = "&" if "?" in path else "?"
-    for query in (
-        *("limit=0", "limit=101", "limit=ten", "limit=1e2", "limit=", f"limit={'9' * 400}", "limit=1&limit=2"),
-        *("starting_after=nonsense", "starting_after=", "starting_after=%00%ff", f"starting_after={'A' * 10_000}"),
-        *("sort=asc", "Limit=1"),
-    ):
-        field = query.partition("=")[0]
-        assert api.refused("GET", f"{path}{join}{query}", 400)["message"].startswith(f"{field}: "), query
+def test_parameters_of_lists_are_strict(api: Api) -> None:
+    for path in LISTS:
+        api.get(path)
+        join = "&" if "?" in path else "?"
+        for query in (
+            *("limit=0", "limit=1&limit=2", "starting_after=nonsense", "starting_after=", "starting_after=%00%ff"),
+            *(f"starting_after={'A' * 10_000}", "sort=asc", "Limit=1"),
+        ):
+            field = query.partition("=")[0]
+            assert api.refused("GET", f"{path}{join}{query}", 400)["message"].startswith(f"{field}: "), query
 
 
 @pytest.mark.parametrize(("name", "owner"), [("elt_stream", "people"), ("reverse_etl_sync", "export")])
@@ -81,20 +58,11 @@ def test_parameters_of_lists_of_runs_are_strict(api: Api, name: str, owner: str)
     assert "sort_direction" in api.refused("GET", f"/{name}_runs?{name}_id={owner}&sort_direction=up", 400)["message"]
 
 
-@pytest.mark.parametrize("method", RESOURCES)
-def test_unknown_resources_are_named(api: Api, method: str) -> None:
-    for path in RESOURCES[method]:
-        assert api.refused(method, path.format("nope"), 404)["message"].endswith("with the id 'nope'."), path
+def test_unknown_resources_are_named(api: Api) -> None:
+    for kind in ("connections/{}/settings", "elt_syncs/{}", "elt_streams/{}", "orchestrations/{}", "transforms/{}"):
+        assert api.refused("GET", f"/{kind.format('nope')}", 404)["message"].endswith("with the id 'nope'.")
         for unknown in ("%00", "%FF", "a" * 8_000, "❤"):
-            api.refused(method, path.format(unknown), 404)
-
-
-@pytest.mark.parametrize("path", RUNS)
-def test_unknown_run_ids(api: Api, path: str) -> None:
-    for run_id in ("nope", "A" * 8_000, "%00", "cGVvcGxlfHRvZGF5"):
-        assert api.refused("GET", path.format(run_id), 400)["error_code"] == "invalid_run_id"
-    # people|2020-01-01T00:00:00.000Z
-    api.refused("GET", path.format("cGVvcGxlfDIwMjAtMDEtMDFUMDA6MDA6MDAuMDAwWg"), 404)
+            api.refused("GET", f"/{kind.format(unknown)}", 404)
 
 
 @pytest.mark.parametrize("path", ["/elt_streams/people/request_run", "/transforms/view/publish", RETRY])

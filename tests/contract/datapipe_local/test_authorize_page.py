@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection
 from tests.support.local_service import LocalService
 
 SECRET = "never-to-be-seen"
@@ -24,19 +25,11 @@ BRIDGE = {
     "label": "<script>alert('label')</script>",
     "state": "<s>&=",
 }
-SEED = {
-    "connections": [
-        {
-            "id": "hooks",
-            "integration_id": "webhook",
-            "label": "Before",
-            "settings": {
-                "authentication": {"method": "basic", "username": "ann", "password": SECRET},
-                "tables": [{"name": "orders", "sync_mode": "packed"}, {"name": "more"}],
-            },
-        }
-    ]
+HOOKS = {
+    "authentication": {"method": "basic", "username": "ann", "password": SECRET},
+    "tables": [{"name": "orders", "sync_mode": "packed"}, {"name": "more"}],
 }
+SEED = {"connections": [connection("hooks", "webhook", **HOOKS)]}
 GOOD = {"authentication.method": "none", "tables.0.name": "orders", "tables.0.sync_mode": "unpacked"}
 
 

@@ -55,8 +55,13 @@ def rich(data: Path) -> dict[str, Any]:
     wanted["transforms"] += [
         {"id": "of_stream", "name": "o", "folder_path": "a/b", "sql_template": "SELECT * FROM {{raw.shop.orders}}"},
         {
-            "id": "built", "name": "built", "sql_template": "SELECT 2 AS x", "materialization": "table",
-            "publish": True, "cron_expression": "0 3 * * *", "documentation": "Two.\nAnd more.",
+            "id": "built",
+            "name": "built",
+            "sql_template": "SELECT 2 AS x",
+            "materialization": "table",
+            "publish": True,
+            "cron_expression": "0 3 * * *",
+            "documentation": "Two.\nAnd more.",
         },
     ]
     return wanted

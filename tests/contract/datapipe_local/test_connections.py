@@ -16,6 +16,7 @@ from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
 from datapipe_local.destinations import DESTINATIONS
 from datapipe_local.sources import SOURCES
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync
 from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
@@ -34,27 +35,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "sql_tables": {"url": f"postgresql://ann:{SECRET}@127.0.0.1:9/x"},
 }
 SEED = {
-    "connections": [
-        {"id": name, "integration_id": name, "label": name.title(), "settings": settings}
-        for name, settings in SETTINGS.items()
-    ],
-    "elt_syncs": [
-        {"id": f"shop{number}", "connection_id": "files", "destination_schema_name": f"shop{number}"}
-        for number in range(7)
-    ],
+    "connections": [connection(name, name, **settings) for name, settings in SETTINGS.items()],
+    "elt_syncs": [elt_sync(f"shop{number}", "files") for number in range(7)],
     "transforms": [{"id": "one", "name": "one", "sql_template": "SELECT 1 AS x", "publish": True}],
-    "reverse_etl_syncs": [
-        {
-            "id": "export",
-            "source_id": "one",
-            "destination_connection_id": "jsonl",
-            "object_type_id": "ones",
-            "operation": {
-                "mode": "upsert",
-                "mappings": [{"source_property_id": "x", "destination_property_id": "x", "primary_key": True}],
-            },
-        }
-    ],
+    "reverse_etl_syncs": [reverse_etl_sync("export", "one", "jsonl", "ones", "x")],
 }
 BRIDGE = {"redirect_uri": "https://app.example.com/back", "integration_id": "webhook", "label": "Hooks"}
 
@@ -108,8 +92,8 @@ def test_the_settings_of_a_connection_are_described(api: Api, connection: str) -
 
 
 def test_lists_of_connections_have_no_settings(api: Api) -> None:
-    for connection in api.all_pages("/connections"):
-        assert connection.keys() == {"id", "integration_id", "label", "created_at"}
+    for one in api.all_pages("/connections"):
+        assert one.keys() == {"id", "integration_id", "label", "created_at"}
 
 
 def test_a_connection_is_deleted(api: Api) -> None:
@@ -141,8 +125,8 @@ def test_a_connection_in_use_is_not_deleted(api: Api) -> None:
 def test_deleted_resources_stay_deleted_after_init(api: Api, controlled: LocalService) -> None:
     for number in range(7):
         assert api.client.delete(f"/elt_syncs/shop{number}").status_code == 204
-    for connection in ("files", "http"):
-        assert api.client.delete(f"/connections/{connection}").status_code == 204
+    for name in ("files", "http"):
+        assert api.client.delete(f"/connections/{name}").status_code == 204
     controlled.stop()
     controlled.init()
     controlled.start()

@@ -135,8 +135,10 @@ def test_a_reset_within_the_response(service: LocalService, api: Api) -> None:
     assert len(body) == length // 2 > 0
 
 
-@pytest.mark.parametrize("how", ["truncated", "html", "empty", "other"])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    ("how", "when"),
+    [("truncated", "after"), ("html", "before"), ("empty", "after"), ("other", "after"), ("other", "before")],
+)
 def test_malformed_responses(service: LocalService, api: Api, how: str, when: str) -> None:
     fault(service, malformed=how, when=when)
     answer = api.client.post(ORDERS)

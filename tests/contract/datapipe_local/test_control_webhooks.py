@@ -10,25 +10,19 @@ import pytest
 
 from datapipe_local.testing import DatapipeLocal
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
 from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
 
 
 PATH = "/webhooks/hooks/orders"
-HOOK = {"authentication": {"method": "none"}, "tables": [{"name": "orders"}]}
 SEED: dict[str, Any] = {
     "connections": [
-        {"id": name, "integration_id": "webhook", "label": name, "settings": HOOK} for name in ("hooks", "others")
+        connection(name, "webhook", authentication={"method": "none"}, tables=[{"name": "orders"}])
+        for name in ("hooks", "others")
     ],
-    "elt_syncs": [
-        {
-            "id": "pushed",
-            "connection_id": "hooks",
-            "destination_schema_name": "pushed",
-            "source_streams": [{"id": "orders", "name": "orders", "table": "orders"}],
-        }
-    ],
+    "elt_syncs": [elt_sync("pushed", "hooks", [stream("orders", table="orders")])],
 }
 
 

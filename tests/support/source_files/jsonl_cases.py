@@ -92,7 +92,6 @@ def _records() -> list[Case]:
         ),
         _concatenated("objects_without_newlines", _rows(9).replace("\n", ""), jsonl_table(_rows(9).encode()), at=1),
         _malformed("object_over_two_lines", _rows(9, line5='{"id": 5,\n"name": "a"}'), at=(5, 6)),
-        _malformed("text_over_two_lines", _rows(9, line5='{"id": 5, "name": "a\nb"}'), at=(5, 6)),
         _malformed("cut_within_the_last_line", _rows(9)[:-9], at=9),
         _malformed("cut_beyond_the_sample", _rows(MANY)[:-9], at=MANY),
     ]
@@ -105,9 +104,6 @@ def _files() -> list[Case]:
     values = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
     return [
         _malformed("no_byte", b""),
-        _malformed("one_newline", "\n"),
-        _malformed("only_blank_lines", "\n\n \n"),
-        _malformed("byte_order_mark_alone", codecs.BOM_UTF8),
         _valid("without_the_last_newline", data.removesuffix("\n")),
         _valid("crlf", data.replace("\n", "\r\n")),
         _ambiguous("lf_and_crlf", data + data.replace("\n", "\r\n"), why="JSON Lines has LF; CR is white space."),
@@ -119,20 +115,17 @@ def _files() -> list[Case]:
             at=1,
         ),
         _blank("blank_line_first", f"\n{data}", skipped, at=1),
-        _blank("blank_line_last", f"{data}\n", skipped, at=10),
         _blank("blank_lines", data.replace("\n", "\n\n"), skipped, at=2),
         _blank("lines_of_spaces", data.replace("\n", "\n  \t\n"), skipped, at=2),
         _ambiguous(
             "spaces_around_objects", data.replace("{", "  {").replace("}", "}\t "), why="White space is insignificant."
         ),
         _malformed("pretty_printed", "".join(json.dumps(each, indent=2) + "\n" for each in values), at=(1, 2)),
-        _malformed("array_of_all_records", json.dumps(values), at=1),
         _malformed(
             "array_with_a_record_on_each_line", "[\n" + ",\n".join(map(json.dumps, values)) + "\n]\n", at=(1, 2)
         ),
         _malformed("utf_16", data.encode("utf-16"), before=before),
         _malformed("thousand_nul", "\0" * 1_000, before=before),
-        _malformed("separators_of_rfc_7464", "".join(f"\x1e{line}\n" for line in data.splitlines()), at=1),
         _malformed("invalid_utf_8_in_a_text", data.encode() + b'{"id": 10, "name": "J\xf6rg"}\n', at=10),
         _malformed(
             "invalid_utf_8_beyond_the_sample", _rows(MANY).encode() + b'{"id": 10, "name": "\xff"}\n', at=MANY + 1
@@ -154,13 +147,9 @@ def _keys() -> list[Case]:
         _keys_differ("key_twice", twice, at=1, before=_rows(2)),
         _keys_differ("key_twice_in_a_nested_object", '{"id": 1, "s": {"a": 1, "a": 2}}\n', at=1),
         _no_column("keys_that_differ_in_case", '{"id": 1, "ID": 2}\n{"id": 3, "ID": 4}\n', before='{"id": 1}\n'),
-        _no_column("nested_keys_that_differ_in_case", '{"id": 1, "s": {"a": 1, "A": 2}}\n'),
         _no_column("empty_key", '{"": 1, "id": 2}\n{"": 3, "id": 4}\n', at=1, before='{"id": 1}\n'),
-        _no_column("empty_nested_key", '{"id": 1, "s": {"": 2}}\n', at=1),
         _malformed("objects_without_keys", "{}\n{}\n", why="There is no column."),
-        _valid("one_object_without_keys", '{"id": 1}\n{}\n{"id": 2}\n'),
         _valid("keys_that_are_missing", '{"id": 1}\n{"name": "b"}\n{"id": 3, "name": "c"}\n'),
-        _valid("key_beyond_the_sample", _rows(MANY) + '{"id": 1, "name": "a", "late": 7}\n'),
         _valid("keys_beyond_the_sample_of_many_types", _rows(MANY) + '{"id": 1, "a": "x", "b": [1], "c": {"d": 2}}\n'),
         _valid("thousand_keys", _line(thousand) + _line(thousand)),
         _valid("other_keys_in_each_line", "".join(_line({"id": n, f"k{n}": n}) for n in range(300))),
@@ -184,6 +173,8 @@ def _value(name: str, *values: str, late: str | None = None, **more: Any) -> Cas
 def _numbers() -> list[Case]:
     return [
         _value("integers", "1", "-2", "0", str(2**63 - 1), str(-(2**63))),
+        _value("integers_of_64_bits", "1", str(2**64 - 1), str(2**63)),
+        _value("integers_beyond_64_bits", "1", str(2**64), str(-(2**64) - 1), str(2**128 + 1)),
         _value("integers_of_60_digits", "1", "1234567890" * 6),
         _value("integer_beyond_64_bits_late", "1", "2", late=str(2**64 + 1)),
         _value("integers_beyond_64_bits_among_decimals", "0.5", str(2**64 + 1)),
@@ -195,14 +186,13 @@ def _numbers() -> list[Case]:
         _value("negative_zero", "-0", "0", "-0.0"),
         _value("decimals_of_20_digits", "0.12345678901234567891", "1.5"),
         _limited("number_beyond_floating_point", '{"id": 1, "value": 1e400}\n{"id": 2, "value": 1.5}\n', at=1),
-        _value("numbers_in_texts", '"1"', '"007"', '"1e5"'),
+        _value("decimal_and_a_late_one_in_a_text", "1.5", late='"2.50"'),
         _value("number_with_zeros_in_a_text_late", "1", "2", late='"007"'),
     ]
 
 
 def _texts() -> list[Case]:
     return [
-        _value("escapes", r'"a\"b\\c\/d\b\f\n\r\te"', r'"\u00e4\u20ac"'),
         _value("surrogate_pairs", r'"\ud83d\ude00"', '"\U0001f600"'),
         _malformed("lone_high_surrogate", r'{"id": 1, "value": "a\ud83d"}', why="It is no character.", at=1),
         _ambiguous(
@@ -211,13 +201,11 @@ def _texts() -> list[Case]:
             why="It is valid, and many databases have no text with NUL.",
             at=1,
         ),
-        _value("empty_text_and_null", '""', "null", '"a"'),
         _value("day_and_a_late_one_in_another_form", '"2026-01-02"', late='"03/04/2026"'),
         _value("days_that_do_not_exist", '"2026-01-02"', '"2026-02-30"'),
         _value("moments", '"2026-01-02T03:04:05Z"', '"2026-01-02T03:04:05.123456+02:00"'),
         _value("moment_and_a_late_day", '"2026-01-02T03:04:05"', late='"2026-01-02"'),
         _value("nanoseconds", '"2026-01-02T03:04:05.123456789"'),
-        _value("times", '"03:04:05"', '"23:59:59"'),
     ]
 
 
@@ -229,14 +217,13 @@ def _nested() -> list[Case]:
         _value("objects", '{"a": 1, "b": "x"}', '{"b": "y"}'),
         _value("object_with_another_key_alone_late", '{"a": 1}', late='{"b": "x"}'),
         _value("object_with_a_deep_other_key_late", '{"a": {"b": 1}}', late='{"a": {"c": {"d": 2}}}'),
+        _value("object_with_a_late_decimal", '{"a": 1}', late='{"a": 2.5}'),
+        _value("array_with_a_late_decimal", "[1]", late="[2.5]"),
         _value("arrays", "[1, 2]", "[]", "[null, 3]"),
         _value("array_with_a_text_late", "[1, 2]", late='["x"]'),
-        _value("array_of_mixed_values", '[1, "x", null, true, [2], {"a": 3}]'),
         _value("array_of_objects_with_another_key_late", '[{"a": 1}]', late='[{"a": 1, "z": "x"}]'),
-        _value("arrays_of_arrays", "[[1], [2, 3]]", "[[]]"),
         _value("empty_objects", "{}", "{}"),
         _value("objects_with_many_keys", *(json.dumps({f"k{n}": n}) for n in range(300))),
-        _valid("depth_of_50", deep(50)),
         _limited("depth_of_500", deep(500), at=1),
         _malformed("depth_of_50000", deep(50_000), at=1),
     ]

@@ -69,7 +69,7 @@ def generated(home: Home, rows: list[Json]) -> None:
 
 
 def incremental(home: Home, rows: list[Json], **options: Any) -> None:
-    pointer = next(iter(rows[0]))
+    pointer = "title" if rows is RENAMED else "id"
     lines(home, rows, stream={"incremental_pointer_id": pointer, **(options if rows is RENAMED else {})})
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tests.support.source_files.cases import Case, Table, encoded
-from tests.support.source_files.csv_sources import HEADER, MANY, lines
+from tests.support.source_files.csv_cases import HEADER, MANY, lines
 from tests.support.source_files.references import csv_table, jsonl_table
 
 _GARBAGE = "RFC 1952 says nothing about bytes after the last member; some readers ignore them, others refuse them."

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from tests.support.source_files.cases import Builder, Case, Number, Table, joined
-from tests.support.source_files.csv_sources import MANY
+from tests.support.source_files.csv_cases import MANY
 from tests.support.source_files.references import json_value, jsonl_table
 
 
@@ -130,10 +130,10 @@ def _files() -> list[Case]:
         _malformed(
             "invalid_utf_8_beyond_the_sample", _rows(MANY).encode() + b'{"id": 10, "name": "\xff"}\n', at=MANY + 1
         ),
-        _limited("text_of_20_mb", _rows(9, line5=_line({"id": 5, "name": "x" * 20_000_000}).strip()), at=5),
+        _limited("text_of_17_mb", _rows(9, line5=_line({"id": 5, "name": "x" * 17_000_000}).strip()), at=5),
         _valid(
-            "text_of_20_mb_is_given",
-            _rows(9, line5=_line({"id": 5, "name": "x" * 20_000_000}).strip()),
+            "text_of_17_mb_is_given",
+            _rows(9, line5=_line({"id": 5, "name": "x" * 17_000_000}).strip()),
             options={"maximum_object_size": 30_000_000},
         ),
         _valid("line_separators_of_unicode", _line({"id": 1, "name": "a\u2028b\x85c"})),

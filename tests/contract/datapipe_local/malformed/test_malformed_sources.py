@@ -17,8 +17,7 @@ from tests.support.local_service import LocalService
 from tests.support.source_files.cases import Case
 from tests.support.source_files.comparison import Loaded, cell_as_text, difference
 from tests.support.source_files.compressed_cases import compressed_cases
-from tests.support.source_files.csv_content_cases import content_cases
-from tests.support.source_files.csv_structure_cases import structure_cases
+from tests.support.source_files.csv_cases import csv_cases
 from tests.support.source_files.jsonl_cases import jsonl_cases
 
 pytestmark = pytest.mark.slow
@@ -187,7 +186,7 @@ def _content_of(outcome: Outcome) -> tuple[tuple[tuple[str, str], ...], list[Any
 
 @pytest.fixture(scope="module")
 def loads(tmp_path_factory: pytest.TempPathFactory) -> Loads:
-    cases = [*structure_cases(), *content_cases(), *jsonl_cases(), *compressed_cases()]
+    cases = [*csv_cases(), *jsonl_cases(), *compressed_cases()]
     return Loads(cases, tmp_path_factory.mktemp("sources"))
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.elt_home import Home
 from tests.support.examples import scaled
 from tests.support.local_service import LocalService
-from tests.support.processes import wait_for
 from tests.support.source_files.cases import MalformedError, Table
 from tests.support.source_files.comparison import Loaded, cell_as_text, difference
 from tests.support.source_files.mutations import DELIMITERS, CsvFile, csv_files, jsonl_files, mutated
@@ -22,37 +20,19 @@ from tests.support.source_files.references import csv_table, jsonl_table
 
 pytestmark = pytest.mark.slow
 
-_LIMIT = 60.0
 #: RFC 4180 does not allow spaces around quotes. Dialects differ on them, and Python's strict mode is one.
 _SPACE_BY_A_QUOTE = re.compile(rb'"[ \t]+|[ \t]+"')
 _DETECTED = "detected"
 
 
-class Sheets:
+class Sheets(Home):
     """Streams of a service, one for each delimiter, one that detects it, and one of JSON Lines."""
-
-    def __init__(self, service: LocalService, folder: Path) -> None:
-        self.service = service
-        self.api = Api(service)
-        self._folder = folder
 
     def load(self, stream: str, content: bytes) -> tuple[str, str]:
         """Replace the file of a stream and run it. Return the status and the error message."""
-        new = self._folder / "new"
-        new.write_bytes(content)
-        new.replace(self._folder / file_of(stream))
-        url = self.api.post(f"/elt_streams/{stream}/request_run")["status_url"]
-        run: dict[str, Any] = {}
-
-        def is_over() -> bool:
-            run.update(self.api.first(url) or {})
-            return "finished_at" in run
-
-        wait_for("the run is over", is_over, limit=_LIMIT, interval=0.01)
-        if run["status"] == "COMPLETED":
-            return "COMPLETED", ""
-        snapshots = self.api.get("/elt_syncs/sheets/status")["source_streams"]
-        return run["status"], next(each["latest_sync"]["error_message"] for each in snapshots if each["name"] == stream)
+        (self.folder / file_of(stream)).write_bytes(content)
+        status = str(self.api.run_stream(stream).status)
+        return status, "" if status == "COMPLETED" else self.latest(stream)["error_message"]
 
     def load_valid(self, stream: str, content: bytes) -> tuple[str, str]:
         """Load a valid file, also if the previous file had other columns."""
@@ -61,14 +41,14 @@ class Sheets:
 
     def table(self, stream: str) -> Loaded | None:
         """Return the table of a stream. None if it has no rows, and so no types."""
-        kinds = self._ask(f"SELECT typeof(COLUMNS(*)) FROM sheets.{stream} LIMIT 1")  # noqa: S608 - our own name
+        kinds = self._query(f"SELECT typeof(COLUMNS(*)) FROM shop.{stream} LIMIT 1")  # noqa: S608 - our own name
         if not kinds:
             return None
         cells = ", ".join(f"{cell_as_text(*each)} AS c{place}" for place, each in enumerate(kinds[0].items()))
-        found = self._ask(f"SELECT {cells} FROM sheets.{stream}")  # noqa: S608 - quoted
+        found = self._query(f"SELECT {cells} FROM shop.{stream}")  # noqa: S608 - quoted
         return Loaded(tuple(kinds[0].items()), tuple(sorted((tuple(row.values()) for row in found), key=str)))
 
-    def _ask(self, sql: str) -> list[dict[str, Any]]:
+    def _query(self, sql: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.api.post("/_local/query", {"sql": sql})["data"]
         return found
 
@@ -79,16 +59,12 @@ def file_of(stream: str) -> str:
 
 @pytest.fixture(scope="module")
 def sheets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sheets]:
-    folder = tmp_path_factory.mktemp("sheets")
-    options = {name: {"options": {"delim": delimiter}} for name, delimiter in DELIMITERS.items()}
-    streams = [
-        {"id": name, "name": name, "file": file_of(name), **options.get(name, {})}
-        for name in (*DELIMITERS, _DETECTED, "records")
-    ]
-    sync = {"id": "sheets", "connection_id": "data", "destination_schema_name": "sheets", "source_streams": streams}
-    connection = {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}}
-    with LocalService({"connections": [connection], "elt_syncs": [sync]}, control=True) as service:
-        yield Sheets(service, folder)
+    options: dict[str, dict[str, str]] = {name: {"delim": delimiter} for name, delimiter in DELIMITERS.items()}
+    options |= {_DETECTED: {}, "records": {}}
+    with LocalService({}, control=True) as service:
+        sheets = Sheets(service, tmp_path_factory.mktemp("sheets"))
+        sheets.seed(*({"name": name, "file": file_of(name), "options": each} for name, each in options.items()))
+        yield sheets
         assert "Traceback" not in service.log
 
 

@@ -186,7 +186,7 @@ def test_redirect_uris_that_are_refused(api: Api) -> None:
 
 
 def test_invalid_fields_of_a_bridge(api: Api) -> None:
-    for field, status, values in (
+    invalid: list[tuple[str, int, list[Any]]] = [
         ("integration_id", 404, ["nope", "FILES", "", "x" * 10_000]),
         ("connection_id", 404, ["nope", ""]),
         ("integration_id", 400, [None, 1]),
@@ -195,7 +195,8 @@ def test_invalid_fields_of_a_bridge(api: Api) -> None:
         ("state", 400, [None, 7]),
         ("redirect_uri", 400, [None, 10**400]),
         ("expires_at", 400, ["2030-01-01T00:00:00.000Z"]),
-    ):
+    ]
+    for field, status, values in invalid:
         for value in values:
             said = api.refused("POST", "/connection_bridges", status, json=BRIDGE | {field: value})
             assert status == 404 or said["message"].startswith(f"{field}: "), value

@@ -103,7 +103,7 @@ class Builder:
 
     def valid(self, name: str, content: Content, *, expected: Table | None = None, **more: Any) -> Case:
         """Return a case whose rows must be loaded: the expected ones, or those of the reference reader."""
-        return self._case(name, content, expected and [expected], may_fail=False, **more)
+        return self._case(name, content, [expected] if expected else None, may_fail=False, **more)
 
     def malformed(self, name: str, content: Content, at: int | Collection[int] = (), **more: Any) -> Case:
         """Return a case that must fail: the reference reader must fail, too, unless there is another reason."""

@@ -16,6 +16,7 @@ from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
 from datapipe_local.destinations import DESTINATIONS
 from datapipe_local.sources import SOURCES
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync
 from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
@@ -34,27 +35,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "sql_tables": {"url": f"postgresql://ann:{SECRET}@127.0.0.1:9/x"},
 }
 SEED = {
-    "connections": [
-        {"id": name, "integration_id": name, "label": name.title(), "settings": settings}
-        for name, settings in SETTINGS.items()
-    ],
-    "elt_syncs": [
-        {"id": f"shop{number}", "connection_id": "files", "destination_schema_name": f"shop{number}"}
-        for number in range(7)
-    ],
+    "connections": [connection(name, name, **settings) for name, settings in SETTINGS.items()],
+    "elt_syncs": [elt_sync(f"shop{number}", "files") for number in range(7)],
     "transforms": [{"id": "one", "name": "one", "sql_template": "SELECT 1 AS x", "publish": True}],
-    "reverse_etl_syncs": [
-        {
-            "id": "export",
-            "source_id": "one",
-            "destination_connection_id": "jsonl",
-            "object_type_id": "ones",
-            "operation": {
-                "mode": "upsert",
-                "mappings": [{"source_property_id": "x", "destination_property_id": "x", "primary_key": True}],
-            },
-        }
-    ],
+    "reverse_etl_syncs": [reverse_etl_sync("export", "one", "jsonl", "ones", "x")],
 }
 BRIDGE = {"redirect_uri": "https://app.example.com/back", "integration_id": "webhook", "label": "Hooks"}
 
@@ -73,7 +57,7 @@ def api(controlled: LocalService) -> Api:
     return Api(controlled)
 
 
-def test_integrations_are_those_that_are_implemented(api: Api) -> None:
+def test_integrations(api: Api) -> None:
     sources = Page[Integration].model_validate(api.get("/integrations"))
     assert {one.id for one in sources.data} == set(SOURCES) == {"files", "generated", "sql", "webhook"}
     assert api.get("/integrations", ability="EltSource") == api.get("/integrations")
@@ -85,7 +69,7 @@ def test_integrations_are_those_that_are_implemented(api: Api) -> None:
         assert one.supports_start_date is False
 
 
-def test_integrations_have_pages(api: Api) -> None:
+def test_integrations_are_listed_in_pages(api: Api) -> None:
     found = api.all_pages("/integrations", ability="ReverseEtlDestination", limit=1)
     assert [one["id"] for one in found] == ["csv", "http", "jsonl", "sql_tables"]
     for query in ("ability=", "ability=eltSource", "ability=x", "limit=0", "starting_after=x", "id=files"):
@@ -107,9 +91,9 @@ def test_the_settings_of_a_connection_are_described(api: Api, connection: str) -
     assert "$ref" not in str(body)
 
 
-def test_no_settings_are_in_the_list(api: Api) -> None:
-    for connection in api.all_pages("/connections"):
-        assert connection.keys() == {"id", "integration_id", "label", "created_at"}
+def test_lists_of_connections_have_no_settings(api: Api) -> None:
+    for one in api.all_pages("/connections"):
+        assert one.keys() == {"id", "integration_id", "label", "created_at"}
 
 
 def test_a_connection_is_deleted(api: Api) -> None:
@@ -127,7 +111,7 @@ def test_a_connection_is_deleted(api: Api) -> None:
     assert hook.status_code == 404
 
 
-def test_a_connection_that_is_used_is_not(api: Api) -> None:
+def test_a_connection_in_use_is_not_deleted(api: Api) -> None:
     said = api.refused("DELETE", "/connections/jsonl", 400)
     assert said["error_code"] == "connection_in_use"
     assert "the reverse ETL sync 'export'" in said["message"]
@@ -141,8 +125,8 @@ def test_a_connection_that_is_used_is_not(api: Api) -> None:
 def test_deleted_resources_stay_deleted_after_init(api: Api, controlled: LocalService) -> None:
     for number in range(7):
         assert api.client.delete(f"/elt_syncs/shop{number}").status_code == 204
-    for connection in ("files", "http"):
-        assert api.client.delete(f"/connections/{connection}").status_code == 204
+    for name in ("files", "http"):
+        assert api.client.delete(f"/connections/{name}").status_code == 204
     controlled.stop()
     controlled.init()
     controlled.start()
@@ -150,7 +134,7 @@ def test_deleted_resources_stay_deleted_after_init(api: Api, controlled: LocalSe
     assert api.all_pages("/elt_syncs") == []
 
 
-def test_a_bridge_is_as_clients_read_it(api: Api, controlled: LocalService) -> None:
+def test_a_bridge_is_created_and_listed(api: Api, controlled: LocalService) -> None:
     body = api.post("/connection_bridges", BRIDGE, status=201)
     bridge = CreatedConnectionBridge.model_validate(body)
     assert bridge.authorize_url.startswith(f"{controlled.base_url}/authorize/")
@@ -163,7 +147,7 @@ def test_a_bridge_is_as_clients_read_it(api: Api, controlled: LocalService) -> N
     assert other["authorize_url"] != bridge.authorize_url
 
 
-def test_a_bridge_leads_to_where_the_caller_is(api: Api, controlled: LocalService) -> None:
+def test_a_bridge_has_the_host_of_the_request(api: Api, controlled: LocalService) -> None:
     headers = {"host": "datapipe.localhost:8484"}
     body = api.client.post("/connection_bridges", json=BRIDGE, headers=headers).json()
     assert body["authorize_url"].startswith("http://datapipe.localhost:8484/authorize/")
@@ -174,101 +158,52 @@ def test_a_bridge_leads_to_where_the_caller_is(api: Api, controlled: LocalServic
     assert len(api.get("/connection_bridges")["data"]) == 1
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "https://app.example.com",
-        "https://app.example.com/",
-        "https://app.example.com/a%20b;c,d/~e",
-        "https://localhost:8443/back",
-        "http://localhost/back",
-        "http://localhost:3000",
-        "HTTPS://APP.example.com/",
-        "https://xn--bcher-kva.example/",
-        "https://[::1]/back",
-    ],
-)
-def test_addresses_that_a_browser_can_be_sent_to(api: Api, uri: str) -> None:
-    api.post("/connection_bridges", BRIDGE | {"redirect_uri": uri}, status=201)
+def test_redirect_uris_that_are_accepted(api: Api) -> None:
+    for uri in (
+        *("https://app.example.com", "https://app.example.com/", "https://app.example.com/a%20b;c,d/~e"),
+        *("https://localhost:8443/back", "http://localhost/back", "http://localhost:3000", "https://[::1]/back"),
+        *("HTTPS://APP.example.com/", "https://xn--bcher-kva.example/"),
+    ):
+        api.post("/connection_bridges", BRIDGE | {"redirect_uri": uri}, status=201)
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "",
-        "app.example.com/back",
-        "http://app.example.com/back",
-        "http://127.0.0.1:3000/back",
-        "https://app.example.com:443/back",
-        "https://localhost:99999/back",
-        "https://app.example.com/back?x=1",
-        "https://app.example.com/back?",
-        "https://app.example.com/back#part",
-        "https://ann@app.example.com/back",
-        "https://ann:pw@app.example.com/back",
-        "https://app.example.com\\@evil.example/",
-        "https://app.example.com/a b",
-        "https://app.example.com/\r\nset-cookie: a=b",
-        "https://[::1].evil.example/",
-        "https://a[::1]/",
-        "https://[fe80::1%25eth0]/",
-        "https://127.1/",
-        "https://2130706433/",
-        "https://a..example/",
-        "https://app.example.com;script-src *",
-        "https://bücher.example/",
-        "https://app.example.com/é",
-        "https://app.example.com/\x00",
-        "https:///back",
-        "https://",
-        "https://-/",
-        "https://./",
-        "javascript:alert(1)",
-        "data:text/html,x",
-        "ftp://localhost/",
-        "//app.example.com/",
-        f"https://app.example.com/{'a' * 3_000}",
-        "x" * 10_000,
-    ],
-)
-def test_addresses_that_it_cannot(api: Api, uri: str) -> None:
-    said = api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"redirect_uri": uri})
-    assert said["message"].startswith("redirect_uri: ")
-    assert said["error_code"] == "invalid_redirect_uri"
+def test_redirect_uris_that_are_refused(api: Api) -> None:
+    host = "https://app.example.com"
+    for uri in (
+        *("", "app.example.com/back", "//app.example.com/", "https:///back", "https://", "https://-/", "https://./"),
+        *("http://app.example.com/back", "http://127.0.0.1:3000/back", "https://127.1/", "https://2130706433/"),
+        *(f"{host}:443/back", f"{host}/back?x=1", f"{host}/back?", f"{host}/back#part", "https://localhost:99999/back"),
+        *("https://ann@app.example.com/back", "https://ann:pw@app.example.com/back", f"{host}\\@evil.example/"),
+        *(f"{host}/a b", f"{host}/\r\nset-cookie: a=b", f"{host};script-src *", f"{host}/é", f"{host}/\x00"),
+        *("https://[::1].evil.example/", "https://a[::1]/", "https://[fe80::1%25eth0]/", "https://a..example/"),
+        *("https://bücher.example/", "javascript:alert(1)", "data:text/html,x", "ftp://localhost/"),
+        *(f"{host}/{'a' * 3_000}", "x" * 10_000),
+    ):
+        said = api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"redirect_uri": uri})
+        assert said["message"].startswith("redirect_uri: "), uri
+        assert said["error_code"] == "invalid_redirect_uri"
     assert api.get("/connection_bridges")["data"] == []
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "status"),
-    [
-        ("integration_id", "nope", 404),
-        ("integration_id", "FILES", 404),
-        ("integration_id", "", 404),
-        ("integration_id", "x" * 10_000, 404),
-        ("integration_id", None, 400),
-        ("integration_id", 1, 400),
-        ("connection_id", "nope", 404),
-        ("connection_id", "", 404),
-        ("connection_id", "files", 400),
-        ("connection_id", None, 400),
-        ("connection_id", ["webhook"], 400),
-        ("label", None, 400),
-        ("label", {}, 400),
-        ("state", None, 400),
-        ("state", 7, 400),
-        ("redirect_uri", None, 400),
-        ("redirect_uri", 10**400, 400),
-        ("expires_at", "2030-01-01T00:00:00.000Z", 400),
-    ],
-)
-def test_a_bridge_that_cannot_be(api: Api, field: str, value: Any, status: int) -> None:
-    said = api.refused("POST", "/connection_bridges", status, json=BRIDGE | {field: value})
-    if status == 400:
-        assert said["message"].startswith(f"{field}: ")
+def test_invalid_fields_of_a_bridge(api: Api) -> None:
+    invalid: list[tuple[str, int, list[Any]]] = [
+        ("integration_id", 404, ["nope", "FILES", "", "x" * 10_000]),
+        ("connection_id", 404, ["nope", ""]),
+        ("integration_id", 400, [None, 1]),
+        ("connection_id", 400, ["files", None, ["webhook"]]),
+        ("label", 400, [None, {}]),
+        ("state", 400, [None, 7]),
+        ("redirect_uri", 400, [None, 10**400]),
+        ("expires_at", 400, ["2030-01-01T00:00:00.000Z"]),
+    ]
+    for field, status, values in invalid:
+        for value in values:
+            said = api.refused("POST", "/connection_bridges", status, json=BRIDGE | {field: value})
+            assert status == 404 or said["message"].startswith(f"{field}: "), value
     assert api.get("/connection_bridges")["data"] == []
 
 
-def test_half_a_character_is_no_label(api: Api) -> None:
+def test_half_a_surrogate_pair_is_no_text(api: Api) -> None:
     for field in ("label", "state", "integration_id", "connection_id", "redirect_uri"):
         body = '{"redirect_uri":"https://a.example/","integration_id":"webhook","label":"x"}'
         content = f'{body[:-1]},"{field}":"\\ud800"}}'
@@ -277,7 +212,7 @@ def test_half_a_character_is_no_label(api: Api) -> None:
     assert api.get("/connection_bridges")["data"] == []
 
 
-def test_bridges_are_for_who_has_the_key(controlled: LocalService) -> None:
+def test_bridges_need_the_key(controlled: LocalService) -> None:
     for method in ("GET", "POST"):
         said = httpx.request(method, f"{controlled.base_url}/connection_bridges", headers={"x-api-key": "wrong"})
         assert said.status_code == 401

@@ -13,6 +13,7 @@ from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import seed
+from tests.contract.datapipe_local.seeds import elt_sync, stream
 from tests.support.local_service import LocalService
 
 NEW_YEAR = "2030-01-01T00:00:00.000Z"
@@ -22,13 +23,8 @@ NEW_YEAR = "2030-01-01T00:00:00.000Z"
 def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
     """Return a service with an hourly schedule, and an orchestration that loads streams each night at two."""
     wanted = seed(data)
-    hourly = {
-        "id": "hourly",
-        "connection_id": "data",
-        "destination_schema_name": "hourly",
-        "sync_interval": "0 * * * *",
-    }
-    wanted["elt_syncs"].append({**hourly, "source_streams": [{"id": "hours", "name": "hours", "file": "people.csv"}]})
+    hours = stream("hours", "people.csv")
+    wanted["elt_syncs"].append(elt_sync("hourly", "data", [hours], sync_interval="0 * * * *"))
     datapipe_local.seed(wanted)
     return datapipe_local
 
@@ -37,7 +33,7 @@ def by_schedule(service: DatapipeLocal, resource_id: str) -> list[dict[str, Any]
     return service.journal.runs(resource_id, trigger="schedule")
 
 
-def test_it_stands_still_where_it_is_put(shop: DatapipeLocal) -> None:
+def test_a_set_clock_stands_still(shop: DatapipeLocal) -> None:
     assert shop.control.ask("GET", "clock")["set"] is False
     assert shop.clock.set(NEW_YEAR) == shop.clock.now() == as_datetime(NEW_YEAR)
     assert shop.control.ask("GET", "clock") == {"now": NEW_YEAR, "set": True}
@@ -50,7 +46,7 @@ def test_it_stands_still_where_it_is_put(shop: DatapipeLocal) -> None:
         shop.clock.set(dt.datetime(2031, 5, 1))  # noqa: DTZ001 - what is refused
 
 
-def test_what_is_due_while_time_passes_runs_at_its_time(shop: DatapipeLocal) -> None:
+def test_schedules_run_while_the_clock_advances(shop: DatapipeLocal) -> None:
     shop.clock.set(NEW_YEAR)
     assert shop.clock.advance(hours=26, minutes=30) == as_datetime("2030-01-02T02:30:00.000Z")
     hours = by_schedule(shop, "hours")
@@ -62,44 +58,38 @@ def test_what_is_due_while_time_passes_runs_at_its_time(shop: DatapipeLocal) -> 
     assert [run["trigger"] for run in shop.journal.runs("orders")] == ["orchestration"] * 2
 
 
-def test_what_takes_time_takes_it_of_this_clock(shop: DatapipeLocal) -> None:
+def test_durations_of_runs_are_those_of_the_clock(shop: DatapipeLocal) -> None:
     shop.clock.set(NEW_YEAR)
     shop.runs("hours", minimum_duration=3600)
     shop.clock.advance(minutes=119)
     (run,) = by_schedule(shop, "hours")
     assert (run["started_at"], run["finished_at"]) == ("2030-01-01T01:00:00.000Z", None)
     shop.clock.advance(minutes=1)
-    # At two the first ends; whether another begins at that very moment is nobody's promise.
+    # Whether another run starts at two is undefined.
     assert by_schedule(shop, "hours")[0]["finished_at"] == "2030-01-01T02:00:00.000Z"
 
 
-def test_what_is_jumped_over_is_missed(shop: DatapipeLocal) -> None:
+def test_schedules_before_a_set_time_are_missed(shop: DatapipeLocal) -> None:
     shop.clock.set(NEW_YEAR)
     shop.clock.advance(seconds=0)
     shop.clock.set("2030-01-05T00:30:00Z")
     shop.clock.advance(minutes=20)
     assert by_schedule(shop, "hours") == []
-    # Back again it is as if that had never been.
     shop.clock.set(NEW_YEAR)
     shop.clock.advance(hours=1)
     assert len(by_schedule(shop, "hours")) == 1
 
 
-def test_nothing_runs_by_the_machines_clock(shop: DatapipeLocal) -> None:
-    shop.clock.set(NEW_YEAR)
-    shop.clock.reset()
-    assert shop.control.ask("GET", "clock")["set"] is False
-    assert abs(shop.clock.now() - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=5)
-    assert shop.control.ask("GET", "journal", kind="runs", resource_id="hours")["total"] == 0
+def test_resets_of_the_clock(shop: DatapipeLocal) -> None:
+    for reset in (shop.clock.reset, shop.reset):
+        shop.clock.set(NEW_YEAR)
+        reset()
+        assert shop.control.ask("GET", "clock")["set"] is False
+        assert abs(shop.clock.now() - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=5)
+        assert shop.control.ask("GET", "journal", kind="runs", resource_id="hours")["total"] == 0
 
 
-def test_a_reset_resets_it(shop: DatapipeLocal) -> None:
-    shop.clock.set(NEW_YEAR)
-    shop.reset()
-    assert shop.control.ask("GET", "clock")["set"] is False
-
-
-def test_what_takes_too_long_is_told(shop: DatapipeLocal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_times_are_refused(shop: DatapipeLocal) -> None:
     shop.clock.set(NEW_YEAR)
     for wrong in ("tomorrow", "2030-01-01T00:00:00", "2201-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", 5):
         with pytest.raises(RefusedError, match="400"):
@@ -111,7 +101,7 @@ def test_what_takes_too_long_is_told(shop: DatapipeLocal, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_a_restart_does_not_move_it(data: Path) -> None:
+def test_a_restart_keeps_the_clock(data: Path) -> None:
     with LocalService(seed(data), control=True) as service:
         api = Api(service)
         api.client.put("/_local/clock", json={"now": NEW_YEAR}).raise_for_status()

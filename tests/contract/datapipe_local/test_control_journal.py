@@ -23,7 +23,7 @@ def api(service: LocalService) -> Api:
     return Api(service)
 
 
-def test_without_the_flag_there_is_nothing(data: Path) -> None:
+def test_without_the_option_there_is_no_control_plane(data: Path) -> None:
     with LocalService(seed(data)) as service:
         api = Api(service)
         for method, path in [
@@ -40,14 +40,13 @@ def test_without_the_flag_there_is_nothing(data: Path) -> None:
 
 
 @pytest.mark.parametrize(("value", "status"), [("1", 200), ("0", 404), ("", 404)])
-def test_the_environment_asks_for_it_too(value: str, status: int) -> None:
+def test_the_environment_enables_the_control_plane(value: str, status: int) -> None:
     with LocalService(environment={"DATAPIPE_LOCAL_CONTROL": value}) as service:
-        answer = httpx.get(f"{service.base_url}/_local/faults", headers=service.headers)
-        assert answer.status_code == status
+        assert Api(service).client.get("/_local/faults").status_code == status
         assert ("The control plane is on" in service.log) is (status == 200)
 
 
-def test_it_needs_the_key(service: LocalService) -> None:
+def test_the_control_plane_needs_the_key(service: LocalService) -> None:
     for key in ({}, {"x-api-key": "wrong"}):
         assert httpx.get(f"{service.base_url}/_local/journal?kind=runs", headers=key).status_code == 401
         assert httpx.post(f"{service.base_url}/_local/reset", headers=key).status_code == 401
@@ -97,7 +96,7 @@ def test_every_change_is_committed(service: LocalService, api: Api) -> None:
     assert [request["committed"] for request in service.journal_requests()] == [True] * 4
 
 
-def test_a_conflict_is_no_second_run(service: LocalService, api: Api) -> None:
+def test_a_conflict_starts_no_second_run(service: LocalService, api: Api) -> None:
     service.runs({"scheduling_delay": 0.3})
     url = api.post(ORDERS)["status_url"]
     api.refused("POST", ORDERS, 409)
@@ -108,39 +107,26 @@ def test_a_conflict_is_no_second_run(service: LocalService, api: Api) -> None:
     assert [entry["run_id"] for entry in journalled(service, "orders", 1)] == [run["id"]]
 
 
-def test_an_orchestrations_runs(service: LocalService, api: Api) -> None:
-    api.post("/transforms/table/publish", {"wait_for_completion": True})
-    run = api.run_orchestration("nightly")
-    (noted,) = journalled(service, "nightly", 1)
-    assert (noted["kind"], noted["run_id"], noted["trigger"], noted["status"]) == (
-        "orchestration",
-        run.id,
-        "request",
-        "COMPLETED",
-    )
-    assert service.journal_requests("/orchestrations/**")[-1]["run_id"] == run.id
-    for stream in ("orders", "people"):
-        (entry,) = journalled(service, stream, 1)
-        assert (entry["trigger"], entry["orchestration_run_id"], entry["request"]) == ("orchestration", run.id, None)
-
-
-def test_publications_are_runs(service: LocalService, api: Api) -> None:
+def test_runs_of_all_kinds(service: LocalService, api: Api) -> None:
     api.post("/transforms/table/publish", {"wait_for_completion": True})
     api.post("/transforms/table/rematerialize", {"wait_for_completion": True})
     api.post("/transforms/view/publish")
-    entries = service.journal_runs()
-    assert [(entry["kind"], entry["resource_id"], entry["status"]) for entry in entries] == [
+    reverse, run = api.run_reverse("export"), api.run_orchestration("nightly")
+    for stream in ("orders", "people"):
+        (entry,) = journalled(service, stream, 1)
+        assert (entry["trigger"], entry["orchestration_run_id"], entry["request"]) == ("orchestration", run.id, None)
+    assert service.journal_requests("/orchestrations/**")[-1]["run_id"] == run.id
+    journalled(service, "nightly", 1)
+    requested = [entry for entry in service.journal_runs() if entry["trigger"] == "request"]
+    assert [(entry["kind"], entry["resource_id"], entry["status"]) for entry in requested] == [
         ("transform", "table", "completed"),
         ("transform", "table", "completed"),
         ("transform", "view", "completed"),
+        ("reverse_etl", "export", "COMPLETED"),
+        ("orchestration", "nightly", "COMPLETED"),
     ]
-    assert all(entry["trigger"] == "request" and entry["finished_at"] for entry in entries)
-
-
-def test_reverse_etl_runs(service: LocalService, api: Api) -> None:
-    run = api.run_reverse("export")
-    (noted,) = journalled(service, "export", 1)
-    assert (noted["kind"], noted["run_id"], noted["status"]) == ("reverse_etl", run.id, "COMPLETED")
+    assert [entry["run_id"] for entry in requested[3:]] == [reverse.id, run.id]
+    assert all(entry["finished_at"] for entry in requested)
 
 
 def test_a_failed_run(service: LocalService, api: Api, data: Path) -> None:
@@ -169,14 +155,12 @@ def test_filters_pages_and_clearing(service: LocalService, api: Api) -> None:
     assert service.journal_runs()[0]["seq"] > runs[-1]["seq"]
 
 
-@pytest.mark.parametrize(
-    "query", ["", "kind=all", "kind=runs&path=/x", "kind=runs&limit=0", "kind=runs&after=-1", "kind=runs&what=1"]
-)
-def test_odd_questions(api: Api, query: str) -> None:
-    api.refused("GET", f"/_local/journal?{query}", 400)
+def test_invalid_queries_of_the_journal(api: Api) -> None:
+    for query in ("", "kind=all", *(f"kind=runs&{more}" for more in ("path=/x", "limit=0", "after=-1", "what=1"))):
+        api.refused("GET", f"/_local/journal?{query}", 400)
 
 
-def ask_until_it_is_gone(api: Api) -> int:
+def request_until_the_service_is_gone(api: Api) -> int:
     """Request runs until the service is gone, and return the number of accepted requests."""
     promised = 0
     while True:
@@ -186,7 +170,7 @@ def ask_until_it_is_gone(api: Api) -> int:
             return promised
 
 
-def test_kills_at_any_instant_leave_the_journal_exact(data: Path) -> None:
+def test_the_journal_is_exact_after_kills(data: Path) -> None:
     """Compare the runs in the journal with those of the service. Each has one request."""
     rng = random.Random(4)  # noqa: S311 - any instants will do, the same in each run of the test
     with LocalService(seed(data), control=True) as service:
@@ -194,7 +178,7 @@ def test_kills_at_any_instant_leave_the_journal_exact(data: Path) -> None:
         for _ in range(6):
             api = Api(service)
             with ThreadPoolExecutor(3) as pool:
-                asked = [pool.submit(ask_until_it_is_gone, api) for _ in range(3)]
+                asked = [pool.submit(request_until_the_service_is_gone, api) for _ in range(3)]
                 time.sleep(rng.uniform(0.05, 0.3))
                 service.kill()
             answered += sum(future.result() for future in asked)

@@ -18,7 +18,7 @@ def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
     return datapipe_local
 
 
-def looks(service: DatapipeLocal, url: str, number: int, field: str = "status") -> list[Any]:
+def polled(service: DatapipeLocal, url: str, number: int, field: str = "status") -> list[Any]:
     """Poll a URL a number of times without a pause, and return a field of each response."""
     seen = []
     for _ in range(number):
@@ -35,45 +35,43 @@ def looks(service: DatapipeLocal, url: str, number: int, field: str = "status") 
         ("export", "/reverse_etl_syncs/export/request_run", "/reverse_etl_sync_runs?reverse_etl_sync_id=export"),
     ],
 )
-def test_a_run_goes_on_when_it_was_looked_at(
-    shop: DatapipeLocal, resource: str, request_path: str, list_path: str
-) -> None:
+def test_polls_advance_a_run(shop: DatapipeLocal, resource: str, request_path: str, list_path: str) -> None:
     shop.runs(resource, scheduling_polls=2, running_polls=3)
     for _ in range(2):
         shop.api.post(request_path).raise_for_status()
         url = f"{list_path}&limit=1"
-        before = looks(shop, url, 2)
+        before = polled(shop, url, 2)
         assert before[0] == before[1] != "RUNNING"
-        assert looks(shop, url, 5) == ["RUNNING"] * 4 + ["COMPLETED"]
+        assert polled(shop, url, 5) == ["RUNNING"] * 4 + ["COMPLETED"]
     assert {run["status"] for run in shop.journal.runs(resource)} == {"COMPLETED"}
 
 
-def test_a_run_of_an_orchestration(shop: DatapipeLocal) -> None:
+def test_polls_advance_a_run_of_an_orchestration(shop: DatapipeLocal) -> None:
     shop.runs("nightly", scheduling_polls=1, running_polls=2)
     run = shop.api.post("/orchestrations/nightly/request_run").raise_for_status().json()
-    seen = looks(shop, f"/orchestration_runs/{run['id']}", 5)
+    seen = polled(shop, f"/orchestration_runs/{run['id']}", 5)
     assert seen == ["NOT_STARTED", "RUNNING", "RUNNING", "RUNNING", "COMPLETED"]
 
 
-def test_a_table_that_is_built(shop: DatapipeLocal) -> None:
+def test_polls_advance_a_materialization(shop: DatapipeLocal) -> None:
     shop.runs("table", running_polls=2)
     shop.api.post("/transforms/table/publish", json={"name": "t", "materialization": "table"}).raise_for_status()
-    seen = looks(shop, "/transforms/table", 3, "materialization_status")
+    seen = polled(shop, "/transforms/table", 3, "materialization_status")
     assert seen == ["running", "running", "completed"]
 
 
-def test_what_waits_goes_on_once_nothing_is_said_any_more(shop: DatapipeLocal) -> None:
+def test_waiting_runs_proceed_after_the_behavior_is_removed(shop: DatapipeLocal) -> None:
     shop.runs("orders", scheduling_polls=100)
     shop.runs("nightly", scheduling_polls=100)
     shop.api.post("/elt_streams/orders/request_run").raise_for_status()
     shop.api.post("/orchestrations/nightly/request_run").raise_for_status()
-    assert looks(shop, "/elt_stream_runs?elt_stream_id=orders", 3) == [None] * 3
+    assert polled(shop, "/elt_stream_runs?elt_stream_id=orders", 3) == [None] * 3
     shop.control.ask("DELETE", "runs")
     shop.journal.wait_for_runs("orders")
     shop.journal.wait_for_runs("nightly")
 
 
-def test_a_phase_lasts_time_or_looks(shop: DatapipeLocal) -> None:
+def test_a_phase_has_a_duration_or_a_number_of_polls(shop: DatapipeLocal) -> None:
     for wrong in (
         {"scheduling_polls": 1, "scheduling_delay": 1},
         {"running_polls": 1, "minimum_duration": 1},

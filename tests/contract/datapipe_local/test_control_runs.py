@@ -13,7 +13,9 @@ import pytest
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import ANY_STREAM, ORDERS, journalled, seed
 from tests.contract.datapipe_local.partner import Partner
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
 from tests.support.local_service import LocalService
+from tests.support.processes import wait_for
 
 
 @pytest.fixture
@@ -26,7 +28,7 @@ def snapshot(api: Api, stream: str) -> dict[str, Any]:
     return {entry["name"]: entry for entry in streams}[stream]  # type: ignore[no-any-return]
 
 
-def test_times_of_all_and_of_one(service: LocalService, api: Api) -> None:
+def test_durations_of_all_resources_and_of_one(service: LocalService, api: Api) -> None:
     service.runs({"scheduling_delay": 1, "resources": {"people": {"scheduling_delay": 0, "minimum_duration": 0.4}}})
     orders, people = api.post(ORDERS)["status_url"], api.post("/elt_streams/people/request_run")["status_url"]
     assert api.until(people, lambda _: True)["status"] == "RUNNING"
@@ -37,40 +39,32 @@ def test_times_of_all_and_of_one(service: LocalService, api: Api) -> None:
 
 
 def test_the_next_runs_fail(service: LocalService, api: Api) -> None:
-    service.runs(
-        {"resources": {"orders": {"outcomes": [{"fail": "The source is on fire.", "times": 2}, {}, {"fail": "x"}]}}}
-    )
-    assert [api.run_stream("orders").status for _ in range(5)] == [
-        "FAILED", "FAILED", "COMPLETED", "FAILED", "COMPLETED",
-    ]  # fmt: skip
-    assert api.run_stream("people").status == "COMPLETED"
-    service.runs({"resources": {"orders": {"outcomes": [{"fail": "The source is on fire."}]}}})
-    api.run_stream("orders")
-    assert snapshot(api, "orders")["latest_sync"]["error_message"] == "The source is on fire."
+    outcomes = [{"fail": "The source is on fire.", "times": 2}, {}, {"fail": "Another reason."}]
+    service.runs({"resources": {"orders": {"outcomes": outcomes}}})
+    statuses = [api.run_stream("orders").status for _ in range(4)]
+    assert statuses == ["FAILED", "FAILED", "COMPLETED", "FAILED"]
+    assert snapshot(api, "orders")["latest_sync"]["error_message"] == "Another reason."
+    assert api.run_stream("orders").status == api.run_stream("people").status == "COMPLETED"
 
 
-def test_every_kind_can_be_told_to_fail(service: LocalService, api: Api) -> None:
-    fail = {"outcomes": [{"fail": "Told to."}]}
+def test_runs_of_every_kind_fail(service: LocalService, api: Api) -> None:
+    def publish() -> tuple[str, str | None]:
+        body = api.post("/transforms/table/publish", {"wait_for_completion": True})
+        return body["materialization_status"], body.get("materialization_error")
+
+    fail = {"outcomes": [{"fail": "On request."}]}
     service.runs({"resources": dict.fromkeys(("nightly", "table", "export"), fail)})
     assert api.get("/_local/runs")["outcomes_left"] == {"nightly": 1, "table": 1, "export": 1}
     assert api.run_orchestration("nightly").status == "FAILED"
     run = api.run_reverse("export")
-    assert (run.status, run.error) == ("FAILED", "Told to.")
-    transform = api.post("/transforms/table/publish", {"wait_for_completion": True})
-    assert (transform["materialization_status"], transform["materialization_error"]) == ("failed", "Told to.")
-    ends = {entry["resource_id"]: entry["status"] for entry in service.journal_runs()}
-    assert ends == {
-        "nightly": "FAILED",
-        "orders": "COMPLETED",
-        "people": "COMPLETED",
-        "export": "FAILED",
-        "table": "failed",
-    }
+    assert (run.status, run.error) == ("FAILED", "On request.")
+    assert publish() == ("failed", "On request.")
+    outcomes = {entry["resource_id"]: entry["status"] for entry in service.journal_runs()}
+    streams = {"orders": "COMPLETED", "people": "COMPLETED"}
+    assert outcomes == {"nightly": "FAILED", "export": "FAILED", "table": "failed", **streams}
     assert api.get("/_local/runs")["outcomes_left"] == {}
-    assert api.run_orchestration("nightly").status == "COMPLETED"
-    assert api.run_reverse("export").status == "COMPLETED"
-    again = api.post("/transforms/table/publish", {"wait_for_completion": True})
-    assert again["materialization_status"] == "completed"
+    assert api.run_orchestration("nightly").status == api.run_reverse("export").status == "COMPLETED"
+    assert publish()[0] == "completed"
 
 
 def test_a_load_in_chunks(service: LocalService, api: Api) -> None:
@@ -111,27 +105,19 @@ def test_an_outcome_survives_a_kill(data: Path) -> None:
         assert [entry["run_id"] for entry in service.journal_runs("orders")] == [run["id"]]
 
 
-def test_runs_that_vanish(service: LocalService, api: Api) -> None:
-    run = api.run_stream("orders")
-    reverse = api.run_reverse("export")
-    orchestration = api.run_orchestration("nightly")
-    vanish = {"vanish": True}
-    service.runs({"resources": dict.fromkeys(("orders", "export", "nightly"), vanish)})
-    for path in (
-        f"/elt_stream_runs/{run.id}",
-        f"/reverse_etl_sync_runs/{reverse.id}",
-        f"/orchestration_runs/{orchestration.id}",
-    ):
-        api.refused("GET", path, 404)
-    for path in (
-        "/elt_stream_runs?elt_stream_id=orders",
-        "/reverse_etl_sync_runs?reverse_etl_sync_id=export",
-        "/orchestration_runs?orchestration_id=nightly",
-        "/orchestration_runs",
-    ):
-        assert api.get(path)["data"] == [], path
+def test_vanished_runs_are_not_listed(service: LocalService, api: Api) -> None:
+    runs = {
+        "elt_stream": ("orders", api.run_stream("orders").id),
+        "reverse_etl_sync": ("export", api.run_reverse("export").id),
+        "orchestration": ("nightly", api.run_orchestration("nightly").id),
+    }
+    service.runs({"resources": {resource: {"vanish": True} for resource, _ in runs.values()}})
+    for kind, (resource, run_id) in runs.items():
+        api.refused("GET", f"/{kind}_runs/{run_id}", 404)
+        assert api.get(f"/{kind}_runs?{kind}_id={resource}")["data"] == []
+    assert api.get("/orchestration_runs")["data"] == []
     assert set(snapshot(api, "orders")) == {"name"}
-    # Others, and what comes later, are to be seen; the journal has all.
+    # Runs of other resources and later runs are listed; the journal has all.
     assert len(api.get("/elt_stream_runs?elt_stream_id=people")["data"]) == 1
     later = api.run_stream("orders")
     assert [entry["id"] for entry in api.get("/elt_stream_runs?elt_stream_id=orders")["data"]] == [later.id]
@@ -140,7 +126,7 @@ def test_runs_that_vanish(service: LocalService, api: Api) -> None:
     assert len(api.get("/elt_stream_runs?elt_stream_id=orders")["data"]) == 3
 
 
-def test_a_run_that_vanishes_while_it_is_going_ends_all_the_same(service: LocalService, api: Api) -> None:
+def test_an_active_run_that_vanishes_still_ends(service: LocalService, api: Api) -> None:
     service.runs({"minimum_duration": 0.4})
     url = api.post(ORDERS)["status_url"]
     run = api.until(url, lambda _: True)
@@ -162,13 +148,13 @@ def test_a_run_that_vanishes_while_it_is_going_ends_all_the_same(service: LocalS
         ({"surprise": 1}, "surprise"),
     ],
 )
-def test_behaviour_that_makes_no_sense(service: LocalService, api: Api, behaviour: Any, said: str) -> None:
+def test_invalid_behavior_is_refused(service: LocalService, api: Api, behaviour: Any, said: str) -> None:
     service.runs({"scheduling_delay": 1})
     assert said in api.refused("PUT", "/_local/runs", 400, json=behaviour)["message"]
     assert api.get("/_local/runs") == {"scheduling_delay": 1, "outcomes_left": {}}
 
 
-def test_a_reset_leaves_the_seed_and_nothing_else(service: LocalService, api: Api) -> None:
+def test_a_reset_restores_the_seed(service: LocalService, api: Api) -> None:
     begin = {path: api.get(path) for path in ("/transforms/available_references", "/_local/runs", "/_local/faults")}
     api.run_stream("orders")
     api.run_reverse("export")
@@ -185,12 +171,12 @@ def test_a_reset_leaves_the_seed_and_nothing_else(service: LocalService, api: Ap
     assert api.get("/connections")["data"]
     assert api.get("/elt_syncs/shop")["status"] == "NOT_STARTED"
     assert api.get("/transforms/table")["status"] == "draft"
-    # What was sent is no longer known: all of it is new.
+    # Deliveries are forgotten: all records are new.
     assert api.run_reverse("export").synced_rows == 1
     assert api.run_stream("orders").rows_synced == 2
 
 
-def test_a_reset_breaks_off_what_is_going_on(service: LocalService, api: Api) -> None:
+def test_a_reset_interrupts_active_runs(service: LocalService, api: Api) -> None:
     service.runs({"minimum_duration": 30})
     api.until(api.post(ORDERS)["status_url"], lambda _: True)
     orchestration = api.post("/orchestrations/nightly/request_run")["id"]
@@ -202,7 +188,7 @@ def test_a_reset_breaks_off_what_is_going_on(service: LocalService, api: Api) ->
     assert api.run_stream("orders").status == "COMPLETED"
 
 
-def test_a_reset_lets_go_of_delayed_requests(service: LocalService, api: Api) -> None:
+def test_a_reset_ends_delayed_requests(service: LocalService, api: Api) -> None:
     service.faults([{"path": ANY_STREAM, "delay": 600}])
     seen: list[str] = []
 
@@ -214,10 +200,7 @@ def test_a_reset_lets_go_of_delayed_requests(service: LocalService, api: Api) ->
 
     thread = threading.Thread(target=ask)
     thread.start()
-    deadline = time.monotonic() + 5
-    while not service.journal_requests(ORDERS):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for("the request is in the journal", lambda: bool(service.journal_requests(ORDERS)), limit=5, interval=0.01)
     service.reset()
     thread.join(5)
     assert seen == ["RemoteProtocolError"]
@@ -225,7 +208,7 @@ def test_a_reset_lets_go_of_delayed_requests(service: LocalService, api: Api) ->
 
 
 @pytest.mark.slow
-def test_a_reset_that_cannot_stop_the_work_says_so(data: Path, partner: Partner) -> None:
+def test_a_reset_during_a_slow_delivery_is_refused(data: Path, partner: Partner) -> None:
     def slow(_: Any) -> tuple[int, dict[str, Any]]:
         time.sleep(4.5)
         return 200, {}
@@ -233,14 +216,11 @@ def test_a_reset_that_cannot_stop_the_work_says_so(data: Path, partner: Partner)
     partner.reset()
     partner.rule = slow
     wanted = seed(data)
-    wanted["connections"][1] = {"id": "out", "integration_id": "http", "label": "Out", "settings": {"url": partner.url}}
+    wanted["connections"][1] = connection("out", "http", url=partner.url)
     with LocalService(wanted, control=True) as service:
         api = Api(service)
         url = api.post("/reverse_etl_syncs/export/request_run")["status_url"]
-        deadline = time.monotonic() + 5
-        while not partner.received:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for("a record was received", lambda: bool(partner.received), limit=5, interval=0.01)
         assert api.refused("POST", "/_local/reset", 503)["error_code"] == "busy"
         # It goes on, and is not done twice.
         assert api.ended(url)["status"] == "COMPLETED"
@@ -259,24 +239,12 @@ def test_many_resets(service: LocalService, api: Api) -> None:
 
 
 def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Path) -> None:
+    late = stream("orders", "orders.jsonl") | {"id": "late_orders"}
     more = {
-        "connections": [{"id": "more", "integration_id": "files", "label": "More", "settings": {"path": str(data)}}],
-        "elt_syncs": [
-            {
-                "id": "late",
-                "connection_id": "more",
-                "destination_schema_name": "late",
-                "source_streams": [{"id": "late_orders", "name": "orders", "file": "orders.jsonl"}],
-            }
-        ],
+        "connections": [connection("more", "files", path=str(data))],
+        "elt_syncs": [elt_sync("late", "more", [late])],
         "transforms": [
-            {
-                "id": "built",
-                "name": "built",
-                "materialization": "table",
-                "publish": True,
-                "sql_template": "SELECT 7 AS seven",
-            }
+            {"id": "built", "name": "b", "materialization": "table", "publish": True, "sql_template": "SELECT 7 AS x"}
         ],
     }
     applied = {"connection": 1, "elt_sync": 1, "elt_stream": 1, "transform": 1}
@@ -289,8 +257,8 @@ def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Pat
     assert api.run_stream("late_orders").rows_synced == 2
     assert api.client.post("/_local/reset", json={"seed": "drop"}).status_code == 204
     assert api.get("/connections")["data"] == []
+    # The other tests of this module use the service with its first seed.
     assert api.post("/_local/seed", seed(data))["applied"]["elt_stream"] == 2
-    # The service of this module is the others', too: with what it began with.
     assert api.run_stream("orders").rows_synced == 2
 
 
@@ -310,7 +278,7 @@ def test_a_seed_for_a_running_service(service: LocalService, api: Api, data: Pat
         ),
     ],
 )
-def test_a_seed_that_is_wrong(api: Api, wrong: Any, said: str, location: list[str | int]) -> None:
+def test_an_invalid_seed_changes_nothing(api: Api, wrong: Any, said: str, location: list[str | int]) -> None:
     before = api.get("/orchestrations")
     answer = api.client.post("/_local/seed", json={"runs": {"minimum_duration": 9}, **wrong})
     refused = answer.json()

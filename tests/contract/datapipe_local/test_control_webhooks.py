@@ -10,6 +10,7 @@ import pytest
 
 from datapipe_local.testing import DatapipeLocal
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
 from tests.support.local_service import LocalService
 
 pytestmark = pytest.mark.slow
@@ -18,22 +19,10 @@ pytestmark = pytest.mark.slow
 PATH = "/webhooks/hooks/orders"
 SEED: dict[str, Any] = {
     "connections": [
-        {
-            "id": name,
-            "integration_id": "webhook",
-            "label": name,
-            "settings": {"authentication": {"method": "none"}, "tables": [{"name": "orders"}]},
-        }
+        connection(name, "webhook", authentication={"method": "none"}, tables=[{"name": "orders"}])
         for name in ("hooks", "others")
     ],
-    "elt_syncs": [
-        {
-            "id": "pushed",
-            "connection_id": "hooks",
-            "destination_schema_name": "pushed",
-            "source_streams": [{"id": "orders", "name": "orders", "table": "orders"}],
-        }
-    ],
+    "elt_syncs": [elt_sync("pushed", "hooks", [stream("orders", table="orders")])],
 }
 
 
@@ -42,12 +31,6 @@ def controlled() -> Iterator[LocalService]:
     with LocalService(SEED, control=True) as service:
         yield service
         assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def service(controlled: LocalService) -> LocalService:
-    controlled.reset()
-    return controlled
 
 
 def push(service: LocalService, path: str = PATH) -> httpx.Response:
@@ -90,20 +73,6 @@ def test_webhooks_are_not_in_the_journal(service: LocalService) -> None:
     assert service.journal_requests() == []
     refused = Api(service).refused("GET", "/_local/journal?kind=requests&path=/webhooks/**", 400)
     assert "webhooks, which are not in the journal" in refused["message"]
-
-
-@pytest.mark.parametrize(
-    ("rule", "expected"),
-    [
-        ({"path": "/webhooks/**", "method": "GET"}, "takes POST, not GET"),
-        ({"path": "/webhooks/*"}, "matches no path"),
-        ({"path": "/webhook/**"}, "matches no path"),
-        ({"path": "/authorize/**"}, "matches no path"),
-    ],
-)
-def test_rules_that_match_no_webhook_are_refused(service: LocalService, rule: dict[str, Any], expected: str) -> None:
-    refused = Api(service).refused("PUT", "/_local/faults", 400, json=[{**rule, "drop": True}])
-    assert expected in refused["message"]
 
 
 @pytest.mark.datapipe_local(SEED)

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportResult, CustomReportResults
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
 from tests.contract.datapipe_local.warehouses import rows_in
 from tests.support.local_service import LocalService
 
@@ -25,28 +26,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[LocalService]:
-    people = {"id": "people", "name": "people", "file": "people.csv", "excluded_columns": ["secret"]}
+    streams = [stream("people", excluded_columns=["secret"]), stream("bought", "orders.jsonl")]
     seed = {
-        "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-        ],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "data",
-                "destination_schema_name": "shop",
-                "source_streams": [people, {"id": "bought", "name": "bought", "file": "orders.jsonl"}],
-            },
-            {"id": "other", "connection_id": "data", "destination_schema_name": "other"},
-        ],
+        "connections": [connection("data", "files", path=str(folder))],
+        "elt_syncs": [elt_sync("shop", "data", streams), elt_sync("other", "data")],
         "custom_reports": [
             {"id": "seeded", "elt_sync_id": "other", "name": "Seeded One", "query": "SELECT 1 AS one"},
-            {
-                "elt_sync_id": "other",
-                "name": "Waiting",
-                "query": "SELECT 2 AS two",
-                "add_as_source_stream": False,
-            },
+            {"elt_sync_id": "other", "name": "Waiting", "query": "SELECT 2 AS two", "add_as_source_stream": False},
         ],
         "transforms": [
             {"id": "m", "name": "totals", "folder_path": "shop", "sql_template": "SELECT 1 AS x", "publish": True}
@@ -95,7 +81,6 @@ def test_a_report_is_a_stream(service: LocalService, api: Api, folder: Path) -> 
     service.stop()
     assert rows_in(service, "shop.spend_by_person") == [("Ada", 3)]
     service.start()
-    # What is wrong later on stands with the run.
     (folder / "orders.jsonl").write_text('{"person": 1, "sun": 3}\n')
     try:
         assert api.run_stream(stream).status == "FAILED"
@@ -106,7 +91,7 @@ def test_a_report_is_a_stream(service: LocalService, api: Api, folder: Path) -> 
     assert "\n" not in said
 
 
-def test_a_query_spells_names_as_it_likes(api: Api) -> None:
+def test_names_in_queries_ignore_case(api: Api) -> None:
     query = 'WITH late AS (FROM People UNION ALL FROM people) SELECT a.id FROM late a JOIN "PEOPLE" b USING (id)'
     assert report(api, query).error is None
     assert api.run_stream(streams(api)["report"]).rows_synced == 4
@@ -117,7 +102,7 @@ def test_types_are_those_of_the_whole_file(api: Api) -> None:
     assert api.run_stream(streams(api)["report"]).rows_synced == 1
 
 
-def test_names_are_free(api: Api) -> None:
+def test_names_of_reports_are_made_unique(api: Api) -> None:
     one = "SELECT 1 AS one"
     # A stream's, what the source offers, a transform's place, other reports'.
     assert report(api, one, "People").source_stream_name == "people_2"
@@ -136,7 +121,7 @@ def test_names_are_free(api: Api) -> None:
         assert error.error_code == "unknown"
 
 
-def test_a_report_can_wait_until_it_is_added(api: Api) -> None:
+def test_a_report_is_added_as_a_stream_later(api: Api) -> None:
     made = report(api, "SELECT 1 AS one", "Later", add_as_source_stream=False)
     assert "later" not in streams(api)
     there = {one["name"]: one for one in api.get("/elt_syncs/shop/available_source_streams")["data"]}
@@ -153,59 +138,41 @@ def test_a_report_can_wait_until_it_is_added(api: Api) -> None:
     assert api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=wrong)["error_code"] == "unknown_column"
 
 
-def test_the_seed_has_reports(api: Api) -> None:
+def test_reports_of_the_seed(api: Api) -> None:
     assert set(streams(api, "other")) == {"seeded_one"}
     assert api.run_stream(streams(api, "other")["seeded_one"]).rows_synced == 1
     available = {one["name"] for one in api.get("/elt_syncs/other/available_source_streams")["data"]}
     assert {"seeded_one", "waiting"} <= available
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT secret FROM people",
-        "SELECT * FROM 'people.csv'",
-        "SELECT * FROM '{folder}/people.csv'",
-        "SELECT * FROM read_csv('/etc/passwd', columns = {{'a': 'VARCHAR'}})",
-        "SELECT * FROM read_text('{folder}/people.csv')",
-        "SELECT * FROM glob('/*')",
-        "WITH c AS (COPY (SELECT 1 AS a) TO '{folder}/people.csv') FROM c",
-        "WITH c AS (INSERT INTO people VALUES (1) RETURNING *) FROM c",
-        "SELECT * FROM seeded_one",
-        "SELECT * FROM shop.people",
-        "SELECT * FROM nobody",
-        "SELECT 1 AS a; SELECT 2 AS a",
-        "CREATE TABLE x AS SELECT 1 AS a",
-        "INSERT INTO people VALUES (1)",
-        "COPY (SELECT 1 AS a) TO '/tmp/never'",
-        "ATTACH '/tmp/never'",
-        "SET enable_external_access = true",
-        "INSTALL httpfs",
-        "PRAGMA database_list",
-        "DROP VIEW people",
-        "EXPLAIN ANALYZE SELECT 1",
-        "SELECT",
-        "",
-        "-- nothing",
-        "SELECT 1 AS a\0",
-        "(" * 10_000,
-        "SELECT " + "1+" * 50_000 + "1",
-        "x" * 200_000,
-    ],
+FORBIDDEN = (
+    *("SELECT secret FROM people", "SELECT * FROM 'people.csv'", "SELECT * FROM '{folder}/people.csv'"),
+    "SELECT * FROM read_csv('/etc/passwd', columns = {'a': 'VARCHAR'})",
+    *("SELECT * FROM read_text('{folder}/people.csv')", "SELECT * FROM glob('/*')"),
+    "WITH c AS (COPY (SELECT 1 AS a) TO '{folder}/people.csv') FROM c",
+    "WITH c AS (INSERT INTO people VALUES (1) RETURNING *) FROM c",
+    *("SELECT * FROM seeded_one", "SELECT * FROM shop.people", "SELECT * FROM nobody", "SELECT 1 AS a; SELECT 2 AS a"),
+    *("CREATE TABLE x AS SELECT 1 AS a", "INSERT INTO people VALUES (1)", "COPY (SELECT 1 AS a) TO '/tmp/never'"),
+    *("ATTACH '/tmp/never'", "SET enable_external_access = true", "INSTALL httpfs", "PRAGMA database_list"),
+    *("DROP VIEW people", "EXPLAIN ANALYZE SELECT 1", "SELECT", "", "-- nothing", "SELECT 1 AS a\0"),
+    *("(" * 10_000, "SELECT " + "1+" * 50_000 + "1", "x" * 200_000),
 )
-def test_a_query_reaches_nothing_else(api: Api, folder: Path, query: str) -> None:
-    result = report(api, query.replace("{folder}", str(folder)).replace("{{", "{").replace("}}", "}"))
-    assert result.error is not None, result
-    assert (result.error.error_code, result.error.message[:7]) == ("invalid_query", "query: ")
-    assert "\n" not in result.error.message
-    assert "report" not in streams(api)
 
 
 @pytest.mark.slow
-def test_a_query_that_does_not_end_is_broken_off_with_its_stream(service: LocalService, api: Api) -> None:
+def test_a_query_reaches_nothing_but_its_streams(api: Api, folder: Path) -> None:
+    for query in FORBIDDEN:
+        result = report(api, query.replace("{folder}", str(folder)))
+        assert result.error is not None, result
+        assert (result.error.error_code, result.error.message[:7]) == ("invalid_query", "query: ")
+        assert "\n" not in result.error.message
+    assert set(streams(api)) == {"people", "bought"}
+
+
+@pytest.mark.slow
+def test_an_endless_query_ends_with_its_stream(service: LocalService, api: Api) -> None:
     endless = "SELECT count(*) AS n FROM range(1000000000000000) WHERE random() < 2"
-    # As many as are done at a time.
+    # As many as the service runs at a time.
     made = [report(api, endless, f"Endless {letter}").source_stream_name for letter in "abcdefgh"]
     ids = streams(api)
     urls = [api.post(f"/elt_streams/{ids[str(name)]}/request_run")["status_url"] for name in made]
@@ -227,7 +194,7 @@ def test_a_query_that_does_not_end_is_broken_off_with_its_stream(service: LocalS
     assert api.first(url) == run
 
 
-def test_what_is_no_request_is_refused(api: Api) -> None:
+def test_invalid_requests_are_refused(api: Api) -> None:
     one = {"elt_sync_id": "shop", "name": "x", "query": "SELECT 1 AS one"}
     for body, named in (
         ({}, "reports"),
@@ -246,7 +213,7 @@ def test_what_is_no_request_is_refused(api: Api) -> None:
     api.refused("POST", "/custom_reports", 400, content=odd, headers={"content-type": "application/json"})
 
 
-def test_a_report_goes_with_its_sync(api: Api) -> None:
+def test_a_report_is_deleted_with_its_sync(api: Api) -> None:
     assert report(api, "SELECT 1 AS one").error is None
     assert api.client.delete("/elt_syncs/shop").status_code == 204
     error = report(api, "SELECT 1 AS one").error

@@ -1,12 +1,10 @@
-"""Tests of kills and restarts: acknowledged changes persist, and partial changes are invisible."""
+"""Tests of kills and restarts. tests/system/test_kills.py kills the service under load, and compares its data."""
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,8 @@ import pytest
 
 from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.partner import Partner
+from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync, stream
+from tests.contract.datapipe_local.warehouses import tables_in
 from tests.support.local_service import LocalService
 
 ROWS = 400_000
@@ -31,66 +31,25 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def seed(folder: Path, partner: Partner | None = None, **runs: float) -> dict[str, Any]:
     url = "http://127.0.0.1:1" if partner is None else partner.url
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
-
-    def reverse(sync_id: str, destination: str) -> dict[str, Any]:
-        return {
-            "id": sync_id,
-            "source_id": "people",
-            "destination_connection_id": destination,
-            "object_type_id": "people",
-            "operation": {"mode": "upsert", "mappings": [mapping]},
-        }
-
+    numbers = f"FROM (SELECT range AS id FROM range({PEOPLE}))"  # noqa: S608 - a number
     return {
         "runs": runs,
         "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-            {"id": "partner", "integration_id": "http", "label": "Partner", "settings": {"url": url}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": "./exports"}},
+            connection("data", "files", path=str(folder)),
+            connection("partner", "http", url=url),
+            connection("file", "jsonl", path="./exports"),
         ],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "data",
-                "destination_schema_name": "shop",
-                "orchestration_workflow_id": "nightly",
-                "source_streams": [{"id": "big", "name": "big", "file": "big.csv"}],
-            }
-        ],
+        "elt_syncs": [elt_sync("shop", "data", [stream("big")], orchestration_workflow_id="nightly")],
         "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "transforms": [
-            {
-                "id": "people",
-                "name": "people",
-                "publish": True,
-                "sql_template": f"FROM (SELECT range AS id FROM range({PEOPLE}))",  # noqa: S608
-            },
-            {
-                "id": "sums",
-                "name": "sums",
-                "materialization": "table",
-                "sql_template": "SELECT id % 1000 AS k, sum(x) AS x FROM {{raw.shop.big}} GROUP BY ALL",
-            },
+        "transforms": [{"id": "people", "name": "people", "publish": True, "sql_template": numbers}],
+        "reverse_etl_syncs": [
+            reverse_etl_sync(f"to_{one}", "people", one, "people", "id") for one in ("partner", "file")
         ],
-        "reverse_etl_syncs": [reverse("to_partner", "partner"), reverse("to_file", "exports")],
     }
 
 
-def table_rows(service: LocalService, table: str) -> int | None:
-    """Count the rows of a table from another process, while the service is stopped."""
-    with duckdb.connect(str(service.home / "warehouse.duckdb"), read_only=True) as connection:
-        names = {f"{schema}.{name}" for schema, name in connection.execute(
-            "SELECT schema_name, table_name FROM duckdb_tables()").fetchall()}  # fmt: skip
-        if table not in names:
-            return None
-        row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - the test's own
-        assert row is not None
-        return int(row[0])
-
-
 @pytest.mark.slow
-def test_what_was_asked_for_is_done_after_a_restart(big: Path) -> None:
+def test_requested_runs_complete_after_a_kill(big: Path) -> None:
     with LocalService(seed(big, scheduling_delay=0.4)) as service:
         api = Api(service)
         stream_url = api.post("/elt_streams/big/request_run")["status_url"]
@@ -105,7 +64,7 @@ def test_what_was_asked_for_is_done_after_a_restart(big: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("stop", "times"), [("kill", 2), ("stop", 1)])
-def test_a_load_that_is_cut_off_is_carried_on_as_the_same_run(big: Path, stop: str, times: int) -> None:
+def test_an_interrupted_load_continues_as_the_same_run(big: Path, stop: str, times: int) -> None:
     rng = random.Random(stop)  # noqa: S311 - any instants will do, the same in each run of the test
     with LocalService(seed(big)) as service:
         api = Api(service)
@@ -117,52 +76,28 @@ def test_a_load_that_is_cut_off_is_carried_on_as_the_same_run(big: Path, stop: s
             begin = time.monotonic()
             getattr(service, stop)()
             assert time.monotonic() - begin < 4
-            assert table_rows(service, "shop.big") in {seen, ROWS}
+            assert tables_in(service).get("shop.big") in {seen, ROWS}
             service.start()
             ended = api.ended(url)
             assert (ended["id"], ended["status"], ended["rows_synced"]) == (run["id"], "COMPLETED", ROWS)
             seen = ROWS
         assert len(api.all_pages("/elt_stream_runs", elt_stream_id="big")) == times
         service.stop()
-        assert table_rows(service, "shop.big") == ROWS
+        assert tables_in(service)["shop.big"] == ROWS
         assert list((service.home / "scratch").glob("tmp*")) == []
 
 
 @pytest.mark.slow
-def test_a_table_that_is_being_built_is_built_after_a_kill(big: Path) -> None:
-    with LocalService(seed(big)) as service:
-        api = Api(service)
-        api.run_stream("big")
-        api.post("/transforms/sums/publish")
-        service.kill()
-        assert table_rows(service, "models.sums") in {None, 1000}
-        service.start()
-        deadline = time.monotonic() + 10
-        while api.get("/transforms/sums")["materialization_status"] == "running" and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert api.get("/transforms/sums")["materialization_status"] == "completed"
-        service.stop()
-        assert table_rows(service, "models.sums") == 1000
-
-
-@pytest.fixture
-def slow_partner(partner: Partner) -> Iterator[Partner]:
-    partner.reset()
-    yield partner
-    partner.reset()
-
-
-@pytest.mark.slow
-def test_records_are_not_lost_and_hardly_sent_twice(big: Path, slow_partner: Partner) -> None:
+def test_records_are_sent_after_a_kill_and_hardly_twice(big: Path, partner: Partner) -> None:
     enough = threading.Event()
 
     def rule(record: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        if len(slow_partner.received) == PEOPLE // 3:
+        if len(partner.received) == PEOPLE // 3:
             enough.set()
         return (422, {"message": "odd"}) if record["id"] % 2 else (200, {})
 
-    slow_partner.rule = rule
-    with LocalService(seed(big, slow_partner)) as service:
+    partner.rule = rule
+    with LocalService(seed(big, partner)) as service:
         api = Api(service)
         url = api.post("/reverse_etl_syncs/to_partner/request_run")["status_url"]
         assert enough.wait(10)
@@ -170,27 +105,13 @@ def test_records_are_not_lost_and_hardly_sent_twice(big: Path, slow_partner: Par
         service.start()
         run = api.ended(url)
         assert (run["status"], run["synced_rows"], run["failed_rows"]) == ("COMPLETED", PEOPLE // 2, PEOPLE // 2)
-        ids = [record["id"] for record in slow_partner.records]
+        ids = [record["id"] for record in partner.records]
         assert set(ids) == set(range(PEOPLE))
-        # At most the one that was under way.
+        # At most the one that was being sent.
         assert len(ids) - PEOPLE <= 1
 
 
-@pytest.mark.slow
-def test_lines_are_neither_lost_nor_doubled_nor_torn(big: Path) -> None:
-    with LocalService(seed(big)) as service:
-        api = Api(service)
-        for _ in range(2):
-            url = api.client.post("/reverse_etl_syncs/to_file/request_run").json().get("status_url")
-            time.sleep(0.02)
-            service.kill()
-            service.start()
-            assert api.ended(url)["status"] == "COMPLETED"
-        lines = (service.folder / "exports" / "people.jsonl").read_text().splitlines()
-        assert [json.loads(line)["id"] for line in lines] == list(range(PEOPLE))
-
-
-def test_runs_take_as_long_as_the_seed_says(big: Path) -> None:
+def test_an_active_run_continues_after_a_kill(big: Path) -> None:
     with LocalService(seed(big, minimum_duration=0.5)) as service:
         api = Api(service)
         url = api.post("/reverse_etl_syncs/to_file/request_run")["status_url"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,6 +15,7 @@ import pytest
 
 from airflow_provider_datapipe.api.models.elt_syncs import AddedSourceStreams, AvailableStream, EltSync
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
 from tests.contract.datapipe_local.warehouses import rows_in, tables_in, tables_of
 from tests.support.local_service import LocalService
 
@@ -39,36 +39,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[LocalService]:
+    deep = stream("deep", "below/deep.csv", sync_interval=CRON, incremental_pointer_id="a", full_sync_always=True)
+    streams = [deep, stream("staff", "people.csv", hashed_columns=["email"]), stream("gone")]
+    options = {"orchestration_workflow_id": "yearly", "start_date": "2026-01-31", "elt_settings": {"depth": 2}}
     seed = {
         "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-            {"id": "lost", "integration_id": "files", "label": "Lost", "settings": {"path": str(folder / "lost")}},
-            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
+            connection("data", "files", path=str(folder)),
+            connection("lost", "files", path=str(folder / "lost")),
+            connection("out", "jsonl", path=str(folder / "out")),
         ],
         "orchestrations": [{"id": "yearly", "name": "Yearly", "cron_schedule": "0 0 1 1 *"}],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "data",
-                "destination_schema_name": "shop",
-                "orchestration_workflow_id": "yearly",
-                "start_date": "2026-01-31",
-                "elt_settings": {"depth": 2},
-                "source_streams": [
-                    {
-                        "id": "deep",
-                        "name": "deep",
-                        "file": "below/deep.csv",
-                        "sync_interval": CRON,
-                        "incremental_pointer_id": "a",
-                        "full_sync_always": True,
-                    },
-                    {"id": "staff", "name": "staff", "file": "people.csv", "hashed_columns": ["email"]},
-                    {"id": "gone", "name": "gone", "file": "gone.csv"},
-                ],
-            },
-            {"id": "lost", "connection_id": "lost", "destination_schema_name": "lost"},
-        ],
+        "elt_syncs": [elt_sync("shop", "data", streams, **options), elt_sync("lost", "lost")],
         "transforms": [
             {"id": "model", "name": "people", "folder_path": "taken", "sql_template": "SELECT 1 AS x", "publish": True},
             {"id": "n", "name": "n", "sql_template": "SELECT count(*) AS n FROM {{raw.shop.staff}}"},
@@ -107,7 +88,7 @@ def add(api: Api, sync_id: str, *streams: dict[str, Any]) -> dict[str, str]:
     return {stream.name: stream.id for stream in AddedSourceStreams.model_validate(answer).source_streams}
 
 
-def test_a_sync_is_created_given_streams_and_run(service: LocalService, api: Api) -> None:
+def test_a_sync_is_created_with_streams_and_run(service: LocalService, api: Api) -> None:
     settings = {"sourceSettings": {"a": [1, None, "\u00e9"]}}
     made = api.post("/elt_syncs", wanted(elt_settings=settings, start_date="2026-02-28"), status=201)
     sync = EltSync.model_validate(made)
@@ -131,37 +112,29 @@ def test_a_sync_is_created_given_streams_and_run(service: LocalService, api: Api
     service.start()
 
 
-def test_a_sync_that_cannot_be_is_refused(api: Api) -> None:
+def test_invalid_syncs_are_refused(api: Api) -> None:
     before = api.all_pages("/elt_syncs")
     deep: Any = {}
     for _ in range(60):
         deep = {"a": deep}
-    for refused, named in (
-        (wanted("shop"), "destination_schema_name"),
-        (wanted("SHOP"), "destination_schema_name"),
-        (wanted("a b"), "destination_schema_name"),
-        (wanted(""), "destination_schema_name"),
-        (wanted("x" * 10_000), "destination_schema_name"),
-        (wanted("__x"), "destination_schema_name"),
+    invalid_settings: list[Any] = [None, [], deep, {"a": "\0"}]
+    refused = (
+        *((wanted(name), "destination_schema_name") for name in ("shop", "SHOP", "a b", "", "x" * 10_000, "__x")),
         (wanted("information_schema"), "destination_schema_name"),
-        (wanted(sync_interval="often"), "sync_interval"),
-        (wanted(sync_interval=None), "sync_interval"),
-        (wanted(connection_id="out"), "connection_id"),
-        (wanted(start_date="2026-02-30"), "start_date"),
-        (wanted(start_date="2026-02-28T00:00:00Z"), "start_date"),
-        (wanted(start_date=None), "start_date"),
-        (wanted(start_date=20260228), "start_date"),
-        (wanted(elt_settings=None), "elt_settings"),
-        (wanted(elt_settings=[]), "elt_settings"),
-        (wanted(elt_settings=deep), "elt_settings"),
-        (wanted(elt_settings={"a": "\0"}), "elt_settings"),
-        (wanted(shoes=1), "shoes"),
         ({"connection_id": "data"}, "destination_schema_name"),
-    ):
-        said = api.refused("POST", "/elt_syncs", 400, json=refused)
+        # DuckDB could not distinguish them from databases.
+        *((wanted(name), f"destination_schema_name: {name!r} is ") for name in ("warehouse", "temp", "SYSTEM")),
+        *((wanted(sync_interval=value), "sync_interval") for value in ("often", None)),
+        (wanted(connection_id="out"), "connection_id"),
+        *((wanted(start_date=value), "start_date") for value in ("2026-02-30", "2026-02-28T00:00:00Z", None, 20260228)),
+        *((wanted(elt_settings=value), "elt_settings") for value in invalid_settings),
+        (wanted(shoes=1), "shoes"),
+    )
+    for body, named in refused:
+        said = api.refused("POST", "/elt_syncs", 400, json=body)
         assert named in said["message"], said
-    for body in (b'{"connection_id": "data", "elt_settings": {"a": 1e400}}', b'"\\ud800"', b"[" * 100_000, b"{"):
-        api.refused("POST", "/elt_syncs", 400, content=body, headers={"content-type": "application/json"})
+    for content in (b'{"connection_id": "data", "elt_settings": {"a": 1e400}}', b'"\\ud800"', b"[" * 100_000, b"{"):
+        api.refused("POST", "/elt_syncs", 400, content=content, headers={"content-type": "application/json"})
     half = b'{"connection_id":"data","destination_schema_name":"h","sync_interval":"0 0 * * *","elt_settings":%b}'
     for settings in (b'{"a":"\\ud800"}', b'{"a":1e400}', b'{"a":NaN}', b'{"\\udfff":1}'):
         api.refused("POST", "/elt_syncs", 400, content=half % settings, headers={"content-type": "application/json"})
@@ -186,7 +159,7 @@ def test_a_sync_is_changed(api: Api) -> None:
     api.refused("POST", "/elt_syncs/nobody", 404, json={})
 
 
-def test_what_the_source_offers_is_available(api: Api, folder: Path) -> None:
+def test_available_streams_are_those_of_the_source(api: Api, folder: Path) -> None:
     there = available(api, "shop")
     # `people.csv` is a stream already, by another name.
     assert set(there) == {"below", "deep", "gone", "staff", "weekly_sales", "\u65e5\u672c.csv"}
@@ -211,7 +184,7 @@ def test_what_the_source_offers_is_available(api: Api, folder: Path) -> None:
         api.refused("GET", f"/elt_syncs/shop/available_source_streams?{query}", 400)
 
 
-def test_the_seed_says_how_streams_are_loaded(service: LocalService, api: Api) -> None:
+def test_load_options_of_the_seed(service: LocalService, api: Api) -> None:
     deep = api.get("/elt_streams/deep")
     assert (deep["sync_interval"], deep["incremental_pointer_id"], deep["full_sync_always"]) == (CRON, "a", True)
     assert api.run_stream("staff").rows_synced == 2
@@ -220,7 +193,7 @@ def test_the_seed_says_how_streams_are_loaded(service: LocalService, api: Api) -
     service.start()
 
 
-def test_a_stream_cannot_stand_where_a_transform_does(api: Api) -> None:
+def test_a_stream_cannot_have_the_place_of_a_transform(api: Api) -> None:
     sync = api.post("/elt_syncs", wanted("taken"), status=201)["id"]
     body = {"source_streams": [{"name": "weekly_sales"}, {"name": "people"}]}
     said = api.refused("POST", f"/elt_syncs/{sync}/source_streams", 400, json=body)
@@ -237,14 +210,14 @@ def test_a_stream_is_deleted_and_its_table_stays(service: LocalService, api: Api
     api.refused("DELETE", "/elt_streams/staff", 404)
     assert "people" in available(api, "shop")
     assert tables_of(service) == {"shop.staff": 2}
-    # A table that the sync has made goes with it, though its stream is gone; others do not.
+    # Tables of deleted streams are deleted with the sync, too.
     assert api.run_stream("deep").status == "COMPLETED"
     assert api.client.delete("/elt_syncs/shop", params={"removeDataReferences": "true"}).status_code == 204
     assert tables_of(service) == {}
 
 
 @pytest.mark.parametrize("with_tables", [True, False])
-def test_what_is_deleted_while_it_runs_is_gone(service: LocalService, api: Api, with_tables: bool) -> None:
+def test_a_sync_is_deleted_during_its_runs(service: LocalService, api: Api, with_tables: bool) -> None:
     api.run_stream("staff")
     service.runs({"minimum_duration": 0.4})
     url = api.post("/elt_streams/staff/request_run")["status_url"]
@@ -263,7 +236,7 @@ def test_what_is_deleted_while_it_runs_is_gone(service: LocalService, api: Api, 
     assert tables_of(service) == {"shop.people": 2, **({} if with_tables else {"shop.staff": 2})}
 
 
-def test_many_at_once_make_what_one_after_the_other_would(service: LocalService, api: Api) -> None:
+def test_concurrent_requests_are_like_sequential_ones(service: LocalService, api: Api) -> None:
     def at_once(number: int, path: str, body: Any) -> list[httpx.Response]:
         with ThreadPoolExecutor(number) as pool:
             send = pool.submit
@@ -281,23 +254,19 @@ def test_many_at_once_make_what_one_after_the_other_would(service: LocalService,
     answers = at_once(8, "/custom_reports", {"reports": [one]})
     names = [answer.json()["results"][0]["source_stream_name"] for answer in answers]
     assert sorted(names) == ["report", *(f"report_{number}" for number in range(2, 9))]
-    # Up to the bound, and no further: of one connection there are eight more at the most by now.
+
+    # Up to the limit of syncs of a connection, which has eight more.
+    def create(number: int) -> int:
+        body = wanted(f"s{number}")
+        return httpx.post(f"{url}/elt_syncs", json=body, headers=headers, trust_env=False).status_code
+
     with ThreadPoolExecutor(12) as pool:
-        statuses = list(
-            pool.map(
-                lambda number: (
-                    httpx.post(
-                        f"{url}/elt_syncs", json=wanted(f"s{number}"), headers=headers, trust_env=False
-                    ).status_code
-                ),
-                range(12),
-            )
-        )
+        statuses = list(pool.map(create, range(12)))
     assert sorted(statuses) == [201] * 8 + [409] * 4
     assert len(api.all_pages("/elt_syncs", connection_id="data")) == 10
 
 
-def test_syncs_are_deleted_and_made_again_while_they_load(service: LocalService, api: Api) -> None:
+def test_syncs_are_deleted_and_created_again_during_loads(service: LocalService, api: Api) -> None:
     """Check that the last created sync owns the table."""
     failures: list[str] = []
 
@@ -311,39 +280,25 @@ def test_syncs_are_deleted_and_made_again_while_they_load(service: LocalService,
             if answer.status_code != 204:
                 failures.append(answer.text)
 
-    threads = [threading.Thread(target=churn, args=(schema,)) for schema in ("one", "two")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(churn, ("one", "two")))
     assert failures == []
-    # What was broken off by the end of the process goes at the next start.
     service.restart()
     assert tables_of(service) == {}
 
 
-def test_tables_that_were_promised_to_go_go_at_the_next_start(service: LocalService, api: Api) -> None:
-    for stream in ("staff", "deep"):
-        assert api.run_stream(stream).status == "COMPLETED"
+def test_a_started_deletion_of_tables_ends_at_the_next_start(service: LocalService, api: Api) -> None:
+    for name in ("staff", "deep"):
+        assert api.run_stream(name).status == "COMPLETED"
     service.stop()
-    # As a process leaves it that is killed between its promise and the deed.
+    # The state after a kill between the response and the deletion.
     with closing(sqlite3.connect(service.home / "state.sqlite")) as state, state:
         state.execute("INSERT INTO doomed_tables (schema_name, name) VALUES ('shop', 'staff')")
     service.start()
     service.kill()
     assert tables_in(service) == {"shop.deep": 1}
     service.start()
-    # It was that table, not all that will ever stand there.
+    # A later table with the same name stays.
     assert api.run_stream("staff").status == "COMPLETED"
     service.restart()
     assert tables_of(service) == {"shop.deep": 1, "shop.staff": 2}
-
-
-@pytest.mark.parametrize("name", ["warehouse", "temp", "SYSTEM"])
-def test_a_schema_is_not_called_as_a_database_of_the_warehouse(api: Api, name: str) -> None:
-    # DuckDB could not tell the two: no stream would ever be loaded there.
-    body = {"connection_id": "data", "destination_schema_name": name, "sync_interval": CRON}
-    answer = api.client.post("/elt_syncs", json=body)
-    assert answer.status_code == 400, answer.text
-    assert answer.json()["message"].startswith(f"destination_schema_name: {name!r} is ")
-    assert name not in {sync["destination_schema_name"] for sync in api.all_pages("/elt_syncs")}

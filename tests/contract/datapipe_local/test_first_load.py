@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, stream
 from tests.contract.datapipe_local.warehouses import rows_in, tables_in
 from tests.support.local_service import LocalService
 
@@ -29,15 +30,8 @@ def folder(tmp_path: Path) -> Path:
 def seed(folder: Path, rows: int | None, **runs: float) -> dict[str, Any]:
     return {
         "runs": {"first_load_slice_rows": rows, **runs},
-        "connections": [{"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}}],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "data",
-                "destination_schema_name": "shop",
-                "source_streams": [{"id": name, "name": name, "file": f"{name}.csv"} for name in ("big", "small")],
-            }
-        ],
+        "connections": [connection("data", "files", path=str(folder))],
+        "elt_syncs": [elt_sync("shop", "data", [stream("big"), stream("small")])],
         "transforms": [{"id": "n", "name": "n", "sql_template": "SELECT count(*) AS n FROM {{raw.shop.big}}"}],
     }
 
@@ -46,10 +40,11 @@ def runs_of(api: Api, stream: str = "big") -> list[dict[str, Any]]:
     return api.all_pages("/elt_stream_runs", elt_stream_id=stream, sort_direction="asc")
 
 
-def wait_for_the_whole(api: Api) -> list[dict[str, Any]]:
+def wait_for_the_whole(api: Api, earlier: int = 0) -> list[dict[str, Any]]:
+    """Wait until a load is over, and return its runs without the runs of earlier loads."""
     deadline = time.monotonic() + 30
     while True:
-        runs = runs_of(api)
+        runs = runs_of(api)[earlier:]
         if runs and runs[-1].get("status") in {"COMPLETED", "FAILED"}:
             return runs
         assert time.monotonic() < deadline, runs
@@ -63,7 +58,7 @@ def check_whole(runs: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_slices_follow_one_another_by_themselves(folder: Path) -> None:
+def test_slices_follow_one_another(folder: Path) -> None:
     with LocalService(seed(folder, SLICE, minimum_duration=0.15), control=True) as service:
         api = Api(service)
         url = api.post("/elt_streams/big/request_run")["status_url"]
@@ -121,7 +116,7 @@ def test_a_load_in_slices_is_exact_after_every_kill(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_slice_that_fails_begins_the_load_again(folder: Path) -> None:
+def test_a_load_starts_again_after_a_failed_slice(folder: Path) -> None:
     with LocalService(seed(folder, SLICE), control=True) as service:
         api = Api(service)
         service.runs({"resources": {"big": {"minimum_duration": 0.2}}})
@@ -132,17 +127,13 @@ def test_a_slice_that_fails_begins_the_load_again(folder: Path) -> None:
         assert runs[-1]["status"] == "FAILED"
         api.refused("POST", "/transforms/n/publish", 400)
         api.post("/elt_streams/big/request_run")
-        deadline = time.monotonic() + 20
-        while (again := runs_of(api)[len(runs) :])[-1:] == [] or again[-1].get("status") != "COMPLETED":
-            assert time.monotonic() < deadline, again
-            time.sleep(0.01)
-        check_whole(again)
+        check_whole(wait_for_the_whole(api, len(runs)))
         service.stop()
         assert tables_in(service) == {"shop.big": ROWS}
 
 
 @pytest.mark.slow
-def test_what_is_deleted_between_slices_leaves_nothing(folder: Path) -> None:
+def test_a_sync_deleted_between_slices_leaves_nothing(folder: Path) -> None:
     with LocalService(seed(folder, SLICE, minimum_duration=0.2)) as service:
         api = Api(service)
         url = api.post("/elt_streams/big/request_run")["status_url"]
@@ -153,7 +144,7 @@ def test_what_is_deleted_between_slices_leaves_nothing(folder: Path) -> None:
         assert "Traceback" not in service.log
 
 
-def test_without_the_setting_no_load_goes_in_slices(folder: Path) -> None:
+def test_without_the_setting_a_load_is_one_run(folder: Path) -> None:
     with LocalService(seed(folder, None)) as service:
         api = Api(service)
         assert api.run_stream("big").rows_synced == ROWS

@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.seeds import connection, elt_sync, reverse_etl_sync, stream
 from tests.support.full_disk import Disk, ServiceOnDisk, disk
 from tests.support.processes import ProgramError
 
@@ -24,6 +25,7 @@ EVENTS = "/webhooks/hook/events"
 LARGE = 600_000
 BIG_ROWS = 100_000
 RECORDS = 20_000
+FORMS = ("jsonl", "csv")
 READS = (
     "/connections",
     "/elt_syncs",
@@ -40,62 +42,26 @@ READS = (
 
 
 def seed(folder: Path) -> dict[str, Any]:
-    files = {"small": "small.csv", "big": "big.csv", "packed": "big.zip"}
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    streams = [stream("small"), stream("big"), stream("packed", "big.zip")]
+    out = str(folder / "disk" / "out")
+    numbers = f"SELECT range AS id FROM range({RECORDS})"  # noqa: S608 - a number
+    wide = "SELECT random() AS x, random() AS y, range AS id FROM range(3000000)"
     return {
         "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-            {
-                "id": "hook",
-                "integration_id": "webhook",
-                "label": "Hook",
-                "settings": {"authentication": {"method": "none"}, "tables": [{"name": "events"}]},
-            },
-            {
-                "id": "out",
-                "integration_id": "jsonl",
-                "label": "Out",
-                "settings": {"path": str(folder / "disk" / "out")},
-            },
-            {"id": "csv", "integration_id": "csv", "label": "CSV", "settings": {"path": str(folder / "disk" / "out")}},
+            connection("data", "files", path=str(folder)),
+            connection("hook", "webhook", authentication={"method": "none"}, tables=[{"name": "events"}]),
+            *(connection(form, form, path=out) for form in FORMS),
         ],
         "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "data",
-                "destination_schema_name": "shop",
-                "source_streams": [{"id": name, "name": name, "file": file} for name, file in files.items()],
-            },
-            {
-                "id": "pushed",
-                "connection_id": "hook",
-                "destination_schema_name": "pushed",
-                "source_streams": [{"id": "events", "name": "events", "table": "events"}],
-            },
+            elt_sync("shop", "data", streams),
+            elt_sync("pushed", "hook", [stream("events", table="events")]),
         ],
         "transforms": [
-            {
-                "id": "numbers",
-                "name": "numbers",
-                "publish": True,
-                "sql_template": f"SELECT range AS id FROM range({RECORDS})",  # noqa: S608 - a number
-            },
-            {
-                "id": "wide",
-                "name": "wide",
-                "materialization": "table",
-                "sql_template": "SELECT random() AS x, random() AS y, range AS id FROM range(3000000)",
-            },
+            {"id": "numbers", "name": "numbers", "publish": True, "sql_template": numbers},
+            {"id": "wide", "name": "wide", "materialization": "table", "sql_template": wide},
         ],
         "reverse_etl_syncs": [
-            {
-                "id": f"to_{destination}",
-                "source_id": "numbers",
-                "destination_connection_id": destination,
-                "object_type_id": f"numbers_{'jsonl' if destination == 'out' else destination}",
-                "operation": {"mode": "insert", "mappings": [mapping]},
-            }
-            for destination in ("out", "csv")
+            reverse_etl_sync(f"to_{form}", "numbers", form, f"numbers_{form}", "id", mode="insert") for form in FORMS
         ],
     }
 
@@ -128,8 +94,7 @@ def running(folder: Path, small_disk: Disk) -> Iterator[ServiceOnDisk]:
 
 @pytest.fixture
 def service(running: ServiceOnDisk) -> Iterator[ServiceOnDisk]:
-    running.disk.clear()
-    eventually(lambda: writes_succeed(running))
+    make_room(running)
     running.reset()
     yield running
     running.disk.clear()
@@ -153,6 +118,17 @@ def writes_succeed(service: ServiceOnDisk) -> bool:
     return answer.is_success and service.log.rfind("Cannot write the state") <= service.log.rfind("written again")
 
 
+def make_room(service: ServiceOnDisk) -> None:
+    service.disk.clear()
+    eventually(lambda: writes_succeed(service))
+
+
+def leave_little(service: ServiceOnDisk, api: Api, leave: int = MEGABYTE // 2) -> None:
+    """Fill the disk, except for some bytes and for the pages that SQLite keeps for small changes in its own files."""
+    assert {push(api, number, LARGE) for number in range(8)} == {200}
+    service.disk.fill(leave=leave)
+
+
 def push(api: Api, number: int, padding: int = 0) -> int:
     return api.client.post(EVENTS, json={"id": number, "padding": "x" * padding}).status_code
 
@@ -161,11 +137,6 @@ def exhaust(service: ServiceOnDisk, api: Api) -> None:
     """Fill the disk and the free pages in the files of SQLite."""
     service.disk.fill()
     eventually(lambda: push(api, 0, LARGE) == 507)
-
-
-def reserve(api: Api) -> None:
-    """Make SQLite keep free pages for small changes in its own files."""
-    assert {push(api, number, LARGE) for number in range(8)} == {200}
 
 
 def pushed_ids(api: Api) -> list[int]:
@@ -241,16 +212,14 @@ def test_outage_is_logged_once_and_its_end_once(service: ServiceOnDisk, api: Api
 
 @pytest.mark.parametrize("stream", ["big", "packed"])
 def test_load_without_room_fails_at_once(service: ServiceOnDisk, api: Api, stream: str) -> None:
-    reserve(api)
-    service.disk.fill(leave=MEGABYTE // 2)
+    leave_little(service, api)
     assert api.run_stream(stream).status == "FAILED"
     message = error_of(api, "shop", stream)
     assert NO_ROOM in message or "there is no room for them" in message
     assert f"in {service.disk.path / 'home'}" in message
     assert "make room there" in message
     assert "Correct the file" not in message
-    service.disk.clear()
-    eventually(lambda: writes_succeed(service))
+    make_room(service)
     assert api.run_stream(stream).rows_synced == BIG_ROWS
 
 
@@ -271,46 +240,40 @@ def test_load_without_room_keeps_the_previous_table(service: ServiceOnDisk, api:
     file = folder / "small.csv"
     before = file.read_text()
     assert api.run_stream("small").rows_synced == 2
-    reserve(api)
-    service.disk.fill(leave=MEGABYTE // 2)
+    leave_little(service, api)
     try:
         file.write_text((folder / "big.csv").read_text())
         assert api.run_stream("small").status == "FAILED"
     finally:
         file.write_text(before)
     # A query needs room for its snapshot.
-    service.disk.clear()
-    eventually(lambda: writes_succeed(service))
+    make_room(service)
     rows = api.post("/_local/query", {"sql": "SELECT id FROM shop.small ORDER BY id"})
     assert rows["data"] == [{"id": 1}, {"id": 2}]
 
 
 def test_webhook_table_without_room_fails_with_the_reason(service: ServiceOnDisk, api: Api) -> None:
-    reserve(api)
-    service.disk.fill(leave=MEGABYTE // 2)
+    leave_little(service, api)
     assert api.run_stream("events").status == "FAILED"
     assert f"{NO_ROOM} in {service.disk.path / 'home'}: make room there" in error_of(api, "pushed", "events")
 
 
 def test_table_without_room_fails_with_the_reason(service: ServiceOnDisk, api: Api) -> None:
-    reserve(api)
-    service.disk.fill(leave=MEGABYTE // 2)
+    leave_little(service, api)
     api.post("/transforms/wide/publish")
     eventually(lambda: api.get("/transforms/wide")["materialization_status"] == "failed")
     assert f"{NO_ROOM} in {service.disk.path / 'home'}: make room there" in json.dumps(api.get("/transforms/wide"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("sync", "form"), [("to_out", "jsonl"), ("to_csv", "csv")])
-def test_records_are_delivered_once_after_a_full_disk(service: ServiceOnDisk, api: Api, sync: str, form: str) -> None:
-    reserve(api)
-    service.disk.fill(leave=1 << 16)
-    assert api.run_reverse(sync).status == "FAILED"
-    runs = api.get("/reverse_etl_sync_runs", reverse_etl_sync_id=sync)["data"]
+@pytest.mark.parametrize("form", FORMS)
+def test_records_are_delivered_once_after_a_full_disk(service: ServiceOnDisk, api: Api, form: str) -> None:
+    leave_little(service, api, 1 << 16)
+    assert api.run_reverse(f"to_{form}").status == "FAILED"
+    runs = api.get("/reverse_etl_sync_runs", reverse_etl_sync_id=f"to_{form}")["data"]
     assert f"{NO_ROOM}: make room there" in json.dumps(runs)
-    service.disk.clear()
-    eventually(lambda: writes_succeed(service))
-    assert api.run_reverse(sync).status == "COMPLETED"
+    make_room(service)
+    assert api.run_reverse(f"to_{form}").status == "COMPLETED"
     file = service.disk.seen / "out" / f"numbers_{form}.{form}"
     lines = [line for line in file.read_text().splitlines() if line != "id"]
     assert len(lines) == len(set(lines)) == RECORDS

@@ -12,28 +12,23 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tests.support.source_files.cases import Number, Table
-from tests.support.source_files.references import MalformedError, json_value
+from tests.support.source_files.cases import MalformedError, Number, Table
+from tests.support.source_files.references import json_value
 
 Canonical = Any
 
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _INTEGER = re.compile(r"\s*[+-]?\d+\s*")
-_OTHER_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+(_\d+)+)")
-_EXACT_TYPE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM|DECIMAL.*")
-_NESTED_TYPE = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$")
-_TRUTH = {
-    **dict.fromkeys(("true", "t", "yes", "y", "1"), "true"),
-    **dict.fromkeys(("false", "f", "no", "n", "0"), "false"),
-}
-_DAY = re.compile(r"\s*(-?\d{1,6})([-/ \\])(\d{1,2})\2(\d{1,2})\s*(\(BC\)|BC)?\s*")
+#: Integer that its type can give back as it was written.
+_PLAIN_INTEGER = re.compile(r"\s*(0|-?[1-9]\d*)\s*")
+_INTEGER_TYPE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|BIGNUM")
+_NESTED_TYPE = re.compile(r"(STRUCT|MAP|UNION)\(|.*\]$|JSON$")
+_DAY = re.compile(r"\s*(\d{4})([-/ \\])(\d{1,2})\2(\d{1,2})\s*")
 _MOMENT = re.compile(
-    r"\s*(-?\d{1,6})[-/](\d{1,2})[-/](\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?)?"
+    r"\s*(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?)?"
     r"\s*(?:(Z|UTC)|([+-]\d{2}):?(\d{2})?)?\s*",
     re.ASCII,
 )
-#: Words for days in SQL.
-_NAMED_DAYS = {"epoch": "1970-01-01", "infinity": "infinity", "-infinity": "-infinity", "inf": "infinity"}
 _CLOCK = re.compile(r"\s*(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d+))?)?\s*")
 #: Forms of days other than that of ISO 8601. One of them must fit all cells of a column.
 _DAY_FORMS = [
@@ -62,6 +57,12 @@ class Loaded:
 
     columns: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str | None, ...], ...]
+
+
+def cell_as_text(column: str, kind: str) -> str:
+    """Return the SQL of a cell as text."""
+    quoted = '"' + column.replace('"', '""') + '"'
+    return f"to_json({quoted})::VARCHAR" if _NESTED_TYPE.match(kind) else f"{quoted}::VARCHAR"
 
 
 def difference(loaded: Loaded, wanted: Table) -> str | None:
@@ -142,7 +143,7 @@ def _of_source(kind: str, cell: Any, form: str | None) -> Canonical:
         return None
     if isinstance(cell, bool):
         cell = Number("true" if cell else "false")
-    if kind == "JSON" or _NESTED_TYPE.match(kind):
+    if _NESTED_TYPE.match(kind):
         return _frozen(json_value(cell) if isinstance(cell, Number) else cell, is_typed=kind != "JSON")
     if isinstance(cell, (dict, list)):
         return ("json", _frozen(cell, is_typed=False)) if kind == "VARCHAR" else Unfit((repr(cell),))
@@ -157,13 +158,11 @@ def _in_form(kind: str, text: str, form: str) -> Canonical:
 
 
 def _canonical(kind: str, text: str) -> Canonical:
-    if kind == "JSON":
-        return _frozen(json_value(text), is_typed=False)
     if _NESTED_TYPE.match(kind):
-        return _frozen(json_value(text), is_typed=True)
+        return _frozen(json_value(text), is_typed=kind != "JSON")
     canonical = _BY_TYPE.get(kind)
     if canonical is None:
-        canonical = _exact if _EXACT_TYPE.fullmatch(kind) else _moment if kind.startswith("TIMESTAMP") else _text
+        canonical = _exact if _INTEGER_TYPE.fullmatch(kind) else _moment if kind.startswith("TIMESTAMP") else _text
     return canonical(text)
 
 
@@ -176,11 +175,7 @@ def _text(text: str) -> Canonical:
 
 
 def _exact(text: str) -> Canonical:
-    if _OTHER_INTEGER.fullmatch(text):
-        return Decimal(int(text.replace("_", ""), 16 if "x" in text.lower() else 2 if "b" in text.lower() else 10))
-    if not _NUMBER.fullmatch(text):
-        return Unfit((text,))
-    return Decimal(text.strip())
+    return int(text) if _PLAIN_INTEGER.fullmatch(text) else Unfit((text,))
 
 
 def _floating(text: str) -> Canonical:
@@ -197,15 +192,13 @@ def _floating(text: str) -> Canonical:
 
 
 def _truth(text: str) -> Canonical:
-    return _TRUTH.get(text.strip().lower(), Unfit((text,)))
+    word = text.strip().lower()
+    return word if word in ("true", "false") else Unfit((text,))
 
 
 def _day(text: str) -> Canonical:
-    text = _NAMED_DAYS.get(text.strip().lower(), text)
-    if text in ("infinity", "-infinity"):
-        return text
     found = _DAY.fullmatch(text)
-    return ("day", int(found[1]), int(found[3]), int(found[4]), bool(found[5])) if found else Unfit((text,))
+    return ("day", int(found[1]), int(found[3]), int(found[4])) if found else Unfit((text,))
 
 
 def _moment(text: str) -> Canonical:

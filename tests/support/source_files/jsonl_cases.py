@@ -4,83 +4,39 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from tests.support.source_files.cases import Case, Number, Table
-from tests.support.source_files.references import MalformedError, json_value, jsonl_table
-
-MANY = 25_000
-_BLANK = "JSON Lines has a value on each line; many readers skip blank lines."
-_KEYS = "By RFC 8259 the names within an object should be unique, and readers differ where they are not."
-_COLUMNS = "A table cannot have a column without a name; a reader may name it, or refuse it."
-_CONCATENATED = "JSON Lines has one value on each line; a reader may take several that follow one another."
-_LIMITS = "RFC 8259 lets a reader limit the depth and the size of what it takes."
+from tests.support.source_files.cases import Builder, Case, Number, Table, joined
+from tests.support.source_files.csv_cases import MANY
+from tests.support.source_files.references import json_value, jsonl_table
 
 
 def jsonl_cases() -> list[Case]:
     return [*_records(), *_files(), *_keys(), *_numbers(), *_texts(), *_nested(), *_changes()]
 
 
-def _valid(name: str, content: str | bytes, *, expected: Table | None = None, **more: Any) -> Case:
-    return _case(name, content, (expected or jsonl_table(_bytes(content)),), False, **more)
-
-
-def _malformed(name: str, content: str | bytes, *, at: int | Collection[int] = (), why: str = "", **more: Any) -> Case:
-    try:
-        jsonl_table(_bytes(content))
-    except MalformedError:
-        pass
-    else:
-        assert why, f"{name}: the json module finds a table"
-    return _case(name, content, (), True, at=[at] if isinstance(at, int) else at, why=why, **more)
-
-
-def _ambiguous(
-    name: str,
-    content: str | bytes,
-    *tables: Table,
-    why: str,
-    at: Collection[int] = (),
-    may_fail: bool = True,
-    **more: Any,
-) -> Case:
-    return _case(name, content, tables or (jsonl_table(_bytes(content)),), may_fail, at=at, why=why, **more)
-
-
-def _case(
-    name: str,
-    content: str | bytes,
-    tables: tuple[Table, ...],
-    may_fail: bool,
-    *,
-    at: Collection[int] = (),
-    why: str = "",
-    options: Mapping[str, Any] | None = None,
-    before: str | bytes | None = None,
-) -> Case:
-    if before is None:
-        columns: Sequence[str] = tables[0].columns or () if tables else ("id", "name")
-        before = "".join(_line({column or "x": f"before {n}" for column in columns}) for n in (1, 2))
-    return Case(
-        name=f"jsonl_{name}",
-        file="data.jsonl",
-        content=_bytes(content),
-        valid=_bytes(before),
-        tables=tables,
-        may_fail=may_fail,
-        lines=at,
-        why=why,
-        origin={"options": dict(options)} if options else {},
-    )
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content
-
-
 def _line(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False) + "\n"
+
+
+def _valid_file(tables: Sequence[Table]) -> bytes:
+    columns: Sequence[str] = tables[0].columns or () if tables else ("id", "name")
+    return joined(json.dumps({column or "x": f"before {number}" for column in columns}) for number in (1, 2)).encode()
+
+
+_JSONL = Builder("jsonl", "data.jsonl", jsonl_table, _valid_file)
+_valid, _malformed, _ambiguous, _table_of = _JSONL.valid, _JSONL.malformed, _JSONL.ambiguous, _JSONL.table_of
+_blank = partial(_ambiguous, why="JSON Lines has a value on each line; many readers skip blank lines.")
+_keys_differ = partial(
+    _ambiguous, why="By RFC 8259 the names within an object should be unique, and readers differ where they are not."
+)
+_no_column = partial(_ambiguous, why="A table cannot have a column without a name; a reader may name it, or refuse it.")
+_concatenated = partial(
+    _ambiguous, why="JSON Lines has one value on each line; a reader may take several that follow one another."
+)
+_limited = partial(_ambiguous, why="RFC 8259 lets a reader limit the depth and the size of what it takes.")
 
 
 def _rows(count: int, **others: str) -> str:
@@ -93,73 +49,52 @@ def _rows(count: int, **others: str) -> str:
 
 def _records() -> list[Case]:
     good = '{"id": 1, "name": "a"}'
-    cases = [_valid("records", _rows(9)), _valid("compact", '{"id":1,"name":"a"}\n{"id":2,"name":"b"}\n')]
     faults = {
         "number": "7",
         "text": '"text"',
         "word_of_truth": "true",
         "null": "null",
         "array": "[1, 2]",
-        "array_of_objects": f"[{good}]",
         "object_without_end": '{"id": 5, "name": "a"',
-        "object_without_begin": '"id": 5, "name": "a"}',
         "text_without_end": '{"id": 5, "name": "a}',
         "trailing_comma": '{"id": 5, "name": "a",}',
         "comma_after_the_object": f"{good},",
         "missing_comma": '{"id": 5 "name": "a"}',
-        "missing_colon": '{"id" 5, "name": "a"}',
-        "missing_value": '{"id": , "name": "a"}',
         "single_quotes": "{'id': 5, 'name': 'a'}",
-        "key_without_quotes": '{id: 5, "name": "a"}',
         "nan": '{"id": NaN, "name": "a"}',
         "infinity": '{"id": -Infinity, "name": "a"}',
         "leading_zero": '{"id": 05, "name": "a"}',
-        "plus_sign": '{"id": +5, "name": "a"}',
-        "point_without_digits": '{"id": 5., "name": "a"}',
-        "digits_before_the_point_missing": '{"id": .5, "name": "a"}',
-        "hexadecimal": '{"id": 0x5, "name": "a"}',
-        "wrong_word": '{"id": None, "name": "a"}',
-        "word_in_capitals": '{"id": TRUE, "name": "a"}',
         "comment": f"{good} // note",
-        "line_of_a_comment": "# note",
         "text_after_the_object": f"{good} x",
         "tab_in_a_text": '{"id": 5, "name": "a\tb"}',
         "control_character_in_a_text": '{"id": 5, "name": "a\x01b"}',
         "unknown_escape": r'{"id": 5, "name": "a\x41"}',
-        "escape_cut_short": r'{"id": 5, "name": "\u00"}',
         "csv": "5,a",
         "nul": "\0" * 100,
         "non_breaking_space": '{"id":\u00a05, "name": "a"}',
     }
-    for name, fault in faults.items():
-        cases.append(_malformed(f"{name}_in_one_line", _rows(9, line5=fault), at=5))
-    for name in ("number", "text", "null", "array", "object_without_end", "trailing_comma", "nan"):
-        cases.append(_malformed(f"{name}_beyond_the_sample", _rows(MANY, line24000=faults[name]), at=24_000))
-        cases.append(_malformed(f"{name}_in_the_first_line", _rows(9, line1=faults[name]), at=1))
-        cases.append(_malformed(f"{name}_in_all_lines", f"{faults[name]}\n" * 9, at=1))
-    cases += [
+    early, late = ("number", "array", "object_without_end"), ("text", "null", "trailing_comma", "nan")
+    return [
+        _valid("records", _rows(9)),
+        *(_malformed(f"{name}_in_one_line", _rows(9, line5=fault), at=5) for name, fault in faults.items()),
+        *(_malformed(f"{name}_in_the_first_line", _rows(9, line1=faults[name]), at=1) for name in early),
+        *(_malformed(f"{name}_in_all_lines", [faults[name]] * 9, at=1) for name in early),
+        *(
+            _malformed(f"{name}_beyond_the_sample", _rows(MANY, line20900=faults[name]), at=20_900)
+            for name in (*early, *late)
+        ),
         _malformed("two_objects_and_a_comma_in_a_line", _rows(9, line5=f"{good}, {good}"), at=5),
-        _ambiguous(
+        _concatenated(
             "two_objects_in_a_line",
             _rows(9, line5=f"{good} {good}"),
             jsonl_table(_rows(9, line5=f"{good}\n{good}").encode()),
-            why=_CONCATENATED,
-            at=[5],
+            at=5,
         ),
-        _ambiguous(
-            "objects_without_newlines",
-            _rows(9).replace("\n", ""),
-            jsonl_table(_rows(9).encode()),
-            why=_CONCATENATED,
-            at=[1],
-        ),
+        _concatenated("objects_without_newlines", _rows(9).replace("\n", ""), jsonl_table(_rows(9).encode()), at=1),
         _malformed("object_over_two_lines", _rows(9, line5='{"id": 5,\n"name": "a"}'), at=(5, 6)),
-        _malformed("text_over_two_lines", _rows(9, line5='{"id": 5, "name": "a\nb"}'), at=(5, 6)),
         _malformed("cut_within_the_last_line", _rows(9)[:-9], at=9),
-        _malformed("cut_within_the_only_line", '{"id": 1, "na', at=1),
         _malformed("cut_beyond_the_sample", _rows(MANY)[:-9], at=MANY),
     ]
-    return cases
 
 
 def _files() -> list[Case]:
@@ -169,10 +104,6 @@ def _files() -> list[Case]:
     values = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
     return [
         _malformed("no_byte", b""),
-        _malformed("one_newline", "\n"),
-        _malformed("only_blank_lines", "\n\n \n"),
-        _malformed("one_byte", "{", at=1),
-        _malformed("byte_order_mark_alone", codecs.BOM_UTF8),
         _valid("without_the_last_newline", data.removesuffix("\n")),
         _valid("crlf", data.replace("\n", "\r\n")),
         _ambiguous("lf_and_crlf", data + data.replace("\n", "\r\n"), why="JSON Lines has LF; CR is white space."),
@@ -181,43 +112,28 @@ def _files() -> list[Case]:
             "byte_order_mark",
             codecs.BOM_UTF8 + data.encode(),
             why="By RFC 8259 a mark must not be written, and may be ignored.",
-            at=[1],
+            at=1,
         ),
-        _ambiguous("blank_line_first", f"\n{data}", skipped, why=_BLANK, at=[1]),
-        _ambiguous("blank_line_last", f"{data}\n", skipped, why=_BLANK, at=[10]),
-        _ambiguous("many_blank_lines_last", data + "\n" * 99, skipped, why=_BLANK, at=[10]),
-        _ambiguous("blank_lines", data.replace("\n", "\n\n"), skipped, why=_BLANK, at=[2]),
-        _ambiguous("lines_of_spaces", data.replace("\n", "\n  \t\n"), skipped, why=_BLANK, at=[2]),
+        _blank("blank_line_first", f"\n{data}", skipped, at=1),
+        _blank("blank_lines", data.replace("\n", "\n\n"), skipped, at=2),
+        _blank("lines_of_spaces", data.replace("\n", "\n  \t\n"), skipped, at=2),
         _ambiguous(
             "spaces_around_objects", data.replace("{", "  {").replace("}", "}\t "), why="White space is insignificant."
         ),
         _malformed("pretty_printed", "".join(json.dumps(each, indent=2) + "\n" for each in values), at=(1, 2)),
-        _malformed("pretty_printed_array", json.dumps(values, indent=2), at=(1, 2, 3)),
-        _malformed("array_of_all_records", json.dumps(values), at=1),
         _malformed(
             "array_with_a_record_on_each_line", "[\n" + ",\n".join(map(json.dumps, values)) + "\n]\n", at=(1, 2)
         ),
-        _malformed("csv", "id,name\n1,a\n", at=1),
         _malformed("utf_16", data.encode("utf-16"), before=before),
-        _malformed("utf_16_without_mark", data.encode("utf-16-le"), before=before),
         _malformed("thousand_nul", "\0" * 1_000, before=before),
-        _malformed("thousand_nul_after_the_records", data + "\0" * 1_000, at=10),
-        _malformed("separators_of_rfc_7464", "".join(f"\x1e{line}\n" for line in data.splitlines()), at=1),
         _malformed("invalid_utf_8_in_a_text", data.encode() + b'{"id": 10, "name": "J\xf6rg"}\n', at=10),
-        _malformed("invalid_utf_8_in_a_key", data.encode() + b'{"id": 10, "n\xe4me": "x"}\n', at=10),
         _malformed(
             "invalid_utf_8_beyond_the_sample", _rows(MANY).encode() + b'{"id": 10, "name": "\xff"}\n', at=MANY + 1
         ),
-        _malformed("invalid_utf_8_between_values", data.encode() + b'{"id": \xff10, "name": "x"}\n', at=10),
-        _ambiguous(
-            "text_of_3_mb", _rows(9, line5=_line({"id": 5, "name": "x" * 3_000_000}).strip()), why=_LIMITS, at=[5]
-        ),
-        _ambiguous(
-            "text_of_20_mb", _rows(9, line5=_line({"id": 5, "name": "x" * 20_000_000}).strip()), why=_LIMITS, at=[5]
-        ),
+        _limited("text_of_17_mb", _rows(9, line5=_line({"id": 5, "name": "x" * 17_000_000}).strip()), at=5),
         _valid(
-            "text_of_20_mb_is_given",
-            _rows(9, line5=_line({"id": 5, "name": "x" * 20_000_000}).strip()),
+            "text_of_17_mb_is_given",
+            _rows(9, line5=_line({"id": 5, "name": "x" * 17_000_000}).strip()),
             options={"maximum_object_size": 30_000_000},
         ),
         _valid("line_separators_of_unicode", _line({"id": 1, "name": "a\u2028b\x85c"})),
@@ -228,30 +144,12 @@ def _keys() -> list[Case]:
     twice = '{"id": 1, "id": 2, "name": "a"}\n'
     thousand = {f"k{n}": n for n in range(1_000)}
     return [
-        _ambiguous("key_twice", twice, why=_KEYS, at=[1], before=_rows(2)),
-        _ambiguous("key_twice_beyond_the_sample", _rows(MANY) + twice, why=_KEYS, at=[MANY + 1]),
-        _ambiguous("key_twice_in_a_nested_object", '{"id": 1, "s": {"a": 1, "a": 2}}\n', why=_KEYS, at=[1]),
-        _ambiguous(
-            "keys_that_differ_in_case", '{"id": 1, "ID": 2}\n{"id": 3, "ID": 4}\n', why=_COLUMNS, before='{"id": 1}\n'
-        ),
-        _ambiguous(
-            "keys_that_differ_in_case_by_line",
-            '{"id": 1, "x": 1}\n{"ID": 3, "x": 2}\n',
-            why=_COLUMNS,
-            before='{"id": 1, "x": 1}\n',
-        ),
-        _ambiguous("nested_keys_that_differ_in_case", '{"id": 1, "s": {"a": 1, "A": 2}}\n', why=_COLUMNS),
-        _ambiguous("empty_key", '{"": 1, "id": 2}\n{"": 3, "id": 4}\n', why=_COLUMNS, at=[1], before='{"id": 1}\n'),
-        _ambiguous("only_an_empty_key", '{"": 1}\n{"": 2}\n', why=_COLUMNS, at=[1], before='{"id": 1}\n'),
-        _ambiguous(
-            "empty_key_beyond_the_sample", _rows(MANY) + '{"id": 1, "name": "a", "": 7}\n', why=_COLUMNS, at=[MANY + 1]
-        ),
-        _ambiguous("empty_nested_key", '{"id": 1, "s": {"": 2}}\n', why=_COLUMNS, at=[1]),
+        _keys_differ("key_twice", twice, at=1, before=_rows(2)),
+        _keys_differ("key_twice_in_a_nested_object", '{"id": 1, "s": {"a": 1, "a": 2}}\n', at=1),
+        _no_column("keys_that_differ_in_case", '{"id": 1, "ID": 2}\n{"id": 3, "ID": 4}\n', before='{"id": 1}\n'),
+        _no_column("empty_key", '{"": 1, "id": 2}\n{"": 3, "id": 4}\n', at=1, before='{"id": 1}\n'),
         _malformed("objects_without_keys", "{}\n{}\n", why="There is no column."),
-        _valid("one_object_without_keys", '{"id": 1}\n{}\n{"id": 2}\n'),
-        _valid("keys_in_other_orders", '{"id": 1, "name": "a"}\n{"name": "b", "id": 2}\n'),
         _valid("keys_that_are_missing", '{"id": 1}\n{"name": "b"}\n{"id": 3, "name": "c"}\n'),
-        _valid("key_beyond_the_sample", _rows(MANY) + '{"id": 1, "name": "a", "late": 7}\n'),
         _valid("keys_beyond_the_sample_of_many_types", _rows(MANY) + '{"id": 1, "a": "x", "b": [1], "c": {"d": 2}}\n'),
         _valid("thousand_keys", _line(thousand) + _line(thousand)),
         _valid("other_keys_in_each_line", "".join(_line({"id": n, f"k{n}": n}) for n in range(300))),
@@ -263,7 +161,7 @@ def _keys() -> list[Case]:
 
 def _value(name: str, *values: str, late: str | None = None, **more: Any) -> Case:
     """Return a case of a key with these values, and one more far beyond the sample."""
-    known = list(values) * (22_000 // len(values)) if late is not None else list(values)
+    known = list(values) * (20_600 // len(values)) if late is not None else list(values)
     found = [*known, *([] if late is None else [late])]
     content = "".join(f'{{"id": {number % 7}, "value": {value}}}\n' for number, value in enumerate(found))
     parsed = {value: json_value(value) for value in set(found)}
@@ -275,77 +173,39 @@ def _value(name: str, *values: str, late: str | None = None, **more: Any) -> Cas
 def _numbers() -> list[Case]:
     return [
         _value("integers", "1", "-2", "0", str(2**63 - 1), str(-(2**63))),
-        _value("integers_of_64_bits", "1", str(2**64 - 1)),
-        _value("integers_beyond_64_bits", "1", str(2**64), str(-(2**63) - 1)),
-        _value("integers_of_30_digits", "1", "123456789012345678901234567890"),
+        _value("integers_of_64_bits", "1", str(2**64 - 1), str(2**63)),
+        _value("integers_beyond_64_bits", "1", str(2**64), str(-(2**64) - 1), str(2**128 + 1)),
         _value("integers_of_60_digits", "1", "1234567890" * 6),
         _value("integer_beyond_64_bits_late", "1", "2", late=str(2**64 + 1)),
-        _value("integer_of_64_bits_late", "1", "2", late=str(2**63 + 1)),
         _value("integers_beyond_64_bits_among_decimals", "0.5", str(2**64 + 1)),
         _value("long_integers_among_decimals", "0.5", str(2**53 + 1)),
         _value("long_integers_and_a_late_decimal", str(2**53 + 1), late="0.5"),
         _value("long_integers_in_an_array", f"[1, {2**64 + 1}]", "[2]"),
         _value("long_integers_in_an_object", f'{{"a": {2**64 + 1}}}', '{"a": 1}'),
-        _value("long_integers_among_texts", f"{2**64 + 1}", '"x"'),
-        _value("decimals", "1.5", "-2.25", "1e5", "1E-3"),
-        _value("decimal_late", "1", "2", late="1.5"),
         _value("exponent_late", "1", "2", late="1e2"),
         _value("negative_zero", "-0", "0", "-0.0"),
         _value("decimals_of_20_digits", "0.12345678901234567891", "1.5"),
-        _ambiguous(
-            "number_beyond_floating_point",
-            '{"id": 1, "value": 1e400}\n{"id": 2, "value": 1.5}\n',
-            why=_LIMITS,
-            at=[1],
-        ),
-        _ambiguous(
-            "number_beyond_floating_point_late",
-            "".join(f'{{"id": {n}, "value": 1.5}}\n' for n in range(22_000)) + '{"id": 0, "value": -1e999}\n',
-            why=_LIMITS,
-            at=[22_001],
-        ),
-        _value("number_below_floating_point", "1e-400", "1.5"),
-        _value("numbers_in_texts", '"1"', '"007"', '"1e5"'),
-        _value("number_in_a_text_late", "1", "2", late='"3"'),
+        _limited("number_beyond_floating_point", '{"id": 1, "value": 1e400}\n{"id": 2, "value": 1.5}\n', at=1),
+        _value("decimal_and_a_late_one_in_a_text", "1.5", late='"2.50"'),
         _value("number_with_zeros_in_a_text_late", "1", "2", late='"007"'),
     ]
 
 
 def _texts() -> list[Case]:
     return [
-        _value("escapes", r'"a\"b\\c\/d\b\f\n\r\te"', r'"\u00e4\u20ac"'),
         _value("surrogate_pairs", r'"\ud83d\ude00"', '"\U0001f600"'),
         _malformed("lone_high_surrogate", r'{"id": 1, "value": "a\ud83d"}', why="It is no character.", at=1),
-        _malformed("lone_low_surrogate", r'{"id": 1, "value": "\ude00a"}', why="It is no character.", at=1),
-        _malformed(
-            "surrogates_in_the_wrong_order", r'{"id": 1, "value": "\ude00\ud83d"}', why="They are no character.", at=1
-        ),
-        _malformed(
-            "lone_surrogate_beyond_the_sample",
-            _rows(MANY) + r'{"id": 1, "name": "\ud83d"}',
-            why="It is no character.",
-            at=MANY + 1,
-        ),
         _ambiguous(
             "escaped_nul",
             r'{"id": 1, "value": "a\u0000b"}' + "\n",
             why="It is valid, and many databases have no text with NUL.",
-            at=[1],
+            at=1,
         ),
-        _value("empty_text_and_null", '""', "null", '"a"'),
-        _value("spaces", '"  "', '" a "'),
-        _value("words", '"null"', '"true"', '"NaN"', '"NULL"'),
-        _value("days", '"2026-01-02"', '"1999-12-31"'),
-        _value("day_and_late_text", '"2026-01-02"', late='"soon"'),
         _value("day_and_a_late_one_in_another_form", '"2026-01-02"', late='"03/04/2026"'),
         _value("days_that_do_not_exist", '"2026-01-02"', '"2026-02-30"'),
         _value("moments", '"2026-01-02T03:04:05Z"', '"2026-01-02T03:04:05.123456+02:00"'),
         _value("moment_and_a_late_day", '"2026-01-02T03:04:05"', late='"2026-01-02"'),
         _value("nanoseconds", '"2026-01-02T03:04:05.123456789"'),
-        _value("times", '"03:04:05"', '"23:59:59"'),
-        _value("unique_ids", '"8c5d6a3e-1111-4222-8333-444455556666"'),
-        _value("unique_id_and_late_text", '"8c5d6a3e-1111-4222-8333-444455556666"', late='"x"'),
-        _value("texts_like_json", r'"{\"a\": 1}"', '"[1, 2"'),
     ]
 
 
@@ -355,41 +215,27 @@ def _nested() -> list[Case]:
 
     return [
         _value("objects", '{"a": 1, "b": "x"}', '{"b": "y"}'),
-        _value("object_with_another_key_late", '{"a": 1}', late='{"a": 2, "b": "x"}'),
         _value("object_with_another_key_alone_late", '{"a": 1}', late='{"b": "x"}'),
         _value("object_with_a_deep_other_key_late", '{"a": {"b": 1}}', late='{"a": {"c": {"d": 2}}}'),
+        _value("object_with_a_late_decimal", '{"a": 1}', late='{"a": 2.5}'),
+        _value("array_with_a_late_decimal", "[1]", late="[2.5]"),
         _value("arrays", "[1, 2]", "[]", "[null, 3]"),
         _value("array_with_a_text_late", "[1, 2]", late='["x"]'),
-        _value("array_of_mixed_values", '[1, "x", null, true, [2], {"a": 3}]'),
-        _value("array_of_objects", '[{"a": 1}, {"b": 2}]', "[]"),
         _value("array_of_objects_with_another_key_late", '[{"a": 1}]', late='[{"a": 1, "z": "x"}]'),
-        _value("arrays_of_arrays", "[[1], [2, 3]]", "[[]]"),
         _value("empty_objects", "{}", "{}"),
-        _value("empty_object_among_others", "{}", '{"a": 1}'),
-        _value("empty_arrays", "[]", "[]"),
         _value("objects_with_many_keys", *(json.dumps({f"k{n}": n}) for n in range(300))),
-        _value("objects_as_maps", *(json.dumps({f"k{n}": n, f"j{n}": "x"}) for n in range(300))),
-        _valid("depth_of_50", deep(50)),
-        _ambiguous("depth_of_500", deep(500), why=_LIMITS, at=[1]),
+        _limited("depth_of_500", deep(500), at=1),
         _malformed("depth_of_50000", deep(50_000), at=1),
-        _malformed("depth_of_50000_without_end", '{"id": 1, "value": ' + "[" * 50_000 + "\n", at=1),
     ]
 
 
 def _changes() -> list[Case]:
-    kinds = {
-        "number": "1",
-        "decimal": "1.5",
-        "text": '"x"',
-        "truth": "true",
-        "array": "[1]",
-        "object": '{"a": 1}',
-    }
+    kinds = {"number": "1", "decimal": "1.5", "text": '"x"', "truth": "true", "array": "[1]", "object": '{"a": 1}'}
+    # Nested types come from the whole file, whatever is late.
+    pairs = [(one, other) for one in kinds for other in kinds if one != other and one not in ("array", "object")]
     cases = [
-        _value(f"{one}_and_late_{other}", first, late=second)
-        for one, first in kinds.items()
-        for other, second in kinds.items()
-        if one != other
+        _value(f"{one}_and_late_{other}", kinds[one], late=kinds[other])
+        for one, other in (*pairs, ("array", "text"), ("object", "array"))
     ]
     mixed = [_value("values_of_all_types", *kinds.values(), "null")]
     nulls = [_value(f"null_and_late_{one}", "null", late=first) for one, first in kinds.items()]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -23,32 +21,10 @@ _NUMBERS = st.one_of(
 _DAYS = st.dates().map(str)
 _CELLS = [_WORDS, _NUMBERS, _DAYS, st.sampled_from(["", "true", "false", "NULL"])]
 #: What is inserted into files.
-_TOKENS = [
-    b'"',
-    b'""',
-    b"\n",
-    b"\r\n",
-    b",",
-    b";",
-    b"\t",
-    b"|",
-    b",extra",
-    b"\\",
-    b" ",
-    b"\0",
-    b"\xff",
-    b"#",
-    b"{",
-    b"}",
-    b"[",
-    b":",
-    b"1",
-    b"null",
-]
+_TOKENS = [*(bytes([byte]) for byte in b'"\n,;\t|\\ \0\xff#{}[:1'), b'""', b"\r\n", b",extra", b"null"]
 
 
-@dataclass(frozen=True)
-class CsvFile:
+class CsvFile(NamedTuple):
     """Valid CSV file, and the name of its delimiter."""
 
     delimiter: str
@@ -98,88 +74,26 @@ def jsonl_files(draw: st.DrawFn) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=draw(st.booleans())) + "\n" for row in rows).encode()
 
 
-def mutations() -> st.SearchStrategy[list[Mutation]]:
-    """Return sequences of changes of bytes."""
-    place = st.floats(0, 1, exclude_max=True)
-    one = st.one_of(
-        st.builds(Cut, place),
-        st.builds(Repeat, place, st.integers(1, 40)),
-        st.builds(Swap, place, place),
-        st.builds(Insert, place, st.sampled_from(_TOKENS)),
-        st.builds(Remove, st.sampled_from([b'"', b"\n", b",", b";", b"\t", b"|", b"{", b"}", b":"]), place),
-    )
-    return st.lists(one, min_size=1, max_size=3)
-
-
-def mutated(content: bytes, changes: list[Mutation]) -> bytes:
-    """Return the content after all changes."""
-    for change in changes:
-        content = change(content)
+@st.composite
+def mutated(draw: st.DrawFn, content: bytes) -> bytes:
+    """Return a file after one to three changes of its bytes."""
+    for _ in range(draw(st.integers(1, 3))):
+        place = draw(st.integers(0, len(content)))
+        change = draw(st.sampled_from(["cut", "repeat", "swap", "insert", "remove"]))
+        if change == "cut":
+            content = content[:place]
+        elif change == "repeat":
+            content = content[: place + draw(st.integers(1, 40))] + content[place:]
+        elif change == "insert":
+            content = content[:place] + draw(st.sampled_from(_TOKENS)) + content[place:]
+        elif change == "remove":
+            # One of the occurrences of a character.
+            character = draw(st.sampled_from([b'"', b"\n", b",", b";", b"\t", b"|", b"{", b"}", b":"]))
+            found = content.find(character, place)
+            content = content if found < 0 else content[:found] + content[found + 1 :]
+        elif place < len(content):
+            other = draw(st.integers(0, len(content) - 1))
+            changed = bytearray(content)
+            changed[place], changed[other] = changed[other], changed[place]
+            content = bytes(changed)
     return content
-
-
-@dataclass(frozen=True)
-class Cut:
-    """End of a file at a place, which is a fraction of its length."""
-
-    place: float
-
-    def __call__(self, content: bytes) -> bytes:
-        return content[: int(self.place * len(content))]
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Repetition of bytes of a file."""
-
-    place: float
-    size: int
-
-    def __call__(self, content: bytes) -> bytes:
-        start = int(self.place * len(content))
-        return content[: start + self.size] + content[start:]
-
-
-@dataclass(frozen=True)
-class Swap:
-    """Exchange of two bytes of a file."""
-
-    one: float
-    other: float
-
-    def __call__(self, content: bytes) -> bytes:
-        changed = bytearray(content)
-        if changed:
-            one, other = int(self.one * len(changed)), int(self.other * len(changed))
-            changed[one], changed[other] = changed[other], changed[one]
-        return bytes(changed)
-
-
-@dataclass(frozen=True)
-class Insert:
-    """Insertion of bytes into a file."""
-
-    place: float
-    token: bytes
-
-    def __call__(self, content: bytes) -> bytes:
-        start = int(self.place * len(content))
-        return content[:start] + self.token + content[start:]
-
-
-@dataclass(frozen=True)
-class Remove:
-    """Removal of one of the occurrences of a character."""
-
-    character: bytes
-    place: float
-
-    def __call__(self, content: bytes) -> bytes:
-        places = [index for index in range(len(content)) if content[index : index + 1] == self.character]
-        if not places:
-            return content
-        start = places[int(self.place * len(places))]
-        return content[:start] + content[start + 1 :]
-
-
-Mutation = Callable[[bytes], bytes]

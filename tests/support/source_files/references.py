@@ -8,14 +8,10 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from tests.support.source_files.cases import Number, Table
+from tests.support.source_files.cases import MalformedError, Number, Table
 
 #: The largest field of the cases.
 _FIELD_LIMIT = 1 << 26
-
-
-class MalformedError(Exception):
-    """Bytes that are not a table in their format."""
 
 
 def csv_records(text: str, **dialect: Any) -> list[list[str]]:

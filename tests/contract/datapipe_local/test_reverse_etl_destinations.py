@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +32,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def controlled(folder: Path, partner: Partner) -> Iterator[LocalService]:
     content = seed(folder, partner.url)
-    content["connections"].append(
-        {
-            "id": "shop_db",
-            "integration_id": "sql_tables",
-            "label": "Shop",
-            "settings": {"url": f"sqlite:///{folder}/shop.db"},
-        }
-    )
-    content["transforms"].append(
-        {
-            "id": "many",
-            "name": "many",
-            "publish": True,
-            "sql_template": f"SELECT range AS id, 'name ' || range AS name FROM range({ROWS})",  # noqa: S608
-        }
-    )
+    settings = {"url": f"sqlite:///{folder}/shop.db"}
+    content["connections"].append({"id": "shop_db", "integration_id": "sql_tables", "label": "S", "settings": settings})
+    sql = f"SELECT range AS id, 'name ' || range AS name FROM range({ROWS})"  # noqa: S608 - a constant
+    content["transforms"].append({"id": "many", "name": "many", "publish": True, "sql_template": sql})
     with LocalService(content, control=True) as service:
         yield service
         assert "Traceback" not in service.log
@@ -56,37 +46,33 @@ def home(controlled: LocalService, folder: Path, partner: Partner) -> Home:
     controlled.reset()
     partner.reset()
     (folder / "shop.db").unlink(missing_ok=True)
-    with sqlite3.connect(folder / "shop.db") as database:
-        database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT CHECK (name <> 'Bob'))")
-        database.execute("CREATE TABLE log (id INTEGER, name TEXT)")
-    database.close()
+    execute(folder, "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT CHECK (name <> 'Bob'))")
+    execute(folder, "CREATE TABLE log (id INTEGER, name TEXT)")
     return Home(controlled, folder)
 
 
-def found(folder: Path, query: str) -> list[Any]:
-    database = sqlite3.connect(folder / "shop.db", timeout=30)
-    try:
-        return database.execute(query).fetchall()
-    finally:
-        database.close()
+def execute(folder: Path, statement: str) -> list[Any]:
+    """Execute a statement in the database of the destination, and return its rows."""
+    with closing(sqlite3.connect(folder / "shop.db", timeout=30)) as database, database:
+        return database.execute(statement).fetchall()
 
 
-def test_rows_of_a_table_come_and_go_with_their_records(home: Home, folder: Path) -> None:
+def test_mirror_to_a_table(home: Home, folder: Path) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
     sync = home.create(mode="mirror", destination_connection_id="shop_db")
     assert home.run(sync) == (3, 3, 3, 2, 1)
-    assert found(folder, "SELECT * FROM people") == [(1, "Ada"), (3, "Cyd")]
+    assert execute(folder, "SELECT * FROM people") == [(1, "Ada"), (3, "Cyd")]
     (reason,) = home.failures(sync).values()
     assert "CHECK constraint failed" in reason
     # Only what has changed is sent; what was refused is not, before it changes.
     assert home.run(sync)[2:] == (0, 0, 0)
     home.load({2: "Eve", 3: "Cyd"})
     assert home.run(sync)[2:] == (2, 2, 0)
-    assert found(folder, "SELECT * FROM people") == [(2, "Eve"), (3, "Cyd")]
+    assert execute(folder, "SELECT * FROM people") == [(2, "Eve"), (3, "Cyd")]
     assert home.failures(sync) == {}
 
 
-def test_the_tables_are_offered_with_their_columns(home: Home) -> None:
+def test_tables_are_object_types_with_their_columns(home: Home) -> None:
     home.load({1: "Ada"})
     of = {"connection_id": "shop_db"}
     listed = home.api.get("/reverse_etl_syncs/object_types", **of)["data"]
@@ -99,7 +85,7 @@ def test_the_tables_are_offered_with_their_columns(home: Home) -> None:
     ]
 
 
-def test_a_table_that_is_not_there_fails_the_run(home: Home) -> None:
+def test_missing_table_fails_the_run(home: Home) -> None:
     home.load({1: "Ada"})
     sync = home.create(destination_connection_id="shop_db", object_type_id="nobody")
     run = home.api.run_reverse(sync)
@@ -108,34 +94,26 @@ def test_a_table_that_is_not_there_fails_the_run(home: Home) -> None:
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
-def test_no_row_is_lost_and_none_is_there_twice_after_kills(
-    home: Home, folder: Path, controlled: LocalService, mode: str
-) -> None:
+def test_kills_neither_lose_nor_repeat_rows(home: Home, folder: Path, controlled: LocalService, mode: str) -> None:
     table = "log" if mode == "insert" else "people"
-    with sqlite3.connect(folder / "shop.db") as changed:
-        changed.execute("DROP TABLE people")
-        changed.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT)")
-    changed.close()
+    execute(folder, "DROP TABLE people")
+    execute(folder, "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT)")
     sync = home.create(mode=mode, source_id="many", destination_connection_id="shop_db", object_type_id=table)
     url = home.api.post(f"/reverse_etl_syncs/{sync}/request_run")["status_url"]
+    select = "SELECT count(*), count(DISTINCT id), min(id), max(id) FROM"
     for part in (0.1, 0.4, 0.7):
-        count = f"SELECT count(*) FROM {table}"  # noqa: S608 - one of two names
-
-        def far_enough(count: str = count, part: float = part) -> bool:
-            return bool(found(folder, count)[0][0] >= part * ROWS)
-
-        wait_for("some rows are there", far_enough, limit=60, interval=0.01)
+        enough = partial(lambda least: execute(folder, f"{select} {table}")[0][0] >= least, part * ROWS)
+        wait_for("enough rows", enough, limit=60, interval=0.01)
         controlled.kill()
         controlled.start()
     run = ReverseEtlSyncRun.model_validate(home.api.ended(url))
     assert (run.status, run.synced_rows, run.failed_rows) == ("COMPLETED", ROWS, 0), run.error
-    counts = found(folder, f"SELECT count(*), count(DISTINCT id), min(id), max(id) FROM {table}")  # noqa: S608 - as above
-    assert counts == [(ROWS, ROWS, 0, ROWS - 1)]
+    assert execute(folder, f"{select} {table}") == [(ROWS, ROWS, 0, ROWS - 1)]
     # The next run has nothing to do.
     assert home.run(sync)[2:] == (0, 0, 0)
 
 
-def test_an_endpoint_takes_batches_and_refuses_some_of_one(home: Home, partner: Partner) -> None:
+def test_batches_with_refused_records(home: Home, partner: Partner) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd", 4: "Dan", 5: "Eve"})
 
     def no_bob(batch: Any) -> tuple[int, Json]:
@@ -165,7 +143,7 @@ def test_an_endpoint_takes_batches_and_refuses_some_of_one(home: Home, partner: 
         ({"settings": {"batch_size": "2"}}, "wrong type"),
     ],
 )
-def test_a_batch_size_that_cannot_be(home: Home, changes: Json, said: str) -> None:
+def test_invalid_batch_sizes_are_refused(home: Home, changes: Json, said: str) -> None:
     home.load({1: "Ada"})
     content = body(destination_connection_id="endpoint", **changes)
     assert said in home.api.refused("POST", "/reverse_etl_syncs", 400, json=content)["message"]

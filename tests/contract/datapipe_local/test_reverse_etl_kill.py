@@ -16,26 +16,20 @@ from tests.contract.datapipe_local.partner import Partner, accept
 from tests.contract.datapipe_local.reverse_etl_home import Home, seed
 from tests.support.local_service import LocalService
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 NUMBER = 4_000
 
 
 @pytest.fixture(scope="module")
-def endpoint() -> Iterator[Collection]:
-    with Collection() as endpoint:
-        yield endpoint
-
-
-@pytest.fixture(scope="module")
 def careful() -> Iterator[Partner]:
     with Partner(honours_keys=True) as partner:
-        # Whoever it answers is killed: it need not say so.
-        partner._server.handle_error = lambda *_: None  # type: ignore[method-assign]
         yield partner
 
 
 @pytest.fixture(scope="module")
-def service(
+def killed(
     tmp_path_factory: pytest.TempPathFactory, endpoint: Collection, careful: Partner
 ) -> Iterator[tuple[LocalService, Home]]:
     folder: Path = tmp_path_factory.mktemp("source")
@@ -53,9 +47,8 @@ def numbers(run: Json) -> tuple[Any, ...]:
     return tuple(run[f"{name}_rows"] for name in ("total", "distinct", "new", "synced", "failed"))
 
 
-@pytest.mark.slow
-def test_killed_mirror_writes_and_counts_each_record_once(service: tuple[LocalService, Home]) -> None:
-    process, home = service
+def test_killed_mirror_writes_and_counts_each_record_once(killed: tuple[LocalService, Home]) -> None:
+    process, home = killed
     sync_id = home.create(mode="mirror")
     home.load({n: f"P{n}" for n in range(NUMBER)})
     assert home.run(sync_id) == (NUMBER, NUMBER, NUMBER, NUMBER, 0)
@@ -78,44 +71,30 @@ def test_killed_mirror_writes_and_counts_each_record_once(service: tuple[LocalSe
     assert home.run(sync_id) == (NUMBER, NUMBER, 0, 0, 0)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
-def test_an_endpoint_is_asked_twice_for_one_record_at_the_most(
-    service: tuple[LocalService, Home], endpoint: Collection, method: str
-) -> None:
-    process, home = service
+def test_kill_repeats_at_most_one_request(killed: tuple[LocalService, Home], endpoint: Collection, method: str) -> None:
+    process, home = killed
     endpoint.reset()
     sync_id = home.create(mode="mirror", destination_connection_id="endpoint", object_type_id=method.lower())
     home.load({n: f"P{n}" for n in range(20)})
     assert home.run(sync_id) == (20, 20, 20, 20, 0)
     endpoint.calls.clear()
     home.load({n: f"P{n}" for n in range(10, 30)})
-    enough, go_on = threading.Event(), threading.Event()
-
-    def fifth(seen: str, key: str) -> int:
-        if [called for called, _ in endpoint.calls].count(method) == 5:
-            enough.set()
-            go_on.wait(10)
-        return 0
-
-    endpoint.refuses = fifth
-    url = home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"]
-    assert enough.wait(10)
-    process.kill()
-    go_on.set()
-    endpoint.refuses = lambda seen, key: 0
+    with endpoint.held(lambda: [called for called, _ in endpoint.calls].count(method) == 5) as enough:
+        url = home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"]
+        assert enough.wait(10)
+        process.kill()
     process.start()
     assert numbers(home.api.ended(url)) == (20, 20, 20, 20, 0)
     assert sorted(map(int, endpoint.objects)) == list(range(10, 30))
     assert 20 <= len(endpoint.calls) <= 21
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("settings", "under_way"), [({}, [2]), ({"batch_size": 3}, [6, 7, 8])])
-def test_an_endpoint_that_honours_keys_carries_out_nothing_twice(
-    service: tuple[LocalService, Home], careful: Partner, settings: Json, under_way: list[int]
+def test_idempotency_keys_prevent_repeated_writes(
+    killed: tuple[LocalService, Home], careful: Partner, settings: Json, under_way: list[int]
 ) -> None:
-    process, home = service
+    process, home = killed
     careful.reset()
     sync_id = home.create(destination_connection_id="careful", object_type_id="people", settings=settings)
     home.load({n: f"P{n}" for n in range(12)})
@@ -131,7 +110,7 @@ def test_an_endpoint_that_honours_keys_carries_out_nothing_twice(
     url = home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"]
     assert enough.wait(10)
     process.kill()
-    # Meanwhile the source is another, and would be cut into other batches.
+    # The changed source would be divided into other batches.
     with duckdb.connect(str(process.warehouse)) as warehouse:
         warehouse.execute("UPDATE shop.people SET name = 'new' WHERE id IN (2, 8)")
         warehouse.execute("DELETE FROM shop.people WHERE id = 7")
@@ -147,7 +126,7 @@ def test_an_endpoint_that_honours_keys_carries_out_nothing_twice(
     assert careful.keys[2] == careful.keys[3]
     records = [(one["id"], one["name"]) for batch in batches for one in batch]
     assert len(records) == len(set(records))
-    # What was under way and is gone from the source was sent, as if there had been no kill.
+    # The request of the kill is repeated, also for records that the source has lost.
     expected = {-1: "first", **{n: f"P{n}" for n in range(12)}, 2: "new", 8: "new"}
     if 7 not in under_way:
         del expected[7]
@@ -157,11 +136,10 @@ def test_an_endpoint_that_honours_keys_carries_out_nothing_twice(
     assert home.run(sync_id)[2:] == (0, 0, 0)
 
 
-@pytest.mark.slow
 def test_retry_reuses_idempotency_key_only_for_unchanged_record(
-    service: tuple[LocalService, Home], careful: Partner
+    killed: tuple[LocalService, Home], careful: Partner
 ) -> None:
-    _, home = service
+    _, home = killed
     careful.reset()
     sync_id = home.create(destination_connection_id="careful", object_type_id="again")
     home.load({1: "Ada"})
@@ -180,13 +158,13 @@ def test_retry_reuses_idempotency_key_only_for_unchanged_record(
     assert home.run(sync_id)[2:] == (1, 1, 0)
     assert careful.keys[-1] == key
     assert [one["name"] for one in careful.records] == ["Ada", "Bob"]
-    # Otherwise it is what is so now that is said: also if it is what was known to be there, before.
+    # A changed record has a new key, also if it has the value of the last success.
     key = fail("Cyd")
     home.load({1: "Bob"})
     assert home.run(sync_id)[2:] == (1, 1, 0)
     assert careful.keys[-1] != key
     assert [one["name"] for one in careful.records] == ["Ada", "Bob", "Cyd", "Bob"]
-    # Nor is it what another way to write would say.
+    # So has the same record with another operation.
     key = fail("Dan")
     home.update(sync_id, mode="mirror", object_type_id="again")
     assert home.run(sync_id)[2:] == (1, 1, 0)
@@ -194,17 +172,16 @@ def test_retry_reuses_idempotency_key_only_for_unchanged_record(
     assert home.run(sync_id)[2:] == (0, 0, 0)
 
 
-@pytest.mark.slow
 def test_record_that_returns_after_a_failed_delete_is_sent_again(
-    service: tuple[LocalService, Home], endpoint: Collection
+    killed: tuple[LocalService, Home], endpoint: Collection
 ) -> None:
-    _, home = service
+    _, home = killed
     endpoint.reset()
     sync_id = home.create(mode="mirror", destination_connection_id="endpoint", object_type_id="back")
     home.load({1: "Ada", 2: "Bob"})
     assert home.run(sync_id)[2:] == (2, 2, 0)
     home.load({1: "Ada"})
-    # It deletes, and says that it could not.
+    # It deletes the object, and responds with an error.
     del endpoint.objects["2"]
     endpoint.refuses = lambda method, key: 500
     assert home.api.run_reverse(sync_id).status == "FAILED"

@@ -13,16 +13,10 @@ from tests.contract.datapipe_local.reverse_etl_home import PEOPLE, Home, seed
 from tests.support.local_service import LocalService
 
 Json = dict[str, Any]
-#: Creates a sync with a mode to a destination that has objects, and gives its id and a look at the objects.
+#: Creates a sync with a mode to a destination with objects. Returns its ID, and a function that reads the objects.
 Start = Callable[[str, list[Json]], tuple[str, Callable[[], list[Json]]]]
 
 BEFORE = [{"id": 2, "name": "Old", "vip": True}, {"id": 9, "name": "Theirs"}]
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[Collection]:
-    with Collection() as endpoint:
-        yield endpoint
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +25,11 @@ def home(tmp_path_factory: pytest.TempPathFactory, endpoint: Collection) -> Iter
     with LocalService(seed(folder, endpoint.url)) as service:
         yield Home(service, folder)
         assert "Traceback" not in service.log
+
+
+@pytest.fixture(autouse=True)
+def fresh(endpoint: Collection) -> None:
+    endpoint.reset()
 
 
 @pytest.fixture(params=["files", "endpoint"])
@@ -58,7 +57,7 @@ def named(objects: list[Json]) -> dict[int, str]:
     return found
 
 
-def test_insert_sends_what_is_new_and_never_what_has_changed(home: Home, start: Start) -> None:
+def test_insert_sends_new_records_and_no_changes(home: Home, start: Start) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
     sync_id, objects = start("insert", [{"id": 9, "name": "Theirs"}])
     assert home.run(sync_id) == (3, 3, 3, 3, 0)
@@ -69,7 +68,7 @@ def test_insert_sends_what_is_new_and_never_what_has_changed(home: Home, start: 
     assert home.run(sync_id) == (3, 3, 0, 0, 0)
 
 
-def test_update_changes_what_is_there_and_adds_nothing(home: Home, start: Start) -> None:
+def test_update_changes_existing_objects_only(home: Home, start: Start) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
     sync_id, objects = start("update", BEFORE)
     assert home.run(sync_id) == (3, 3, 1, 1, 0)
@@ -108,8 +107,7 @@ def test_mirror_deletes_only_its_own_records_gone_from_source(home: Home, start:
     assert named(objects()) == {2: "Bob again", 9: "Theirs"}
 
 
-def test_a_deletion_that_is_refused_is_a_failed_record(home: Home, endpoint: Collection) -> None:
-    endpoint.reset()
+def test_refused_deletion_is_a_failed_record(home: Home, endpoint: Collection) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
     sync_id = home.create(mode="mirror", destination_connection_id="endpoint")
     # A record that was never taken need not be deleted, and its failure is over once it is gone.
@@ -123,7 +121,7 @@ def test_a_deletion_that_is_refused_is_a_failed_record(home: Home, endpoint: Col
     }
     assert home.run(sync_id) == (1, 1, 0, 0, 0)
     endpoint.refuses = lambda method, key: 0
-    home.api.post(f"/reverse_etl_failed_records/retry_all?reverse_etl_sync_id={sync_id}", status=204)
+    home.retry_all(sync_id)
     assert home.run(sync_id) == (1, 1, 1, 1, 0)
     assert list(endpoint.objects) == ["1"]
     assert endpoint.calls[-1] == ("DELETE", "/people/2")
@@ -131,7 +129,6 @@ def test_a_deletion_that_is_refused_is_a_failed_record(home: Home, endpoint: Col
 
 
 def test_mirror_deletes_a_record_whose_update_was_refused(home: Home, endpoint: Collection) -> None:
-    endpoint.reset()
     home.load({1: "Ada", 2: "Bob"})
     sync_id = home.create(mode="mirror", destination_connection_id="endpoint")
     assert home.run(sync_id) == (2, 2, 2, 2, 0)
@@ -141,19 +138,14 @@ def test_mirror_deletes_a_record_whose_update_was_refused(home: Home, endpoint: 
     home.load({1: "Ada"})
     assert home.run(sync_id) == (1, 1, 1, 1, 0)
     assert list(endpoint.objects) == ["1"]
-
-
-def test_what_is_deleted_already_is_no_failure(home: Home, endpoint: Collection) -> None:
+    # A record that the destination lacks already counts as deleted.
     endpoint.reset()
-    home.load({1: "Ada", 2: "Bob"})
-    sync_id = home.create(mode="mirror", destination_connection_id="endpoint")
-    home.run(sync_id)
-    endpoint.reset()
-    home.load({1: "Ada"})
-    assert home.run(sync_id) == (1, 1, 1, 1, 0)
+    home.load({2: "Bob"})
+    assert home.run(sync_id) == (1, 1, 2, 2, 0)
+    assert list(endpoint.objects) == ["2"]
 
 
-def test_the_settings_say_how_records_are_sent(home: Home, endpoint: Collection) -> None:
+def test_settings_choose_the_address_and_method(home: Home, endpoint: Collection) -> None:
     home.load({1: "Ada"})
     sent = []
     for settings in ({}, {"address": "collection", "method": "PUT"}, {"address": "record"}):
@@ -163,7 +155,7 @@ def test_the_settings_say_how_records_are_sent(home: Home, endpoint: Collection)
     assert sent == [("POST", "/people"), ("PUT", "/people"), ("PATCH", "/people/1")]
 
 
-def test_keys_that_no_address_can_have_are_refused(home: Home, endpoint: Collection) -> None:
+def test_keys_that_are_no_path_segment_fail(home: Home, endpoint: Collection) -> None:
     endpoint.reset({"id": "a/b?c"})
     home.load({1: "..", 2: "a/b?c", 3: "."})
     mappings = [{"source_property_id": "name", "destination_property_id": "id", "primary_key": True}]
@@ -184,12 +176,10 @@ def test_keys_of_all_kinds(home: Home, endpoint: Collection) -> None:
     to_file, to_endpoint = home.create(**to), home.create(**to, destination_connection_id="endpoint")
     assert home.run(to_file) == (6, 6, 6, 6, 0)
     assert {line["id"] for line in home.lines("keys.jsonl")} == set(keys)
-    endpoint.reset()
     endpoint.refuses = lambda method, key: 422
     assert home.run(to_endpoint) == (6, 6, 6, 0, 6)
     assert home.failures(to_endpoint).keys() == set(keys)
-    retry = f"/reverse_etl_failed_records/retry?reverse_etl_sync_id={to_endpoint}"
-    home.api.post(retry, {"record_ids": keys[:5]}, status=204)
+    home.retry(to_endpoint, *keys[:5])
     assert list(home.failures(to_endpoint)) == ["a|b"]
     # All of them go.
     home.api.client.patch(f"/transforms/{created['id']}", json={"sql_template": "SELECT 'z' AS id", "publish": True})
@@ -197,7 +187,7 @@ def test_keys_of_all_kinds(home: Home, endpoint: Collection) -> None:
     assert home.lines("keys.jsonl") == [{"id": "z"}]
 
 
-def test_another_target_is_sent_everything_anew(home: Home) -> None:
+def test_new_object_type_receives_all_records(home: Home) -> None:
     home.load({1: "Ada", 2: "Bob"})
     sync_id = home.create(object_type_id="moved")
     assert home.run(sync_id) == (2, 2, 2, 2, 0)
@@ -216,7 +206,7 @@ def test_another_target_is_sent_everything_anew(home: Home) -> None:
     assert home.lines("moved_on.jsonl") == [{"id": 1, "name": "Ada"}]
 
 
-def test_a_file_of_a_folder_is_written_if_the_settings_say_so(home: Home) -> None:
+def test_file_settings_choose_folder_and_file(home: Home) -> None:
     home.load({1: "Ada"})
     home.file("2026").mkdir(parents=True, exist_ok=True)
     home.file("2026/old.jsonl").write_text('{"id": 1, "name": "?"}\nno JSON\n[1]\n{"id": "1"}')
@@ -227,7 +217,7 @@ def test_a_file_of_a_folder_is_written_if_the_settings_say_so(home: Home) -> Non
     assert home.file("2026/old.jsonl").read_text() == '{"id": 1, "name": "Ada"}\nno JSON\n[1]\n{"id": "1"}\n'
 
 
-def test_two_syncs_write_one_file(home: Home) -> None:
+def test_two_syncs_write_to_one_file(home: Home) -> None:
     home.load({1: "Ada", 2: "Bob"})
     name, title = (
         home.create(

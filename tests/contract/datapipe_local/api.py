@@ -103,6 +103,7 @@ class Api:
         while True:
             page = self.get(path, **query)
             assert page["hasMore"] == page["has_more"] == ("next_cursor" in page)
+            assert len(page["data"]) == query.get("limit", 10) or not page["has_more"]
             items += page["data"]
             if not page["has_more"]:
                 return items

@@ -6,7 +6,6 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
@@ -22,17 +21,10 @@ PROTECTIONS = [{"excluded_columns": ["email"]}, {"hashed_columns": ["email"]}]
 protections = pytest.mark.parametrize("protection", PROTECTIONS, ids=["excluded", "hashed"])
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[LocalService]:
-    with LocalService({}, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-        assert SECRET not in service.log
-
-
-@pytest.fixture
-def home(running: LocalService, tmp_path: Path) -> Home:
-    return Home(running, tmp_path)
+@pytest.fixture(scope="module", autouse=True)
+def no_secret_in_the_log(empty_service: LocalService) -> Iterator[None]:
+    yield
+    assert SECRET not in empty_service.log
 
 
 def connect(home: Home, **options: Any) -> None:
@@ -219,7 +211,7 @@ def test_a_load_without_the_option(home: Home, protection: Json) -> None:
     (home.folder / "people.csv").write_text("id,name\n1,ann\n")
     home.failure("people")
     change = {"name": "people", **{field: [] for field in protection}}
-    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
+    home.change(**change)
     home.run("people")
     assert table(home) == [(1, "ann")]
 

@@ -45,40 +45,26 @@ def test_create_change_and_list(service: LocalService, api: Api) -> None:
     assert api.get(f"/orchestrations/{one}") == changed
 
 
-INVALID: dict[str, list[Any]] = {
-    "name": ["", " \t", "two\nlines", "nul\x00", "half \ud800", "x" * 256, None, 7, ["Nightly"]],
-    "cron_schedule": [
-        *("", "daily", "0 0 * * * *", "60 * * * *", "0 0 \x00 * *", "\ud800 0 * * *", None, 5),
-        *("0," * 5000 + "x * * * *", "9" * 400 + " * * * *", {"cron": "0 0 * * *"}),
-    ],
-    "surprise": ["x"],
-}
+INVALID: list[tuple[str, Any]] = [
+    *(("name", name) for name in ("", " \t", "two\nlines", "nul\x00", "half \ud800", "x" * 256, None, 7, ["Nightly"])),
+    *(("cron_schedule", cron) for cron in ("", "daily", "0 0 * * * *", "60 * * * *", "0 0 \x00 * *", "\ud800 0 * * *")),
+    *(("cron_schedule", cron) for cron in ("0," * 5000 + "x * * * *", "9" * 400 + " * * * *", None, 5, {"cron": ""})),
+    ("surprise", "x"),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("field", INVALID)
-def test_invalid_fields_are_refused(api: Api, field: str) -> None:
+def test_invalid_fields_are_refused(api: Api) -> None:
     before = api.get("/orchestrations")
-    for value in INVALID[field]:
+    for field, value in INVALID:
         whole = {"name": "Good", "cron_schedule": "0 0 * * *", field: value}
         for path, body in (("/orchestrations", whole), ("/orchestrations/nightly", {field: value})):
             # As bytes: httpx does not send half a character.
             said = api.refused("POST", path, 400, content=json.dumps(body), headers=JSON)["message"]
             assert field in said or "half a character" in said, value
-    assert api.get("/orchestrations") == before
-
-
-@pytest.mark.slow
-def test_invalid_bodies_and_queries_are_refused(api: Api) -> None:
     api.refused("POST", "/orchestrations", 400, says="name", json={"cron_schedule": "0 0 * * *"})
     api.refused("POST", "/orchestrations", 400, says="cron_schedule", json={"name": "x"})
-    duplicate = b'{"name": "a", "name": ' + b"9" * 5_000 + b"}"
-    for path in ("/orchestrations", "/orchestrations/nightly"):
-        for content in (b"", b"[]", b"null", b"{", b'"x"', b"[" * 10_000, duplicate):
-            api.refused("POST", path, 400, content=content, headers=JSON)
-    api.refused("POST", "/orchestrations/nightly?surprise=1", 400, json={"name": "x"})
-    api.refused("DELETE", "/orchestrations/nightly", 400, params={"cron_schedule": ["0 0 * * *", "1 0 * * *"]})
-    api.refused("POST", "/orchestrations/nightly/request_run", 400, json={"surprise": 1})
+    assert api.get("/orchestrations") == before
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ from tests.contract.datapipe_local.transform_calls import (
     attach,
     built,
     create,
-    delete,
     detach,
     failure,
     get,
@@ -376,7 +375,7 @@ def test_deleted_transform_leaves_the_warehouse(api: Api, service: LocalService)
     reader = create(api, "reader", "SELECT x FROM {{model.gone}}", publish=True)["id"]
     draft = create(api, "draft", ONE)["id"]
     for transform_id in (table, "view", draft):
-        delete(api, transform_id)
+        api.delete(f"/transforms/{transform_id}")
         for method, path in (
             *(("GET", path) for path in ("", "/schema", "/versions")),
             *(("DELETE", path) for path in ("", "/orchestration")),
@@ -416,7 +415,7 @@ def test_cycles_are_refused(api: Api) -> None:
     refused(api, f"/{a}/publish", "cyclic_reference", version_id=cyclic)
     publish(api, a, version_id=old)
     # By creating a deleted transform again.
-    delete(api, a)
+    api.delete(f"/transforms/{a}")
     for sql in ("FROM {{model.b}}", "FROM {{model.a}}"):
         refused(api, "", "cyclic_reference", name="a", sql_template=sql, publish=True)
     # By giving its name to another transform.

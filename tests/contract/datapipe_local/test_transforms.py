@@ -14,7 +14,6 @@ from tests.contract.datapipe_local.transform_calls import (
     attach,
     built,
     create,
-    delete,
     ended,
     failure,
     get,
@@ -143,7 +142,7 @@ def test_delete_during_a_build(api: Api, service: LocalService) -> None:
     slow = create(api, "slow", SLOW, materialization="table", publish=True)["id"]
     attach(api, slow, "nightly")
     assert get(api, slow)["materialization_status"] == "running"
-    delete(api, slow)
+    api.delete(f"/transforms/{slow}")
     api.refused("GET", f"/transforms/{slow}", 404)
     # The name is free at once, and the canceled build does not take it.
     create(api, "slow", "SELECT 7 AS n", publish=True)
@@ -162,7 +161,7 @@ def test_delete_frees_the_slots_of_endless_builds(api: Api) -> None:
     waiting = create(api, "waiting", "SELECT 1 AS x", materialization="table", publish=True)["id"]
     assert get(api, waiting)["materialization_status"] == "running"
     for transform_id in ids:
-        delete(api, transform_id)
+        api.delete(f"/transforms/{transform_id}")
     assert built(api, waiting)["materialization_status"] == "completed"
 
 
@@ -171,14 +170,14 @@ def test_delete_during_an_orchestration_run_cancels_it(api: Api) -> None:
     attach(api, slow, "nightly")
     run = api.post("/orchestrations/nightly/request_run")
     api.until(f"/orchestration_runs/{run['id']}", lambda seen: seen["status"] == "RUNNING")
-    delete(api, slow)
+    api.delete(f"/transforms/{slow}")
     assert api.ended(f"/orchestration_runs/{run['id']}")["status"] == "CANCELED"
 
 
 def test_interrupted_deletion_is_finished_at_the_next_start(api: Api, service: LocalService) -> None:
     table = create(api, "gone", "SELECT 1 AS x", materialization="table", publish=True)["id"]
     built(api, table)
-    delete(api, table)
+    api.delete(f"/transforms/{table}")
     # The state that a kill between the two steps of a deletion leaves.
     service.stop()
     with closing(sqlite3.connect(service.home / "state.sqlite", isolation_level=None)) as state:
@@ -209,7 +208,7 @@ def test_answered_changes_survive_a_kill(api: Api, service: LocalService) -> Non
     view = create(api, "a", "SELECT 1 AS x", publish=True)
     table = create(api, "b", "FROM {{model.a}}", materialization="table", publish=True, cron_expression="0 * * * *")
     changed = patch(api, view["id"], sql_template="SELECT 2 AS x", name="c", documentation="d")
-    delete(api, "view")
+    api.delete("/transforms/view")
     (many,) = api.post("/transforms/bulk", {"transforms": [{"name": "m", "sql_template": "SELECT 1 AS x"}]})["results"]
     running = preview(api, ENDLESS)
     assert api.get(f"{PREVIEWS}/{running}/status")["status"] == "RUNNING"

@@ -55,7 +55,7 @@ def test_create_with_publish(api: Api) -> None:
 
 def test_transform_that_cannot_be_published_is_not_created(api: Api) -> None:
     create(api, "ones", ONE, folder_path="a/b", publish=True)
-    for code, wrong in (
+    cases: list[tuple[str, Json]] = [
         ("unknown_reference", {"sql_template": "FROM {{model.nope}}"}),
         ("cyclic_reference", {"sql_template": "FROM {{model.bad}}"}),
         ("invalid_sql", {"sql_template": "SELECT nope"}),
@@ -63,7 +63,8 @@ def test_transform_that_cannot_be_published_is_not_created(api: Api) -> None:
         ("not_a_published_table", {"cron_expression": HOURLY}),
         ("not_a_published_table", {"cron_expression": HOURLY, "materialization": "table", "publish": False}),
         ("invalid_cron_expression", {"cron_expression": "0 0 * *", "materialization": "table"}),
-    ):
+    ]
+    for code, wrong in cases:
         refused(api, "", code, **{"name": "bad", "sql_template": ONE, "publish": True, **wrong})
     assert len(api.all_pages("/transforms")) == 3
     assert "bad" in failure(api, "FROM models.bad")
@@ -96,8 +97,8 @@ def test_invalid_fields_are_refused(api: Api) -> None:
             ("PATCH", f"/transforms/{known['id']}", {field: value}),
         ):
             # As bytes: httpx does not send half a character.
-            sent = {"content": json.dumps(body).encode(), "headers": {"content-type": "application/json"}}
-            said = api.refused(method, path, 400, **sent)["message"]
+            headers = {"content-type": "application/json"}
+            said = api.refused(method, path, 400, content=json.dumps(body).encode(), headers=headers)["message"]
             assert method == "PATCH" or said.startswith(field), (field, value)
     assert get(api, known["id"]) == known
     assert len(api.all_pages("/transforms")) == 3

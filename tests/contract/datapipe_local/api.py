@@ -40,16 +40,28 @@ class Api:
         assert answer.status_code == status, answer.text
         return answer.json() if answer.content else {}
 
-    def refused(self, method: str, path: str, status: int, **request: Any) -> Json:
-        """Send a request, and check that the response has this status and the error body of the interface."""
+    def refused(
+        self, method: str, path: str, status: int, *, code: str | None = None, says: str = "", **request: Any
+    ) -> Json:
+        """
+        Send a request, and check that the response has this status and the error body of the interface.
+
+        :param code: The expected error code. Any by default.
+        :param says: A part of the message.
+        """
         answer = self.client.request(method, path, **request)
         assert answer.status_code == status, f"{answer.status_code}: {answer.text}"
         body: Json = answer.json()
         assert set(body) <= {"error_code", "message", "active_run_id"}
-        assert body["error_code"]
+        assert body["error_code"] == (code or body["error_code"] or "missing"), body
         assert body["message"]
+        assert says in body["message"], body
         assert "\n" not in body["message"]
         return body
+
+    def delete(self, path: str, **query: Any) -> None:
+        answer = self.client.delete(path, params=query or None)
+        assert (answer.status_code, answer.content) == (204, b""), answer.text
 
     def first(self, status_url: str) -> Json | None:
         """Return the first run of a status URL, None if the list is empty."""
@@ -91,6 +103,7 @@ class Api:
         while True:
             page = self.get(path, **query)
             assert page["hasMore"] == page["has_more"] == ("next_cursor" in page)
+            assert len(page["data"]) == query.get("limit", 10) or not page["has_more"]
             items += page["data"]
             if not page["has_more"]:
                 return items

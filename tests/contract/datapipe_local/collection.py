@@ -2,83 +2,65 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 from urllib.parse import unquote
 
+from tests.contract.datapipe_local.partner import RecordServer
+
 Json = dict[str, Any]
-#: Gives the status with which a request is refused, or 0: of its method and key.
+#: Returns the status with which the request of a method and a key is refused, or 0.
 Refuses = Callable[[str, str], int]
 
 
-class Collection:
-    """
-    HTTP collection. ``POST /<name>`` and ``PUT`` create or replace, ``PATCH`` and ``DELETE`` require an object.
+class Collection(RecordServer):
+    """HTTP collection. ``POST /<name>`` and ``PUT`` create or replace, ``PATCH`` and ``DELETE`` require an object."""
 
-    :param key: The name of the key property.
-    """
-
-    def __init__(self, key: str = "id") -> None:
-        self._key = key
+    def __init__(self) -> None:
+        super().__init__()
         self.objects: dict[str, Json] = {}
         self.calls: list[tuple[str, str]] = []
         self.refuses: Refuses = lambda method, key: 0
-        collection = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # Head and body in one packet, or each answer waits 40 ms for an acknowledgement.
-            wbufsize = -1
-
-            def _answer(self) -> None:
-                length = int(self.headers.get("content-length") or 0)
-                sent = json.loads(self.rfile.read(length)) if length else {}
-                status = collection._take(self.command, unquote(self.path), sent)
-                body = b"" if status == 204 else json.dumps({"message": f"refused with {status}"}).encode()
-                self.send_response(status)
-                if status != 204:
-                    self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - http.server's names
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def reset(self, *objects: Json) -> None:
         """Replace all objects, and clear the recorded calls and refusals."""
-        self.objects = {str(one[self._key]): one for one in objects}
+        self.objects = {str(one["id"]): one for one in objects}
         self.calls.clear()
         self.refuses = lambda method, key: 0
 
-    def _take(self, method: str, path: str, sent: Json) -> int:
-        _, _, below = path.removeprefix("/").partition("/")
-        key = below or str(sent.get(self._key))
+    @contextmanager
+    def held(self, at: Callable[[], bool] = lambda: True) -> Iterator[threading.Event]:
+        """Hold requests from the first one for which ``at`` is true until the end of the block, and set the event."""
+        arrived, go_on = threading.Event(), threading.Event()
+
+        def hold(method: str, key: str) -> int:
+            if at():
+                arrived.set()
+                assert go_on.wait(20)
+            return 0
+
+        self.refuses = hold
+        try:
+            yield arrived
+        finally:
+            self.refuses = lambda method, key: 0
+            go_on.set()
+
+    def take(self, method: str, path: str, sent: Json, key: str | None) -> tuple[int, Json]:
+        path = unquote(path)
+        object_key = path.removeprefix("/").partition("/")[2] or str(sent.get("id"))
         self.calls.append((method, path))
-        refused = self.refuses(method, key)
-        if refused:
-            return refused
-        there = self.objects.get(key)
-        if there is None and method in ("PATCH", "DELETE"):
-            return 404
-        if method == "DELETE":
-            del self.objects[key]
-            return 204
-        self.objects[key] = {**(there or {}), **sent} if method == "PATCH" else sent
-        return 200 if there else 201
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        status = self.refuses(method, object_key)
+        there = self.objects.get(object_key)
+        if status == 0:
+            if there is None and method in ("PATCH", "DELETE"):
+                status = 404
+            elif method == "DELETE":
+                del self.objects[object_key]
+                status = 204
+            else:
+                self.objects[object_key] = {**(there or {}), **sent} if method == "PATCH" else sent
+                status = 200 if there else 201
+        return status, {"message": f"refused with {status}"}

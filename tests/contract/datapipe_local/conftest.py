@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.collection import Collection
 from tests.contract.datapipe_local.controlled import seed
+from tests.contract.datapipe_local.elt_home import Home
 from tests.contract.datapipe_local.partner import Partner
 from tests.support.local_service import LocalService
 
@@ -28,6 +31,12 @@ def partner() -> Iterator[Partner]:
 
 
 @pytest.fixture(scope="module")
+def endpoint() -> Iterator[Collection]:
+    with Collection() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
 def controlled(data: Path) -> Iterator[LocalService]:
     """Start a service with a control plane, shared by the tests of a module."""
     with LocalService(seed(data), control=True) as service:
@@ -42,3 +51,22 @@ def service(controlled: LocalService) -> LocalService:
     """Reset the shared service to its seed."""
     controlled.reset()
     return controlled
+
+
+@pytest.fixture
+def api(service: LocalService) -> Api:
+    return Api(service)
+
+
+@pytest.fixture(scope="module")
+def empty_service() -> Iterator[LocalService]:
+    """Start an empty service with a control plane, shared by the tests of a module."""
+    with LocalService({}, control=True) as service:
+        yield service
+        assert "Traceback" not in service.log
+
+
+@pytest.fixture
+def home(empty_service: LocalService, tmp_path: Path) -> Home:
+    """Reset the empty service, for streams of files of a temporary folder."""
+    return Home(empty_service, tmp_path)

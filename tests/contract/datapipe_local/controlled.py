@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tests.support.processes import wait_for
 
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService
@@ -50,10 +51,9 @@ def seed(folder: Path, **runs: float) -> dict[str, Any]:
 
 def journalled(service: LocalService, resource_id: str, number: int) -> list[dict[str, Any]]:
     """Wait until a number of runs of a resource have finished, and return all of its runs."""
-    deadline = time.monotonic() + 15
-    while True:
-        runs = service.journal_runs(resource_id)
-        if len([run for run in runs if run["finished_at"]]) >= number:
-            return runs
-        assert time.monotonic() < deadline, runs
-        time.sleep(0.01)
+
+    def finished() -> bool:
+        return len([run for run in service.journal_runs(resource_id) if run["finished_at"]]) >= number
+
+    wait_for(f"{number} finished runs of {resource_id}", finished, limit=15, interval=0.01)
+    return service.journal_runs(resource_id)

@@ -47,6 +47,16 @@ class Home:
         }
         self.api.post("/_local/seed", {"runs": runs, "connections": [connection], "elt_syncs": [sync]})
 
+    def change(self, **stream: Any) -> list[Json]:
+        """Add a stream or change its options. Return the added streams."""
+        body = {"source_streams": [stream]}
+        added: list[Json] = self.api.post("/elt_syncs/shop/source_streams", body, status=201)["source_streams"]
+        return added
+
+    def offers(self) -> dict[str, Json]:
+        """Return the available source streams by name."""
+        return {one["name"]: one for one in self.api.all_pages("/elt_syncs/shop/available_source_streams")}
+
     def write(self, name: str, *rows: Json) -> None:
         (self.folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 

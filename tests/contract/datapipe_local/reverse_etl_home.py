@@ -67,12 +67,19 @@ class Home:
 
     def __init__(self, service: LocalService, folder: Path) -> None:
         self.api = Api(service)
+        #: The people of the warehouse.
+        self.people: dict[int, str] = {}
         self._folder = folder
 
     def load(self, people: dict[int, str]) -> None:
-        """Write these people to the source file, and load it into the warehouse."""
-        lines = [f"{number},{name}\n" for number, name in people.items()]
-        (self._folder / "people.csv").write_text("".join(["id,name\n", *lines]))
+        """Load these people into the warehouse."""
+        self.write("".join(["id,name\n", *(f"{number},{name}\n" for number, name in people.items())]))
+        self.people = people
+
+    def write(self, csv: str) -> None:
+        """Replace the source file of people, and load it into the warehouse."""
+        self.people = {}
+        (self._folder / "people.csv").write_text(csv)
         assert self.api.run_stream("people").status == "COMPLETED"
 
     def create(self, **changes: Any) -> str:
@@ -85,14 +92,26 @@ class Home:
         ReverseEtlSyncWithSettings.model_validate(answer)
         return answer
 
+    def activate(self, sync_id: str) -> None:
+        self.api.post(f"/reverse_etl_syncs/{sync_id}/activate", status=204)
+
+    def deactivate(self, sync_id: str) -> None:
+        self.api.post(f"/reverse_etl_syncs/{sync_id}/deactivate", status=204)
+
     def update(self, sync_id: str, **changes: Any) -> Json:
         """Deactivate a sync, change it, and activate it again."""
-        self.api.post(f"/reverse_etl_syncs/{sync_id}/deactivate", status=204)
-        content = body(**changes)
-        del content["source_id"], content["destination_connection_id"]
-        answer = self.post(f"/reverse_etl_syncs/{sync_id}", content)
-        self.api.post(f"/reverse_etl_syncs/{sync_id}/activate", status=204)
+        self.deactivate(sync_id)
+        answer = self.post(f"/reverse_etl_syncs/{sync_id}", change(**changes))
+        self.activate(sync_id)
         return answer
+
+    def retry(self, sync_id: str, *record_ids: str) -> None:
+        """Retry these failed records."""
+        path = f"/reverse_etl_failed_records/retry?reverse_etl_sync_id={sync_id}"
+        self.api.post(path, {"record_ids": record_ids}, status=204)
+
+    def retry_all(self, sync_id: str) -> None:
+        self.api.post(f"/reverse_etl_failed_records/retry_all?reverse_etl_sync_id={sync_id}", status=204)
 
     def run(self, sync_id: str) -> Counts:
         """Run a sync to success, and return its row counts: total, distinct, new, synced, failed."""
@@ -126,3 +145,10 @@ def body(mode: str = "upsert", mappings: list[Json] | None = None, **changes: An
         "sync_interval": "0 4 * * *",
         **changes,
     }
+
+
+def change(**changes: Any) -> Json:
+    """Return the request body of a change, which has no source and no destination."""
+    content = body(**changes)
+    del content["source_id"], content["destination_connection_id"]
+    return content

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from tests.contract.datapipe_local.elt_home import Home, Json
-from tests.support.local_service import LocalService
+from tests.contract.datapipe_local.elt_home import Home
 
 POINTER = {"incremental_pointer_id": "at"}
 MERGED = {**POINTER, "incremental_primary_key_name": ["id"]}
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[LocalService]:
-    with LocalService({}, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def home(running: LocalService, tmp_path: Path) -> Home:
-    return Home(running, tmp_path)
-
-
-def test_what_is_new_is_merged_by_its_key(home: Home) -> None:
+def test_new_rows_are_merged_by_key(home: Home) -> None:
     home.seed({"name": "people", **MERGED})
     home.write("people", {"id": 1, "n": "a", "at": 1}, {"id": 2, "n": "b", "at": 2}, {"id": 1, "n": "a0", "at": 0})
     assert home.run("people") == (2, "FULL", "INITIAL_SYNC")
-    # Of what is older nothing is read, of what is as old what is not there yet.
+    # Older rows are ignored. Rows as old as the cursor are added if they are new.
     home.write(
         "people",
         {"id": 1, "n": "never", "at": 1},
@@ -48,11 +33,11 @@ def test_what_is_new_is_merged_by_its_key(home: Home) -> None:
     assert home.rows("FROM {{raw.shop.people}}") == expected
 
 
-def test_what_is_new_is_appended_where_there_is_no_key(home: Home) -> None:
+def test_new_rows_are_appended_without_a_key(home: Home) -> None:
     home.seed({"name": "events", **POINTER})
     home.write("events", *[{"n": "a", "at": 1}] * 2, {"n": "b", "at": 2}, {"n": "?", "at": None})
     assert home.run("events") == (4, "FULL", "INITIAL_SYNC")
-    # What is gone at the source stays; what is as old as the newest counts as often as it is there.
+    # Rows that the source lacks stay. Rows as old as the cursor are counted.
     home.write(
         "events", *[{"n": "b", "at": 2}] * 3, {"n": "c", "at": 2}, {"n": "d", "at": 3}, *[{"n": "?", "at": None}] * 2
     )
@@ -62,7 +47,7 @@ def test_what_is_new_is_appended_where_there_is_no_key(home: Home) -> None:
     assert home.rows("FROM {{raw.shop.events}}") == sorted(found, key=str)
 
 
-def test_columns_come_go_and_change_and_no_row_is_lost(home: Home) -> None:
+def test_changed_columns_lose_no_row(home: Home) -> None:
     home.seed({"name": "people", **MERGED})
     big = 2**60 + 1
     home.write(
@@ -85,7 +70,7 @@ def test_columns_come_go_and_change_and_no_row_is_lost(home: Home) -> None:
     ]
 
 
-def test_a_full_refresh_makes_the_table_anew(home: Home) -> None:
+def test_full_refresh_replaces_the_table(home: Home) -> None:
     home.seed({"name": "people", **MERGED})
     home.write("people", {"id": 1, "at": 1, "x": 1}, {"id": 2, "at": 2, "x": 1})
     home.run("people")
@@ -97,7 +82,7 @@ def test_a_full_refresh_makes_the_table_anew(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_everything_is_loaded_when_it_is_said(home: Home) -> None:
+def test_full_sync_options(home: Home) -> None:
     home.seed(
         {"name": "always", **MERGED, "full_sync_always": True},
         {"name": "daily", **MERGED, "full_sync_at_midnight": True},
@@ -115,7 +100,7 @@ def test_everything_is_loaded_when_it_is_said(home: Home) -> None:
     assert home.run("daily") == (1, "INCREMENTAL", "NONE")
     home.service.stop()
     with sqlite3.connect(home.service.home / "state.sqlite") as state:
-        # As if all that were of the day before.
+        # As if the runs were from the day before.
         state.execute("UPDATE elt_stream_runs SET started_at = strftime('%Y-%m-%dT%H:%M:%fZ', started_at, '-1 day')")
     home.service.start()
     assert home.run("daily") == (1, "FULL", "MIDNIGHT")
@@ -131,35 +116,17 @@ def test_changed_cursor_type_forces_full_load_unless_protected(home: Home) -> No
         home.run(name)
         home.write(name, {"id": 2, "at": "9 o'clock"})
     assert home.run("open") == (1, "FULL", "SCHEMA_CHANGE")
-    assert home.api.run_stream("closed").status == "FAILED"
-    message = home.latest("closed")["error_message"]
-    assert message.startswith("shop.closed is protected from being loaded anew, which is needed: the pointer 'at' was ")
+    assert home.failure("closed").startswith(
+        "shop.closed is protected from being loaded anew, which is needed: the pointer 'at' was "
+    )
     assert home.rows("FROM {{raw.shop.closed}}") == [(1, 10)]
+    # Without the cursor column, there is no way to select new rows.
+    home.write("open", {"id": 2})
+    assert "There is no column 'at' to tell by what is new" in home.failure("open")
+    assert home.rows("SELECT id FROM {{raw.shop.open}}") == [(2,)]
 
 
-def test_columns_that_are_chosen_anew_are_so_in_every_row(home: Home) -> None:
-    home.seed({"name": "people", **MERGED})
-    home.write("people", {"id": 1, "at": 1, "a": "x", "b": "y"})
-    home.run("people")
-    change = {"name": "people", "hashed_columns": ["a"], "excluded_columns": ["b"]}
-    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
-    assert home.run("people") == (1, "FULL", "SCHEMA_CHANGE")
-    assert home.run("people") == (0, "INCREMENTAL", "NONE")
-    ((_, _, hashed),) = home.rows("FROM {{raw.shop.people}}")
-    assert len(hashed) == 64
-
-
-def test_what_cannot_be_told_fails_the_run_in_one_line(home: Home) -> None:
-    home.seed({"name": "people", **POINTER})
-    home.write("people", {"id": 1, "at": 1})
-    home.run("people")
-    home.write("people", {"id": 2})
-    assert home.api.run_stream("people").status == "FAILED"
-    assert "There is no column 'at' to tell by what is new" in home.latest("people")["error_message"]
-    assert home.rows("FROM {{raw.shop.people}}") == [(1, 1)]
-
-
-def test_a_first_load_in_slices_is_followed_by_what_is_new(home: Home) -> None:
+def test_first_load_in_slices_then_incremental(home: Home) -> None:
     home.seed({"name": "people", **MERGED, "enabled_history_table": True}, first_load_slice_rows=2)
     home.write("people", *({"id": number, "at": number} for number in range(5)))
     home.api.post("/elt_streams/people/request_run")
@@ -171,7 +138,7 @@ def test_a_first_load_in_slices_is_followed_by_what_is_new(home: Home) -> None:
     assert len(home.rows("FROM {{raw.shop.people_history}}")) == 6
 
 
-def test_a_history_has_every_version_of_a_row(home: Home) -> None:
+def test_history_contains_every_version_of_a_row(home: Home) -> None:
     home.seed(
         {"name": "people", **MERGED, "enabled_history_table": True}, {"name": "whole", "enabled_history_table": True}
     )
@@ -182,7 +149,7 @@ def test_a_history_has_every_version_of_a_row(home: Home) -> None:
         home.write(name, {"id": 1, "n": "a2", "at": 2})
         home.run(name)
         home.run(name)
-    # What is gone at the source is gone from what is loaded as a whole alone.
+    # Only a full load notices deleted rows.
     assert home.rows(versions % "people") == [(1, "a", 1, False), (1, "a2", 2, True), (2, "b", 1, True)]
     assert home.rows(versions % "whole") == [(1, "a", 1, False), (1, "a2", 2, True), (2, "b", 1, False)]
     (before, after) = home.rows("SELECT valid_from, valid_to FROM {{raw.shop.people_history}} WHERE id = 1")
@@ -190,7 +157,7 @@ def test_a_history_has_every_version_of_a_row(home: Home) -> None:
     assert after[1] is None
     started = [run["started_at"] for run in home.api.all_pages("/elt_stream_runs", elt_stream_id="people")]
     assert f"{after[0][:23]}Z" in started
-    # A full refresh is no reason to forget, unless that is asked for.
+    # A full refresh keeps the history unless it resets it.
     for reset, expected in ((False, 3), (True, 1)):
         home.api.post("/elt_streams/people/request_full_refresh", {"reset_history_table": reset}, status=204)
         assert home.run("people")[1:] == ("FULL", "USER")
@@ -203,70 +170,53 @@ def test_a_history_has_every_version_of_a_row(home: Home) -> None:
     ]
 
 
-def test_a_history_forgets_what_is_to_be_hidden(home: Home) -> None:
+def test_hidden_columns_are_hidden_in_old_rows_and_history(home: Home) -> None:
     home.seed({"name": "people", **MERGED, "enabled_history_table": True})
     home.write("people", {"id": 1, "at": 1, "a": "x", "b": "y"})
     home.run("people")
-    change = {"name": "people", "hashed_columns": ["a"], "excluded_columns": ["b"], "enabled_history_table": True}
-    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
+    home.change(name="people", hashed_columns=["a"], excluded_columns=["b"], enabled_history_table=True)
+    assert home.run("people") == (1, "FULL", "SCHEMA_CHANGE")
+    assert home.run("people") == (0, "INCREMENTAL", "NONE")
     for _ in range(2):
-        home.api.post("/elt_streams/people/request_full_refresh", status=204)
-        home.run("people")
+        ((_, _, hashed),) = home.rows("FROM {{raw.shop.people}}")
+        assert len(hashed) == 64
         ((_, _, hashed, _, until),) = home.rows("FROM {{raw.shop.people_history}}")
         assert (len(hashed), until) == (64, None)
+        home.api.post("/elt_streams/people/request_full_refresh", status=204)
+        home.run("people")
 
 
-def test_lists_of_records_are_views_of_their_own(home: Home) -> None:
+def test_lists_of_records_are_substreams(home: Home) -> None:
     home.seed({"name": "orders", **MERGED})
     items = [{"sku": "a", "n": 1}, {"sku": "b", "n": 2}]
     home.write("orders", {"id": 1, "at": 1, "items": items, "tags": ["t"]}, {"id": 2, "at": 1, "items": []})
     home.run("orders")
     assert home.rows("FROM {{raw.shop.orders__items}}") == [(1, "a", 1), (1, "b", 2)]
-    (offer,) = [
-        one for one in home.api.all_pages("/elt_syncs/shop/available_source_streams") if one["name"] == "orders"
-    ]
-    assert offer["sub_streams"] == ["items"]
-    change = {"name": "orders", "excluded_substreams": ["items"]}
-    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
+    assert home.offers()["orders"]["sub_streams"] == ["items"]
+    home.change(name="orders", excluded_substreams=["items"])
     assert home.run("orders")[1:] == ("FULL", "SCHEMA_CHANGE")
     assert home.rows("FROM {{raw.shop.orders}}") == [(1, 1, ["t"]), (2, 1, None)]
-    home.api.refused(
-        "POST", "/transforms/query_previews", 400, json={"sql_template": "FROM {{raw.shop.orders__items}}"}
-    )
-    refused = home.api.refused(
-        "POST",
-        "/elt_syncs/shop/source_streams",
-        400,
-        json={"source_streams": [{"name": "orders", "excluded_substreams": ["tags"]}]},
-    )
-    assert refused["message"].startswith("source_streams.0.excluded_substreams: the stream has no substream 'tags'")
+    reference = {"sql_template": "FROM {{raw.shop.orders__items}}"}
+    home.api.refused("POST", "/transforms/query_previews", 400, json=reference)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"hashed_columns": ["at"]}, "hashed_columns: 'at' tells what is new"),
-        ({"excluded_columns": ["AT"]}, "excluded_columns: 'at' tells what is new"),
-    ],
-)
-def test_what_tells_rows_apart_is_not_hidden(home: Home, options: Json, message: str) -> None:
-    home.seed({"name": "people", **MERGED})
-    home.write("people", {"id": 1, "at": 1})
-    body = {"source_streams": [{"name": "people", **options}]}
-    refused = home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
-    assert refused["message"].startswith(f"source_streams.0.{message}")
-
-
-def test_the_place_of_a_history_is_taken(home: Home) -> None:
+def test_invalid_options_are_refused(home: Home) -> None:
     home.seed({"name": "people", **MERGED}, {"name": "people_history"})
-    home.write("people", {"id": 1, "at": 1})
-    body = {"source_streams": [{"name": "people", "enabled_history_table": True}]}
-    refused = home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
-    assert refused["message"].startswith("source_streams.0.enabled_history_table: shop.people_history is the place of")
+    home.write("people", {"id": 1, "at": 1, "tags": ["t"]})
+    home.run("people")
+    for option, value, says in (
+        ("hashed_columns", ["at"], "'at' tells what is new"),
+        ("excluded_columns", ["AT"], "'at' tells what is new"),
+        ("enabled_history_table", True, "shop.people_history is the place of"),
+        ("excluded_substreams", ["tags"], "the stream has no substream 'tags'"),
+    ):
+        body = {"source_streams": [{"name": "people", option: value}]}
+        refused = home.api.refused("POST", "/elt_syncs/shop/source_streams", 400, json=body)
+        assert refused["message"].startswith(f"source_streams.0.{option}: {says}")
 
 
 @pytest.mark.slow
-def test_what_was_loaded_is_known_again_after_a_kill(home: Home) -> None:
+def test_load_killed_before_its_end_is_not_repeated(home: Home) -> None:
     home.seed({"name": "events", **POINTER}, {"name": "whole"})
     for name in ("events", "whole"):
         home.write(name, {"at": 1})
@@ -275,7 +225,7 @@ def test_what_was_loaded_is_known_again_after_a_kill(home: Home) -> None:
         home.run(name)
     home.service.stop()
     with closing(sqlite3.connect(home.service.home / "state.sqlite")) as state, state:
-        # As it is if the process is killed after the rows are there, and before that is noted.
+        # The state of a process that is killed after the commit of the rows and before that of the run.
         newest = "SELECT max(seq) FROM elt_stream_runs GROUP BY elt_stream_id"
         state.execute(
             "UPDATE elt_stream_runs SET status = 'RUNNING', finished_at = NULL, rows_synced = NULL"  # noqa: S608 - ours
@@ -286,7 +236,7 @@ def test_what_was_loaded_is_known_again_after_a_kill(home: Home) -> None:
             f" SELECT 'elt_stream_run', elt_stream_id, id, started_at, 1 FROM elt_stream_runs WHERE seq IN ({newest})"
         )
     for name in ("events", "whole"):
-        # It is not needed any more.
+        # The file is not read again.
         (home.folder / f"{name}.jsonl").unlink()
     home.service.start()
     for name, rows in (("events", 2), ("whole", 3)):
@@ -295,13 +245,12 @@ def test_what_was_loaded_is_known_again_after_a_kill(home: Home) -> None:
     assert home.rows("FROM {{raw.shop.events}}") == [(1,), (2,), (2,)]
 
 
-def test_a_report_is_loaded_by_what_is_new_too(home: Home) -> None:
+def test_custom_report_is_loaded_incrementally(home: Home) -> None:
     home.seed({"name": "events", **POINTER})
     home.write("events", {"at": 1}, {"at": 2})
     report = {"elt_sync_id": "shop", "name": "doubled", "query": 'SELECT 2 * "at" AS twice FROM events'}
     home.api.post("/custom_reports", {"reports": [report]}, status=201)
-    wanted = {"name": "doubled", "incremental_pointer_id": "twice", "enabled_history_table": True}
-    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [wanted]}, status=201)
+    home.change(name="doubled", incremental_pointer_id="twice", enabled_history_table=True)
     stream = next(one["id"] for one in home.api.all_pages("/elt_streams") if one["name"] == "doubled")
     for rows in (2, 1):
         run = home.api.run_stream(stream)

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import duckdb
 import httpx
 import pytest
 
+from tests.contract.datapipe_local import transform_calls
 from tests.contract.datapipe_local.api import Api
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
@@ -94,7 +94,7 @@ def push(
     assert answer.status_code == status, answer.text
     body: dict[str, Any] = answer.json()
     assert body.keys() == ({"accepted"} if status == 200 else {"error_code", "message"})
-    # What was sent is repeated nowhere.
+    # No response contains values of the request.
     assert "canary" not in answer.text
     return body
 
@@ -107,19 +107,21 @@ def basic(text: str) -> str:
     return f"Basic {base64.b64encode(text.encode()).decode()}"
 
 
-def rows(service: LocalService, api: Api, table: str) -> list[Any]:
+def rows(api: Api, table: str) -> list[tuple[Any, ...]]:
     """Load a table, and return its rows."""
-    stream_id, place = table, table
-    run = api.run_stream(stream_id)
+    run = api.run_stream(table)
     assert run.status == "COMPLETED", api.get(f"/elt_syncs/{table.partition('.')[0]}/status")
-    service.stop()
-    try:
-        with duckdb.connect(str(service.warehouse), read_only=True) as warehouse:
-            found = warehouse.sql(f"FROM {place}").fetchall()
-    finally:
-        service.start()
+    found = [tuple(row.values()) for row in transform_calls.rows(api, f"FROM {table}")]
     assert run.rows_synced == len(found)
-    return found
+    return sorted(found, key=str)
+
+
+def reauthorize(api: Api, table: str, **more: str) -> None:
+    """Replace the settings of the open connection by a single table."""
+    body = {"redirect_uri": "https://app.example.com/", "integration_id": "webhook", "connection_id": "open"}
+    url = api.post("/connection_bridges", {**body, "label": "open"}, status=201)["authorize_url"]
+    form = {"authentication.method": "none", "tables.0.name": table}
+    assert httpx.post(url, data=form | {f"tables.0.{name}": value for name, value in more.items()}).status_code == 303
 
 
 @pytest.mark.slow
@@ -127,33 +129,24 @@ def test_requests_become_rows_at_the_next_run(controlled: LocalService, api: Api
     assert push(sender, EVENTS, {"id": 1, "who": {"name": "Ada"}}) == {"accepted": 1}
     assert push(sender, EVENTS, [{"id": 2}, {"id": 3, "tags": ["x"]}]) == {"accepted": 2}
     assert push(sender, EVENTS, []) == {"accepted": 0}
-    # What was answered is on disk.
+    # Acknowledged records are on disk.
     controlled.kill()
     controlled.start()
-    found = rows(controlled, api, "open.events")
-    assert sorted(found) == [(1, {"name": "Ada"}, None), (2, None, None), (3, None, ["x"])]
+    assert rows(api, "open.events") == [(1, {"name": "Ada"}, None), (2, None, None), (3, None, ["x"])]
     assert push(sender, EVENTS, {"id": "four"}) == {"accepted": 1}
-    assert sorted(row[0] for row in rows(controlled, api, "open.events")) == ['"four"', "1", "2", "3"]
+    assert [row[0] for row in rows(api, "open.events")] == ["four", 1, 2, 3]
 
 
-def test_keys_that_differ_in_case_alone_are_columns_apart(
-    controlled: LocalService, api: Api, sender: httpx.Client
-) -> None:
+def test_keys_that_differ_only_by_case_are_two_columns(api: Api, sender: httpx.Client) -> None:
     push(sender, EVENTS, [{"a": 1, "A": 2}, {"A": 3}])
-    assert sorted(rows(controlled, api, "open.events"), key=str) == [(1, 2), (None, 3)]
+    assert rows(api, "open.events") == [(1, 2), (None, 3)]
 
 
-def test_packed_is_text_as_it_came(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
-    sent = [b'{"b": 1,\n "a":1.10}', b"[1, 2]", b'"text"', b"null", b"1e3"]
+def test_packed_tables_contain_the_text_of_requests(api: Api, sender: httpx.Client) -> None:
+    sent = [b'{"b": 1,\n "a":1.10}', b"[1, 2]", b'"text"', b"null", b"1e3", b'{"x": %d}' % (10**60 + 7)]
     for content in sent:
         assert push(sender, "/webhooks/open/raw", content) == {"accepted": 1}
-    assert sorted(rows(controlled, api, "open.raw")) == sorted((content.decode(),) for content in sent)
-
-
-def test_a_table_without_requests_is_empty(api: Api) -> None:
-    for table in ("open.events", "open.raw"):
-        run = api.run_stream(table)
-        assert (run.status, run.rows_synced) == ("COMPLETED", 0)
+    assert rows(api, "open.raw") == sorted(((content.decode(),) for content in sent), key=str)
 
 
 ODD = [
@@ -174,99 +167,58 @@ ODD = [
 ]
 
 
-def test_nothing_that_is_taken_breaks_the_load(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
+def test_every_accepted_record_can_be_loaded(api: Api, sender: httpx.Client) -> None:
+    for table in ("open.events", "open.raw"):
+        run = api.run_stream(table)
+        assert (run.status, run.rows_synced) == ("COMPLETED", 0)
     for number, record in enumerate(ODD):
         assert push(sender, EVENTS, record) == {"accepted": 1}
         run = api.run_stream("open.events")
         assert (run.status, run.rows_synced) == ("COMPLETED", number + 1), record
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"x=1",
-        b"{",
-        b"{} {}",
-        b"NaN",
-        b'{"a":NaN}',
-        b'{"a":Infinity}',
-        b'{"a":1e999}',
-        b'{"a":' + b"9" * 5_000 + b"}",
-        b'{"canary":1,"canary":2}',
-        b'{"a":"\\ud800"}',
-        b"\xff\xfe",
-        b"\xef\xbb\xbf{}",
-        b"[" * 10_000,
-        b'{"a":' * 3_000,
-        b"5",
-        b"null",
-        b'"canary"',
-        b"[1]",
-        b'[{"a":1},[{"a":1}]]',
-        b"[{}, null]",
-    ],
-)
-def test_what_is_no_record(api: Api, sender: httpx.Client, content: bytes) -> None:
-    assert push(sender, EVENTS, content, 400)["error_code"] == "invalid_payload"
-    assert api.run_stream("open.events").rows_synced == 0
+NO_JSON = [
+    *(b"", b"x=1", b"{", b"{} {}", b"NaN", b'{"a":NaN}', b'{"a":Infinity}', b'{"a":1e999}', b'{"a":"\\ud800"}'),
+    *(b'{"a":' + b"9" * 5_000 + b"}", b'{"canary":1,"canary":2}', b"\xff\xfe", b"\xef\xbb\xbf{}"),
+    *(b"[" * 10_000, b'{"a":' * 3_000),
+]
+NO_RECORDS = [b"5", b"null", b'"canary"', b"[1]", b'[{"a":1},[{"a":1}]]', b"[{}, null]"]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"NaN", b'{"a":1,"a":1}', b"\xff", b"[" * 10_000])
-def test_packed_has_to_be_json_too(sender: httpx.Client, content: bytes) -> None:
-    push(sender, "/webhooks/open/raw", content, 400)
+def test_invalid_payloads_are_refused(api: Api, sender: httpx.Client) -> None:
+    for content in (*NO_JSON, *NO_RECORDS):
+        assert push(sender, EVENTS, content, 400)["error_code"] == "invalid_payload", content[:50]
+    for content in NO_JSON:
+        assert push(sender, "/webhooks/open/raw", content, 400)["error_code"] == "invalid_payload", content[:50]
+    assert api.run_stream("open.events").rows_synced == api.run_stream("open.raw").rows_synced == 0
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "application/json",
-        "APPLICATION/JSON",
-        "application/json; charset=utf-8",
-        'application/json;charset="UTF-8"',
-        "application/cloudevents+json",
-        "application/vnd.x.v1+json ; version=1",
-    ],
-)
-def test_json_has_many_names(sender: httpx.Client, kind: str) -> None:
-    push(sender, EVENTS, {}, headers={"content-type": kind})
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "",
-        "text/plain",
-        "application/x-www-form-urlencoded",
-        "text/json",
-        "application/jsonx",
-        "json",
-        "application/",
-        "application/json; charset=utf-16",
-        "application/json; charset=latin1",
+def test_media_types(sender: httpx.Client) -> None:
+    for kind in (
+        *("application/json", "APPLICATION/JSON", "application/json; charset=utf-8"),
+        *('application/json;charset="UTF-8"', "application/cloudevents+json", "application/vnd.x.v1+json ; version=1"),
+    ):
+        push(sender, EVENTS, {}, headers={"content-type": kind})
+    for kind in (
+        *("", "text/plain", "application/x-www-form-urlencoded", "text/json", "application/jsonx", "json", "+json"),
+        *("application/", "application/json; charset=utf-16", "application/json; charset=latin1"),
         "application/json, text/plain",
-        "+json",
-    ],
-)
-def test_what_is_not_called_json(sender: httpx.Client, kind: str) -> None:
-    said = push(sender, EVENTS, {}, 415, headers={"content-type": kind})
-    assert said["error_code"] == "unsupported_media_type"
-
-
-def test_what_is_compressed_or_not_called_anything(sender: httpx.Client) -> None:
+    ):
+        said = push(sender, EVENTS, {}, 415, headers={"content-type": kind})
+        assert said["error_code"] == "unsupported_media_type", kind
     push(sender, EVENTS, {}, 415, headers={"content-encoding": "gzip"})
     assert sender.post(EVENTS, content=b"{}").status_code == 415
     twice = [("content-type", "application/json"), ("content-type", "text/plain")]
     assert sender.post(EVENTS, content=b"{}", headers=twice).status_code == 415
 
 
-def test_as_many_bytes_as_may_be(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
+def test_size_limit(api: Api, sender: httpx.Client) -> None:
     def sized(size: int) -> bytes:
         return b'{"a":"' + b"x" * (size - 8) + b'"}'
 
     assert push(sender, EVENTS, sized(LIMIT)) == {"accepted": 1}
     assert push(sender, EVENTS, sized(LIMIT + 1), 413)["error_code"] == "payload_too_large"
-    # The connection goes on.
+    # The connection can be used again.
     assert push(sender, EVENTS, sized(LIMIT)) == {"accepted": 1}
 
     def parts(size: int) -> Iterator[bytes]:
@@ -279,20 +231,20 @@ def test_as_many_bytes_as_may_be(controlled: LocalService, api: Api, sender: htt
     assert api.run_stream("open.events").rows_synced == 3
 
 
-def test_no_more_is_read_than_may_be(controlled: LocalService) -> None:
+def test_too_large_requests_are_refused_before_their_end(controlled: LocalService) -> None:
     head = f"POST {EVENTS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     with _connected(controlled) as line:
-        # It says at once that it will be too much: nothing of it is waited for.
+        # Announced by its length: refused before the first byte.
         line.sendall(f"{head}content-length: {10**15}\r\n\r\n".encode())
         assert line.recv(4096).startswith(b"HTTP/1.1 413 ")
     with _connected(controlled) as line:
-        # It does not say so, and does not end.
+        # Without a length and without an end.
         line.sendall(f"{head}transfer-encoding: chunked\r\n\r\n".encode())
         for _ in range(LIMIT // 1_000 + 1):
             line.sendall(b"3e8\r\n" + b"x" * 1_000 + b"\r\n")
         assert line.recv(4096).startswith(b"HTTP/1.1 413 ")
     with _connected(controlled) as line:
-        # It hangs up in the middle.
+        # A client that closes the connection in between.
         line.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
 
 
@@ -310,17 +262,10 @@ def _connected(service: LocalService) -> socket.socket:
             "authorization",
             [basic("ann:p:ss wörd"), f"bAsIc   {basic('ann:p:ss wörd')[6:]}"],
             [
-                basic("ann:"),
-                basic("bob:p:ss wörd"),
-                basic("ann"),
-                "Basic =",
-                "Basic",
-                "Basic !",
-                basic("ann:p:ss wörd\x00"),
+                *map(basic, ("ann:", "bob:p:ss wörd", "ann", "ann:p:ss wörd\x00", "Ann:p:ss wörd")),
+                *("Basic =", "Basic", "Basic !", "Basic é"),
                 basic("ann:p:ss wörd")[6:],
                 f"Bearer {basic('ann:p:ss wörd')[6:]}",
-                "Basic é",
-                basic("Ann:p:ss wörd"),
             ],
         ),
         ("token", "x-token", [TOKEN], ["", "t0ken", TOKEN.lower(), f"{TOKEN}x", TOKEN[:-1], "é", f"Bearer {TOKEN}"]),
@@ -335,12 +280,12 @@ def test_credentials(sender: httpx.Client, way: str, header: str, right: list[st
     twice = _as_bytes([(header, right[0]), (header, right[0])])
     answers.append(sender.post(path, content=b"{}", headers=twice))
     assert {answer.status_code for answer in answers} == {401}
-    # Nothing tells what was wrong with it.
+    # No response tells what was wrong.
     assert len({answer.text for answer in answers}) == 1
     assert {answer.headers.get("www-authenticate") for answer in answers} == {
         'Basic realm="webhook", charset="UTF-8"' if way == "basic" else None
     }
-    # Who is not let in is not told about the body: not its kind, not its size.
+    # Nor anything about the body, its type or size.
     assert sender.post(path, content=b"x" * (LIMIT + 1)).status_code == 401
 
 
@@ -348,44 +293,32 @@ def _as_bytes(headers: Sequence[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), value.encode()) for name, value in [*JSON.items(), *headers]]
 
 
-def test_the_api_key_is_no_credential(api: Api) -> None:
+def test_api_key_is_no_credential_of_a_webhook(api: Api) -> None:
     for way in ("basic", "token", "hmac"):
         assert api.client.post(f"/webhooks/{way}/events", json={}).status_code == 401
 
 
 HOOK = "/webhooks/hmac/events"
+CANONICAL = [
+    *(b"{}", b"[]", b'{"a":1,"b":[{"c":2,"d":3}]}', '{"a":"é"}'.encode(), b'{"a":"\\u00e9"}'),
+    *(b'{"A":1,"a":1.50}', b'[{"b":1},{"a":1}]', b'{"a b":" , "}'),
+]
+NOT_CANONICAL = [b'{"b":1,"a":1}', b'{"a": 1}', b" {}", b"{}\n", b'{"a":{"c":1,"b":1}}', b'{"a":1,"A":1}']
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{}",
-        b"[]",
-        b'{"a":1,"b":[{"c":2,"d":3}]}',
-        '{"a":"é"}'.encode(),
-        b'{"a":"\\u00e9"}',
-        b'{"A":1,"a":1.50}',
-        b'[{"b":1},{"a":1}]',
-        b'{"a b":" , "}',
-    ],
-)
-def test_canonical_json_that_is_signed(sender: httpx.Client, body: bytes) -> None:
-    push(sender, HOOK, body, headers={"x-signature": signature(body)})
-    push(sender, HOOK, body, headers={"X-SIGNATURE": signature(body)})
+def test_signature_of_canonical_json(sender: httpx.Client) -> None:
+    for body in CANONICAL:
+        push(sender, HOOK, body, headers={"x-signature": signature(body)})
+        push(sender, HOOK, body, headers={"X-SIGNATURE": signature(body)})
+    for body in NOT_CANONICAL:
+        canonical = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":")).encode()
+        for signed in (body, canonical):
+            said = push(sender, HOOK, body, 401, headers={"x-signature": signature(signed)})
+            assert said["error_code"] == "unauthorized"
+        push(sender, HOOK, canonical, headers={"x-signature": signature(canonical)})
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"b":1,"a":1}', b'{"a": 1}', b" {}", b"{}\n", b'{"a":{"c":1,"b":1}}', b'{"a":1,"A":1}']
-)
-def test_another_spelling_is_refused_whatever_is_signed(sender: httpx.Client, body: bytes) -> None:
-    canonical = json.dumps(json.loads(body), sort_keys=True, separators=(",", ":")).encode()
-    for signed in (body, canonical):
-        said = push(sender, HOOK, body, 401, headers={"x-signature": signature(signed)})
-        assert said["error_code"] == "unauthorized"
-    push(sender, HOOK, canonical, headers={"x-signature": signature(canonical)})
-
-
-def test_a_signature_that_is_not_it(api: Api, sender: httpx.Client) -> None:
+def test_invalid_signatures_are_refused(api: Api, sender: httpx.Client) -> None:
     body = b'{"a":1}'
     good = signature(body)
     for wrong in ("", good.upper(), good[:-1], f"sha256={good}", signature(body, "other"), signature(b"{}"), "é"):
@@ -394,7 +327,7 @@ def test_a_signature_that_is_not_it(api: Api, sender: httpx.Client) -> None:
     assert sender.post(HOOK, content=body, headers=JSON).status_code == 401
     twice = _as_bytes([("x-signature", good), ("x-signature", good)])
     assert sender.post(HOOK, content=body, headers=twice).status_code == 401
-    # Only who has the secret is told that it is no JSON.
+    # Only a signed body is checked.
     push(sender, HOOK, b"{", 401, headers={"x-signature": good})
     push(sender, HOOK, b"{", 400, headers={"x-signature": signature(b"{")})
     push(sender, HOOK, b'{"a":1,"a":1}', 400, headers={"x-signature": signature(b'{"a":1,"a":1}')})
@@ -421,65 +354,43 @@ def test_the_example_of_the_documentation_is_let_in(controlled: LocalService, ap
 @pytest.mark.parametrize(
     "path",
     [
-        "/webhooks/open/nope",
-        "/webhooks/open/EVENTS",
-        "/webhooks/nope/events",
-        "/webhooks/files/events",
-        "/webhooks/basic/nope",
-        "/webhooks/open/%00",
-        "/webhooks/open/events%00",
-        "/webhooks/open/%FF",
-        "/webhooks/open/..",
-        "/webhooks/../connections",
-        "/webhooks/..%2fconnections",
-        "/webhooks/open/..%2f..%2fconnections",
-        "/webhooks/%2e%2e/connections",
-        "/webhooks/open%2fevents/events",
-        "/webhooks/open/events/",
-        "/webhooks//open/events",
-        "/webhooks/open",
-        "/webhooks/",
-        "/webhooks/open/" + "x" * 10_000,
-        "/webhooks/" + "x" * 10_000 + "/events",
-        "/webhooks/open/'; DROP TABLE webhook_records; --",
+        *("open/nope", "open/EVENTS", "nope/events", "files/events", "basic/nope", "open/..", "open", ""),
+        *("open/%00", "open/events%00", "open/%FF", "open%2fevents/events", "open/events/", "/open/events"),
+        *("../connections", "..%2fconnections", "open/..%2f..%2fconnections", "%2e%2e/connections"),
+        *("open/" + "x" * 10_000, "x" * 10_000 + "/events", "open/'; DROP TABLE webhook_records; --"),
     ],
+    ids=lambda path: path[:30],
 )
-def test_paths_that_lead_nowhere(api: Api, controlled: LocalService, path: str) -> None:
-    # As it stands here: a client would tidy it.
+def test_unknown_paths(controlled: LocalService, path: str) -> None:
+    # On a socket, because a client normalizes paths.
     with _connected(controlled) as line:
         escaped = path.replace(" ", "%20").replace("'", "%27")
         line.sendall(
-            f"POST {escaped} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n"
-            "connection: close\r\n\r\n{}".encode()
+            f"POST /webhooks/{escaped} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+            "content-length: 2\r\nconnection: close\r\n\r\n{}".encode()
         )
         said = b"".join(iter(lambda: line.recv(65536), b""))
     head, _, body = said.partition(b"\r\n\r\n")
     assert head.split()[1] == b"404"
     assert json.loads(body)["error_code"] == "not_found"
-    assert api.run_stream("open.events").rows_synced == 0
 
 
-def test_an_encoded_path_is_the_same_path(sender: httpx.Client) -> None:
-    push(sender, "/webhooks/op%65n/%65vents", {})
-
-
-def test_other_methods_and_parameters(sender: httpx.Client) -> None:
+def test_other_methods_and_parameters_are_refused(api: Api, sender: httpx.Client) -> None:
     for method in ("GET", "PUT", "DELETE", "PATCH"):
         assert sender.request(method, EVENTS, headers=JSON).status_code == 405
     push(sender, f"{EVENTS}?x=1", {}, 400)
+    assert api.run_stream("open.events").rows_synced == 0
+    # The same path, encoded.
+    push(sender, "/webhooks/op%65n/%65vents", {})
+    assert api.run_stream("open.events").rows_synced == 1
 
 
-def test_a_connection_shows_no_secrets(api: Api) -> None:
+def test_responses_contain_no_secrets(api: Api) -> None:
     for path in ("/connections", "/connections/hmac/settings", "/elt_syncs/hmac", "/elt_syncs/hmac/status"):
         assert SECRET not in api.client.get(path).text
 
 
-def test_tables_are_what_the_source_offers(api: Api) -> None:
-    offered = api.all_pages("/elt_syncs/open/available_source_streams")
-    assert [one["name"] for one in offered] == ["events", "raw"]
-
-
-def test_a_table_becomes_a_stream_without_a_seed(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
+def test_webhook_connection_without_a_seed(api: Api, sender: httpx.Client) -> None:
     """Use only the interface, from the bridge to the rows, with excluded and hashed columns."""
     bridge = {"redirect_uri": "https://app.example.com/", "integration_id": "webhook", "label": "Fresh"}
     url = api.post("/connection_bridges", bridge, status=201)["authorize_url"]
@@ -488,61 +399,35 @@ def test_a_table_becomes_a_stream_without_a_seed(controlled: LocalService, api: 
     push(sender, f"/webhooks/{connection_id}/clicks", {"id": 1, "secret": "canary", "mail": "a@example.com"})
     sync = {"connection_id": connection_id, "destination_schema_name": "fresh", "sync_interval": "0 0 1 1 *"}
     sync_id = api.post("/elt_syncs", sync, status=201)["id"]
+    offered = api.all_pages(f"/elt_syncs/{sync_id}/available_source_streams")
+    assert [one["name"] for one in offered] == ["clicks"]
     wanted = {"name": "clicks", "excluded_columns": ["secret"], "hashed_columns": ["mail"]}
     added = api.post(f"/elt_syncs/{sync_id}/source_streams", {"source_streams": [wanted]}, status=201)
-    stream_id = added["source_streams"][0]["id"]
-    assert api.run_stream(stream_id).rows_synced == 1
-    controlled.stop()
-    try:
-        with duckdb.connect(str(controlled.warehouse), read_only=True) as warehouse:
-            (row,) = warehouse.sql("FROM fresh.clicks").fetchall()
-    finally:
-        controlled.start()
-    assert row == (1, hashlib.sha256(b"a@example.com").hexdigest())
+    assert api.run_stream(added["source_streams"][0]["id"]).rows_synced == 1
+    hashed = hashlib.sha256(b"a@example.com").hexdigest()
+    assert [tuple(row.values()) for row in transform_calls.rows(api, "FROM fresh.clicks")] == [(1, hashed)]
 
 
-def test_a_table_that_has_gone_fails_its_stream_alone(api: Api) -> None:
-    body = {
-        "redirect_uri": "https://app.example.com/",
-        "integration_id": "webhook",
-        "connection_id": "open",
-        "label": "open",
-    }
-    url = api.post("/connection_bridges", body, status=201)["authorize_url"]
-    assert httpx.post(url, data={"authentication.method": "none", "tables.0.name": "raw"}).status_code == 303
-    run = api.run_stream("open.events")
-    assert run.status == "FAILED"
+def test_removed_table_fails_only_its_stream(api: Api) -> None:
+    reauthorize(api, "raw")
+    assert api.run_stream("open.events").status == "FAILED"
     states = {state["name"]: state for state in api.get("/elt_syncs/open/status")["source_streams"]}
     assert "no table 'events'" in states["events"]["latest_sync"]["error_message"]
-    # What was packed before is taken apart as well as it can be.
     assert api.run_stream("open.raw").status == "COMPLETED"
 
 
-def test_a_table_may_change_its_mode(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
+def test_packed_table_becomes_unpacked(api: Api, sender: httpx.Client) -> None:
     for content in (b"5", b'{"a": 1}', b'[{"a":2},"x"]'):
         push(sender, "/webhooks/open/raw", content)
-    body = {
-        "redirect_uri": "https://app.example.com/",
-        "integration_id": "webhook",
-        "connection_id": "open",
-        "label": "open",
-    }
-    url = api.post("/connection_bridges", body, status=201)["authorize_url"]
-    form = {"authentication.method": "none", "tables.0.name": "raw", "tables.0.sync_mode": "unpacked"}
-    assert httpx.post(url, data=form).status_code == 303
-    assert len(rows(controlled, api, "open.raw")) == 4
+    reauthorize(api, "raw", sync_mode="unpacked")
+    assert len(rows(api, "open.raw")) == 4
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**64, 2**128 + 1, -(10**60) - 7])
-def test_signed_integers_keep_all_digits(controlled: LocalService, api: Api, sender: httpx.Client, value: int) -> None:
+def test_integers_keep_all_digits(api: Api, sender: httpx.Client, value: int) -> None:
     body = json.dumps([{"id": 1, "in": {"x": [value]}, "x": value}, {"id": 2, "x": 3}], separators=(",", ":")).encode()
-    push(sender, "/webhooks/hmac/events", body, headers={"X-Signature": signature(body)})
-    first = next(row for row in rows(controlled, api, "hmac.events") if str(row[0]) == "1")
+    push(sender, HOOK, body, headers={"X-Signature": signature(body)})
+    first = next(row for row in rows(api, "hmac.events") if str(row[0]) == "1")
     assert str(value) in str(first[1])
     assert str(first[2]) == str(value)
-
-
-def test_packed_integers_keep_all_digits(controlled: LocalService, api: Api, sender: httpx.Client) -> None:
-    push(sender, "/webhooks/open/raw", {"x": 10**60 + 7})
-    assert json.loads(rows(controlled, api, "open.raw")[0][0]) == {"x": 10**60 + 7}

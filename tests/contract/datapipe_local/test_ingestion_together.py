@@ -21,19 +21,13 @@ SENDERS = 8
 
 
 def seed(authentication: dict[str, str] | None = None) -> dict[str, Any]:
+    settings = {
+        "authentication": authentication or {"method": "none"},
+        "tables": [{"name": "events"}, {"name": "others"}],
+    }
     return {
         "limits": {"webhook_request_bytes": 1_000},
-        "connections": [
-            {
-                "id": "hooks",
-                "integration_id": "webhook",
-                "label": "Hooks",
-                "settings": {
-                    "authentication": authentication or {"method": "none"},
-                    "tables": [{"name": "events"}, {"name": "others"}],
-                },
-            }
-        ],
+        "connections": [{"id": "hooks", "integration_id": "webhook", "label": "Hooks", "settings": settings}],
     }
 
 
@@ -45,8 +39,14 @@ def controlled() -> Iterator[LocalService]:
 
 
 @pytest.fixture
+def client(service: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.base_url, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
 def service(controlled: LocalService) -> LocalService:
-    # A seed that a test adds is kept by a mere reset.
+    # Without "drop", a reset keeps the seeds that tests add.
     local(controlled, "reset", {"seed": "drop"})
     local(controlled, "seed", seed())
     return controlled
@@ -91,47 +91,33 @@ def test_kill_loses_no_acknowledged_record_of_many_senders(controlled: LocalServ
     controlled.start()
     assert len(found) == len(set(found))
     assert set(answered) <= set(found)
-    # At most the one under way of each was kept and not answered.
+    # Each sender has at most one record without an acknowledgement.
     assert len(found) - len(answered) <= SENDERS
-    # In the order in which each has sent them.
+    # The records of each sender are in order.
     for one in range(SENDERS):
         numbers = [number for sender, number in found if sender == one]
         assert numbers == sorted(numbers)
 
 
-def test_changed_token_applies_to_the_next_request(service: LocalService) -> None:
-    old, new = {"x-token": "old"}, {"x-token": "new"}
+def test_changed_token_applies_to_the_next_request(service: LocalService, client: httpx.Client) -> None:
+    def statuses(*tokens: str | None) -> list[int]:
+        headers: list[dict[str, str]] = [{"x-token": token} if token else {} for token in tokens]
+        return [client.post(EVENTS, json={}, headers=each).status_code for each in headers]
 
-    def ask_for(token: str) -> None:
+    assert statuses(None) == [200]
+    for token in ("old", "new"):
         local(service, "seed", seed({"method": "token", "header": "X-Token", "token": token}))
-
-    with httpx.Client(base_url=service.base_url, timeout=30) as client:
-        statuses = [client.post(EVENTS, json={}).status_code]
-        ask_for("old")
-        statuses += [client.post(EVENTS, json={}, headers=each).status_code for each in ({}, old)]
-        ask_for("new")
-        statuses += [client.post(EVENTS, json={}, headers=each).status_code for each in (old, new)]
-    assert statuses == [200, 401, 200, 401, 200]
+        assert statuses(None, "old", "new") == ([401, 200, 401] if token == "old" else [401, 401, 200])
 
 
-def test_a_limit_holds_from_the_next_request_on(service: LocalService) -> None:
-    with httpx.Client(base_url=service.base_url, timeout=30) as client:
-        assert client.post(EVENTS, json={"x": "y" * 500}).status_code == 200
-        local(service, "seed", seed() | {"limits": {"webhook_request_bytes": 100}})
-        assert client.post(EVENTS, json={"x": "y" * 500}).status_code == 413
-        assert client.post(EVENTS, json={"x": "y"}).status_code == 200
+def test_changed_size_limit_applies_to_the_next_request(service: LocalService, client: httpx.Client) -> None:
+    assert client.post(EVENTS, json={"x": "y" * 500}).status_code == 200
+    local(service, "seed", seed() | {"limits": {"webhook_request_bytes": 100}})
+    assert client.post(EVENTS, json={"x": "y" * 500}).status_code == 413
+    assert client.post(EVENTS, json={"x": "y"}).status_code == 200
 
 
-def test_a_connection_that_is_deleted_takes_nothing_more(service: LocalService) -> None:
-    api = Api(service)
-    with httpx.Client(base_url=service.base_url, timeout=30) as client:
-        assert client.post(EVENTS, json={}).status_code == 200
-        api.client.delete("/connections/hooks").raise_for_status()
-        assert client.post(EVENTS, json={}).status_code == 404
-
-
-def test_deleted_while_many_are_sending(service: LocalService) -> None:
-    api = Api(service)
+def test_deleted_connection_accepts_nothing_from_many_senders(service: LocalService, api: Api) -> None:
     refused = threading.Event()
     statuses: set[int] = set()
 
@@ -151,7 +137,7 @@ def test_deleted_while_many_are_sending(service: LocalService) -> None:
     assert statuses <= {200, 404}
 
 
-def test_requests_of_several_tables_share_a_transaction_too(controlled: LocalService, service: LocalService) -> None:
+def test_requests_of_several_tables_at_the_same_time(controlled: LocalService, service: LocalService) -> None:
     def send(number: int) -> None:
         table = "events" if number % 2 else "others"
         answer = httpx.post(f"{service.base_url}/webhooks/hooks/{table}", json={"number": number}, timeout=30)

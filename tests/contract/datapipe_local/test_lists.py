@@ -15,8 +15,10 @@ from tests.support.local_service import LocalService
 
 Json = dict[str, Any]
 NUMBER = 5
+#: More than a page has by default.
+MANY = 11
 #: Not in the order of the alphabet.
-NAMES = ["m", "B", "z", "a", "K"]
+NAMES = ["m", "B", "z", "a", "K", *"PQRSTU"]
 #: The lists, the query that each needs, and what their entries are sorted by.
 ORDERS = {
     "/connections": ({}, "created_at"),
@@ -53,7 +55,7 @@ def seed(folder: Path) -> Json:
         "connections": [
             *(
                 {"id": f"data_{n}", "integration_id": "files", "label": f"Data {n}", "settings": {"path": str(folder)}}
-                for n in range(NUMBER)
+                for n in range(MANY)
             ),
             {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": str(folder / "out")}},
         ],
@@ -71,7 +73,7 @@ def seed(folder: Path) -> Json:
         ],
         "transforms": [
             {"id": f"transform_{n}", "name": f"t_{n}", "sql_template": "SELECT 1 AS x", "publish": True}
-            for n in range(NUMBER)
+            for n in range(MANY)
         ],
         "reverse_etl_syncs": [
             {
@@ -91,49 +93,34 @@ def fill(api: Api) -> None:
     for number in range(NUMBER):
         api.run_stream("stream_0")
         api.run_reverse("reverse_0")
-        api.post(f"/orchestrations/o_{number}/request_run")
         changed = api.client.patch("/transforms/transform_0", json={"sql_template": f"SELECT {number} + 1 AS x"})
         assert changed.status_code == 200, changed.text
+    for number in range(MANY):
+        assert api.post(f"/orchestrations/o_{number}/request_run")["status"] == "NOT_STARTED"
 
 
-def walk(api: Api, path: str, query: Json, limit: int) -> list[Json]:
-    """Return all items of a list, page by page."""
-    found: list[Json] = []
-    after: Json = {}
-    while True:
-        page = api.get(path, **query, **after, limit=limit)
-        assert page["hasMore"] is page["has_more"]
-        assert page.get("nextCursor") == page.get("next_cursor")
-        assert ("next_cursor" in page) is page["has_more"]
-        assert len(page["data"]) == limit or not page["has_more"]
-        found += page["data"]
-        if not page["has_more"]:
-            return found
-        after = {"starting_after": page["next_cursor"]}
-
-
-def test_no_list_is_left_out() -> None:
+def test_all_lists_of_the_interface_are_tested() -> None:
     assert {row.path for row in ROWS if row.success == "page"} == ORDERS.keys()
 
 
 @pytest.mark.parametrize("path", ORDERS)
-def test_a_list_has_its_order_in_pages_of_any_size(api: Api, path: str) -> None:
+def test_order_in_pages_of_any_size(api: Api, path: str) -> None:
     query, order = ORDERS[path]
     address = path.replace("{id}", IDS.get(path, ""))
-    whole = walk(api, address, query, 100)
+    whole = api.all_pages(address, **query, limit=100)
     assert len(whole) >= (2 if path == "/integrations" else NUMBER)
     values = [str(entry[order.removeprefix("-")]).lower() for entry in whole]
     assert values == sorted(values, reverse=order.startswith("-"))
     for limit in (1, 2, 3, len(whole)):
-        assert walk(api, address, query, limit) == whole
+        assert api.all_pages(address, **query, limit=limit) == whole
     assert len(api.get(address, **query)["data"]) == min(10, len(whole))
 
 
 @pytest.mark.parametrize("path", ["/elt_stream_runs", "/reverse_etl_sync_runs"])
-def test_runs_can_be_listed_from_the_oldest(api: Api, path: str) -> None:
+def test_runs_from_the_oldest(api: Api, path: str) -> None:
     query, _ = ORDERS[path]
-    newest_first = walk(api, path, query, 2)
-    oldest_first = walk(api, path, {**query, "sort_direction": "asc"}, 2)
+    newest_first = api.all_pages(path, **query, limit=2)
+    oldest_first = api.all_pages(path, **query, sort_direction="asc", limit=2)
     assert oldest_first == newest_first[::-1]
     assert len(oldest_first) == NUMBER
     # The cursor means: the first run after.
@@ -143,12 +130,25 @@ def test_runs_can_be_listed_from_the_oldest(api: Api, path: str) -> None:
     assert api.get(path, **query, starting_after=oldest_first[-1]["id"], sort_direction="asc")["data"] == []
 
 
-def test_a_list_refuses_the_cursors_of_all_others(api: Api) -> None:
+def test_cursors_of_other_lists_are_refused(api: Api) -> None:
     addresses = {path: path.replace("{id}", IDS.get(path, "")) for path in ORDERS}
     cursors = {path: api.get(addresses[path], **query, limit=1)["nextCursor"] for path, (query, _) in ORDERS.items()}
     for path, (query, _) in ORDERS.items():
         for other, cursor in cursors.items():
             if other != path:
-                answer = api.client.get(addresses[path], params={**query, "starting_after": cursor})
-                assert answer.status_code == 400, f"{path} took a cursor of {other}"
-                assert answer.json()["error_code"] == "invalid_cursor"
+                params = {**query, "starting_after": cursor}
+                api.refused("GET", addresses[path], 400, code="invalid_cursor", params=params)
+
+
+NO_SIZES = ("0", "101", "-1", "1000000000", "1" * 5000, "x", "1.0", "1e1", "+1", "1_0", "", " ", "\u0661", "null")
+
+
+def test_page_size_is_from_1_to_100(api: Api) -> None:
+    required = {"elt_stream_id": "stream_0", "reverse_etl_sync_id": "reverse_0"}
+    lists = [row for row in ROWS if "limit" in row.query]
+    assert len(lists) == 11
+    for row in lists:
+        address = row.path.replace("{id}", IDS.get(row.path, ""))
+        query = {name: required[name] for name, needed in row.query.items() if needed}
+        for wrong in (*NO_SIZES, ["1", "2"]):
+            api.refused("GET", address, 400, says="limit", params={**query, "limit": wrong})

@@ -104,7 +104,7 @@ def values_in(document: Json, schema: Json) -> set[str]:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_the_document_has_the_row(document: Json, row: Row) -> None:
+def test_document_contains_each_endpoint(document: Json, row: Row) -> None:
     operation = operation_of(document, row)
     query = {p["name"]: p["required"] for p in operation.get("parameters", []) if p["in"] == "query"}
     assert query == row.query | (OF_A_PAGE if row.success == "page" else {})
@@ -126,7 +126,7 @@ def test_the_document_has_the_row(document: Json, row: Row) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_document_has_the_schema(document: Json, name: str) -> None:
+def test_document_contains_each_schema(document: Json, name: str) -> None:
     ours = NAMES.get(name, name)
     schema = document["components"]["schemas"][ours]
     words = [re.fullmatch(r"(\w+)(!?)=?(.*)", word) for word in SCHEMAS[name].split()]
@@ -140,7 +140,7 @@ def test_the_document_has_the_schema(document: Json, name: str) -> None:
     assert schema.get("additionalProperties") is False
 
 
-def test_every_operation_needs_the_key(document: Json) -> None:
+def test_every_operation_requires_the_key(document: Json) -> None:
     interface = {nameless(row.path) for row in ROWS}
     operations = [
         operation

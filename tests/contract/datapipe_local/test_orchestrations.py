@@ -1,9 +1,8 @@
-"""Tests of orchestrations: the order of attached resources, and the effect of a failure."""
+"""Tests of requests that create, change, delete and run orchestrations."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,133 +10,160 @@ import pytest
 
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration, OrchestrationRun
 from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.controlled import journalled
 from tests.support.local_service import LocalService
 
 ATTACHED = {"orchestration_workflow_id": "nightly"}
+JSON = {"content-type": "application/json"}
 
 
-def reverse(sync_id: str, source_id: str) -> dict[str, Any]:
-    mappings = [{"source_property_id": "n", "destination_property_id": "n", "primary_key": True}]
-    return {
-        "id": sync_id,
-        "source_id": source_id,
-        "destination_connection_id": "exports",
-        "object_type_id": sync_id,
-        "operation": {"mode": "upsert", "mappings": mappings},
-        **ATTACHED,
-    }
+def create(api: Api, name: str, cron: str = "0 4 * * *") -> str:
+    body = api.post("/orchestrations", {"name": name, "cron_schedule": cron}, status=201)
+    assert body == {"id": body["id"], "name": name, "cron_schedule": cron}
+    return Orchestration.model_validate(body).id
 
 
-def transform(name: str, sql: str, **more: Any) -> dict[str, Any]:
-    return {"id": name, "name": name, "sql_template": sql, **more}
+@pytest.mark.slow
+def test_create_change_and_list(service: LocalService, api: Api) -> None:
+    names = ["beta", "Alpha", "gamma", "alpha", "Ärger", "beta", "10", "naïve 🚀 \u00a0x", "x" * 255]
+    ids = {create(api, name): name for name in names}
+    assert len(ids) == len(names)
+    listed = api.all_pages("/orchestrations", limit=2)
+    # By name without regard to the case of ASCII letters, then by creation.
+    expected = ["10", "Alpha", "alpha", "beta", "beta", "gamma", "naïve 🚀 \u00a0x", "Nightly", "x" * 255, "Ärger"]
+    assert [entry["name"] for entry in listed] == expected
+    betas = [one for one, name in ids.items() if name == "beta"]
+    assert [entry["id"] for entry in listed if entry["name"] == "beta"] == betas
+
+    one = betas[0]
+    assert api.post(f"/orchestrations/{one}", {"name": "Zeta"})["cron_schedule"] == "0 4 * * *"
+    changed = api.post(f"/orchestrations/{one}", {"cron_schedule": "*/5 1-3 * jan mon"})
+    assert changed == {"id": one, "name": "Zeta", "cron_schedule": "*/5 1-3 * jan mon"}
+    assert api.post(f"/orchestrations/{one}", {}) == changed == api.get(f"/orchestrations/{one}")
+    service.kill()
+    service.start()
+    assert api.get(f"/orchestrations/{one}") == changed
 
 
-@pytest.fixture(scope="module")
-def service(data: Path) -> Iterator[LocalService]:
-    def sync(name: str, file: str, **more: Any) -> dict[str, Any]:
-        return {
-            "id": name,
-            "connection_id": "data",
-            "destination_schema_name": name,
-            "source_streams": [{"id": f"{name}.all", "name": "all_rows", "file": file}],
-            **more,
-        }
-
-    seed = {
-        "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(data)}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": "./exports"}},
-        ],
-        "orchestrations": [
-            {"id": "weekly", "name": "weekly", "cron_schedule": "0 2 * * 0"},
-            {"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"},
-            {"id": "always", "name": "Always", "cron_schedule": "* * * * *"},
-        ],
-        "elt_syncs": [
-            sync("good", "changing.csv", **ATTACHED),
-            sync("bad", "fickle.csv", **ATTACHED),
-            sync("paused", "nowhere.csv", enabled=False, **ATTACHED),
-            sync("apart", "nowhere.csv"),
-        ],
-        "transforms": [
-            # Attached in the wrong order on purpose, and with one in between that is not attached.
-            transform("top", "SELECT * FROM {{model.mid}}", materialization="table", **ATTACHED),
-            transform("mid", "SELECT * FROM {{model.base}}"),
-            transform("base", "SELECT count(*) AS n FROM {{raw.good.all_rows}}", materialization="table", **ATTACHED),
-            transform("of_bad", "SELECT count(*) AS n FROM {{raw.bad.all_rows}}", materialization="table", **ATTACHED),
-            transform("draft", "SELECT nope", **ATTACHED),
-        ],
-        "reverse_etl_syncs": [reverse("top_out", "top"), reverse("bad_out", "of_bad")],
-    }
-    (data / "changing.csv").write_text("a\n1\n")
-    (data / "fickle.csv").write_text("a\n1\n")
-    with LocalService(seed) as service:
-        api = Api(service)
-        for stream in ("good.all", "bad.all"):
-            assert api.run_stream(stream).status == "COMPLETED"
-        for name in ("base", "mid", "top", "of_bad"):
-            api.post(f"/transforms/{name}/publish", {"wait_for_completion": True})
-        yield service
-        assert "Traceback" not in service.log
+INVALID: list[tuple[str, Any]] = [
+    *(("name", name) for name in ("", " \t", "two\nlines", "nul\x00", "half \ud800", "x" * 256, None, 7, ["Nightly"])),
+    *(("cron_schedule", cron) for cron in ("", "daily", "0 0 * * * *", "60 * * * *", "0 0 \x00 * *", "\ud800 0 * * *")),
+    *(("cron_schedule", cron) for cron in ("0," * 5000 + "x * * * *", "9" * 400 + " * * * *", None, 5, {"cron": ""})),
+    ("surprise", "x"),
+]
 
 
-def exported(service: LocalService, sync_id: str) -> list[int]:
-    file = service.folder / "exports" / f"{sync_id}.jsonl"
-    return [json.loads(line)["n"] for line in file.read_text().splitlines()] if file.exists() else []
+@pytest.mark.slow
+def test_invalid_fields_are_refused(api: Api) -> None:
+    before = api.get("/orchestrations")
+    for field, value in INVALID:
+        whole = {"name": "Good", "cron_schedule": "0 0 * * *", field: value}
+        for path, body in (("/orchestrations", whole), ("/orchestrations/nightly", {field: value})):
+            # As bytes: httpx does not send half a character.
+            said = api.refused("POST", path, 400, content=json.dumps(body), headers=JSON)["message"]
+            assert field in said or "half a character" in said, value
+    api.refused("POST", "/orchestrations", 400, says="name", json={"cron_schedule": "0 0 * * *"})
+    api.refused("POST", "/orchestrations", 400, says="cron_schedule", json={"name": "x"})
+    assert api.get("/orchestrations") == before
 
 
-def test_a_run_takes_everything_through_in_order(service: LocalService, data: Path) -> None:
-    api = Api(service)
-    names = [Orchestration.model_validate(entry).name for entry in api.all_pages("/orchestrations", limit=2)]
-    assert names == ["Always", "Nightly", "weekly"]
-    assert api.get("/orchestrations/nightly")["name"] == "Nightly"
-
-    # The new rows arrive at the end only if every stage saw the one before it.
-    (data / "changing.csv").write_text("a\n1\n2\n3\n")
-    run = api.run_orchestration("nightly")
-    assert run.status == "COMPLETED"
-    assert run.started_at is not None
-    assert run.due_at <= run.started_at
-    assert exported(service, "top_out") == [3]
-    assert exported(service, "bad_out") == [1]
-    assert api.get("/elt_stream_runs", elt_stream_id="apart.all")["data"] == []
-    assert api.get("/elt_stream_runs", elt_stream_id="paused.all")["data"] == []
-
-    # A failure stops what depends on it, and nothing else.
-    (data / "fickle.csv").unlink()
-    (data / "changing.csv").write_text("a\n" + "1\n" * 5)
-    built_before = api.get("/transforms/of_bad")["updated_at"]
-    assert api.run_orchestration("nightly").status == "FAILED"
-    assert exported(service, "top_out") == [3, 5]
-    assert len(api.get("/reverse_etl_sync_runs", reverse_etl_sync_id="bad_out")["data"]) == 1
-    assert api.get("/transforms/of_bad")["updated_at"] == built_before
-
-    # The list is by due date, the newest first.
-    api.run_orchestration("weekly")
-    runs = [OrchestrationRun.model_validate(entry) for entry in api.all_pages("/orchestration_runs", limit=1)]
-    assert [entry.orchestration_id for entry in runs] == ["weekly", "nightly", "nightly"]
-    assert [entry.status for entry in runs] == ["COMPLETED", "FAILED", "COMPLETED"]
-    assert len(api.all_pages("/orchestration_runs", orchestration_id="nightly")) == 2
+@pytest.mark.slow
+def test_cursor_stays_valid_when_its_entry_is_deleted(api: Api) -> None:
+    made = [create(api, name) for name in ("a", "b", "c", "d")]
+    page = api.get("/orchestrations", limit=2)
+    api.delete(f"/orchestrations/{made[1]}", cron_schedule="0 0 * * *")
+    rest = api.all_pages("/orchestrations", starting_after=page["next_cursor"])
+    assert [entry["name"] for entry in rest] == ["c", "d", "Nightly"]
 
 
-def test_two_requests_make_two_runs_one_after_the_other(service: LocalService, data: Path) -> None:
-    (data / "fickle.csv").write_text("a\n1\n")
-    api = Api(service)
-    loads = len(api.all_pages("/elt_stream_runs", elt_stream_id="good.all"))
-    first, second = (api.post("/orchestrations/nightly/request_run") for _ in range(2))
-    assert first["id"] != second["id"]
-    ended = [OrchestrationRun.model_validate(api.ended(f"/orchestration_runs/{run['id']}")) for run in (first, second)]
-    assert [run.status for run in ended] == ["COMPLETED", "COMPLETED"]
-    assert ended[0].finished_at is not None
-    assert ended[1].started_at is not None
-    assert ended[0].finished_at <= ended[1].started_at
-    assert len(api.all_pages("/elt_stream_runs", elt_stream_id="good.all")) == loads + 2
+def test_delete_gives_its_schedule_to_attached_resources(api: Api, data: Path) -> None:
+    (data / "out").mkdir(exist_ok=True)
+    for transform in ("table", "view"):
+        api.post(f"/transforms/{transform}/publish", {"wait_for_completion": True})
+        api.post(f"/transforms/{transform}/orchestration", ATTACHED)
+    api.post("/reverse_etl_syncs/export/deactivate", status=204)
+    export = api.get("/reverse_etl_syncs/export")
+    definition = {name: export[name] for name in ("object_type_id", "operation", "settings")}
+    api.post("/reverse_etl_syncs/export", {**definition, **ATTACHED})
+    other = create(api, "Other")
+    paths = ("/elt_syncs/shop", "/transforms/table", "/transforms/view", "/reverse_etl_syncs/export")
+    before = {path: api.get(path) for path in paths}
+    assert {body["orchestration_workflow_id"] for body in before.values()} == {"nightly"}
+
+    api.delete("/orchestrations/nightly", cron_schedule="0 5 * * *")
+    api.refused("GET", "/orchestrations/nightly", 404)
+    api.refused("DELETE", "/orchestrations/nightly", 404, params={"cron_schedule": "0 5 * * *"})
+    assert [entry["id"] for entry in api.get("/orchestrations")["data"]] == [other]
+    after = {path: api.get(path) for path in paths}
+    assert all("orchestration_workflow_id" not in body for body in after.values())
+    assert after["/elt_syncs/shop"]["sync_interval"] == "0 5 * * *"
+    assert after["/transforms/table"]["cron_expression"] == "0 5 * * *"
+    assert after["/transforms/table"]["rebuild_trigger"] == "schedule"
+    assert after["/reverse_etl_syncs/export"]["sync_interval"] == "0 5 * * *"
+    # A view is never built, and has no schedule.
+    assert after["/transforms/view"]["cron_expression"] is None
+    assert after["/transforms/view"]["rebuild_trigger"] == "none"
+    assert all(after[path]["updated_at"] > before[path]["updated_at"] for path in paths)
 
 
-def test_somebody_elses_run_is_waited_for(service: LocalService) -> None:
-    api = Api(service)
-    loads = len(api.all_pages("/elt_stream_runs", elt_stream_id="good.all"))
-    url = api.post("/elt_streams/good.all/request_run")["status_url"]
+def test_requested_runs_run_one_after_the_other(service: LocalService, api: Api) -> None:
+    assert api.get("/orchestration_runs")["data"] == []
+    service.runs({"minimum_duration": 0.2})
+    runs = [OrchestrationRun.model_validate(api.post("/orchestrations/nightly/request_run")) for _ in range(2)]
+    assert [run.status for run in runs] == ["NOT_STARTED", "NOT_STARTED"]
+    assert all(run.orchestration_id == "nightly" and run.started_at is None for run in runs)
+    first, second = (OrchestrationRun.model_validate(api.ended(f"/orchestration_runs/{run.id}")) for run in runs)
+    assert (first.status, second.status) == ("COMPLETED", "COMPLETED")
+    assert first.started_at is not None
+    assert second.started_at is not None
+    assert first.finished_at is not None
+    assert first.due_at <= first.started_at
+    assert first.finished_at <= second.started_at
+    loads = journalled(service, "orders", 2)
+    assert [load["orchestration_run_id"] for load in loads] == [run.id for run in runs]
+    # The list has the newest first.
+    third = api.run_orchestration(create(api, "Other"))
+    listed = [entry["id"] for entry in api.all_pages("/orchestration_runs", limit=1)]
+    assert listed == [third.id, second.id, first.id]
+    listed = [entry["id"] for entry in api.all_pages("/orchestration_runs", orchestration_id="nightly")]
+    assert listed == [second.id, first.id]
+
+
+@pytest.mark.slow
+def test_delete_while_runs_are_active_or_queued(service: LocalService, api: Api) -> None:
+    ready = api.run_stream("people")
+    # The table waits for the stream, and is not built before the deletion.
+    sql = {"sql_template": "SELECT count(*) AS n FROM {{raw.shop.people}}"}
+    api.client.patch("/transforms/table", json=sql).raise_for_status()
+    api.post("/transforms/table/publish", {"wait_for_completion": True})
+    api.post("/transforms/table/orchestration", ATTACHED)
+    service.runs({"resources": {"people": {"minimum_duration": 2}}})
+    first, second = (api.post("/orchestrations/nightly/request_run")["id"] for _ in range(2))
+    api.until(f"/orchestration_runs/{first}", lambda run: run["status"] == "RUNNING")
+    status_url = f"/elt_stream_runs?elt_stream_id=people&starting_after={ready.id}&limit=1&sort_direction=asc"
+    api.until(status_url, lambda run: run["status"] == "RUNNING")
+    builds = len(service.journal_runs("table"))
+
+    api.delete("/orchestrations/nightly", cron_schedule="0 0 * * *")
+    for run in (first, second):
+        api.refused("GET", f"/orchestration_runs/{run}", 404)
+    api.refused("GET", "/orchestration_runs?orchestration_id=nightly", 404)
+    assert api.get("/orchestration_runs")["data"] == []
+    # Parts that are running finish. No other part starts.
+    assert api.ended(status_url)["status"] == "COMPLETED"
+    journalled(service, "orders", 1)
+    assert [run["status"] for run in service.journal_runs("nightly")] == ["GONE", "GONE"]
+    assert len(service.journal_runs("table")) == builds
+    assert len(service.journal_runs("orders")) == 1
+    assert "stumbled" not in service.log
+
+
+@pytest.mark.slow
+def test_deleted_part_cancels_the_run(service: LocalService, api: Api) -> None:
+    service.runs({"resources": {"orders": {"minimum_duration": 30}}})
+    run = api.post("/orchestrations/nightly/request_run")["id"]
+    api.until("/elt_stream_runs?elt_stream_id=orders", lambda load: load["status"] == "RUNNING")
+    api.delete("/elt_streams/orders")
+    assert api.ended(f"/orchestration_runs/{run}")["status"] == "CANCELED"
+    assert journalled(service, "people", 1)[0]["status"] == "COMPLETED"
     assert api.run_orchestration("nightly").status == "COMPLETED"
-    assert api.ended(url)["status"] == "COMPLETED"
-    assert len(api.all_pages("/elt_stream_runs", elt_stream_id="good.all")) == loads + 2

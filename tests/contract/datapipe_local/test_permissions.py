@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from datapipe_local.errors import SetupError
 from datapipe_local.home import Home
 from tests.contract.datapipe_local.test_cli import KEY, home, run, serving
-from tests.support.local_service import LocalService
 
 __all__ = ["home"]
 
@@ -58,12 +58,6 @@ def test_init_creates_private_files(tmp_path: Path, umask: int) -> None:
     }
 
 
-def test_init_restricts_an_empty_folder(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    assert run("init", "--home", tmp_path).returncode == 0
-    assert mode(tmp_path) == 0o700
-
-
 def test_init_refuses_a_folder_with_other_files(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "README.md").write_text("A project.\n")
@@ -83,7 +77,9 @@ def test_init_accepts_what_an_interrupted_init_left(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / "scratch").mkdir()
     (tmp_path / "lost+found").mkdir()
+    tmp_path.chmod(0o755)
     assert run("init", "--home", tmp_path).returncode == 0
+    assert mode(tmp_path) == 0o700
 
 
 @pytest.mark.slow
@@ -112,8 +108,9 @@ def test_home_that_is_a_symlink_is_restricted(home: Path, tmp_path: Path) -> Non
     made_open(home)
     link = tmp_path / "link"
     link.symlink_to(home)
-    assert run("reset", "--home", link).returncode == 0
+    assert run("init", "--home", link).returncode == 0
     assert mode(home) == 0o700
+    assert (home / "api_key").read_text() == f"{KEY}\n"
 
 
 def test_export_of_tables_keeps_the_umask(home: Path, tmp_path: Path) -> None:
@@ -121,44 +118,33 @@ def test_export_of_tables_keeps_the_umask(home: Path, tmp_path: Path) -> None:
     assert mode(tmp_path / "seed.yaml") == 0o644
 
 
-def test_service_of_the_tests_has_a_private_home() -> None:
-    with LocalService() as service:
-        assert mode(service.home) == 0o700
+def refuse(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
 
 
-def test_home_of_another_user_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner = home.stat().st_uid
-    monkeypatch.setattr(os, "geteuid", lambda: FOREIGN_USER)
+ANOTHER_USER = (
+    "The home {home} belongs to another user (uid {owner}): run datapipe-local as that user, or choose another --home."
+)
+NO_MODES = (
+    "Other users can read the home {home} (mode 0777), and its file system does not change modes:"
+    " choose a --home on another file system."
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "replacement", "message"),
+    [
+        ("os.geteuid", lambda: FOREIGN_USER, ANOTHER_USER),
+        ("pathlib.Path.chmod", lambda *_: None, NO_MODES),
+        ("pathlib.Path.chmod", refuse, "Operation not permitted"),
+    ],
+    ids=["another user", "file system without modes", "mode cannot be changed"],
+)
+def test_home_that_cannot_be_private_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, target: str, replacement: Callable[..., Any], message: str
+) -> None:
+    home.chmod(OPEN)
+    monkeypatch.setattr(target, replacement)
     with pytest.raises(SetupError) as refused, Home(home).locked():
         pass
-    assert str(refused.value) == (
-        f"The home {home} belongs to another user (uid {owner}): run datapipe-local as that user,"
-        " or choose another --home."
-    )
-
-
-def test_file_system_without_modes_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home.chmod(OPEN)
-    monkeypatch.setattr(Path, "chmod", lambda *_: None)
-    with pytest.raises(SetupError) as refused, Home(home).locked():
-        pass
-    assert str(refused.value) == (
-        f"Other users can read the home {home} (mode 0777), and its file system does not change modes:"
-        " choose a --home on another file system."
-    )
-
-
-def test_folder_that_does_not_change_its_mode_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    home.chmod(OPEN)
-    monkeypatch.setattr(Path, "chmod", refuse)
-    with pytest.raises(SetupError, match="Operation not permitted"), Home(home).locked():
-        pass
-
-
-def test_key_is_unchanged_by_the_restriction(home: Path) -> None:
-    made_open(home)
-    assert run("init", "--home", home).returncode == 0
-    assert (home / "api_key").read_text() == f"{KEY}\n"
+    assert message.format(home=home, owner=home.stat().st_uid) in str(refused.value)

@@ -1,9 +1,10 @@
-"""Tests of the pytest plugin: its fixture, and its import cost for other tests."""
+"""Tests of the pytest plugin: its fixture, seeds, journal and assertion messages."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,14 +17,13 @@ from datapipe_local.errors import SetupError
 from datapipe_local.testing import DatapipeLocal
 from datapipe_local.testing.client import RefusedError
 from datapipe_local.testing.process import ServiceError, ServiceProcess
+from tests.contract.datapipe_local import controlled
+from tests.contract.datapipe_local.test_cli import run
 from tests.support.process_table import alive
 from tests.support.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-pytestmark = pytest.mark.slow
-
 
 HERE = Path(__file__).parent
 SHOP = """
@@ -36,6 +36,7 @@ elt_syncs:
     source_streams:
       - {id: people, name: people, file: people.csv, options: {nullstr: NA}}
 """
+#: An error deep in a nested value.
 DEEP = """reverse_etl_syncs:
 - source_id: x
   destination_connection_id: y
@@ -105,8 +106,9 @@ def environment(project: Path) -> Mapping[str, str]:
     return {**env, "NOTES": str(project / "notes")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "services"), [([], 1), (["-n", "2", "--dist", "each"], 2)], ids=["alone", "xdist"])
-def test_each_test_has_what_it_asks_for(project: Path, options: list[str], services: int) -> None:
+def test_each_test_has_its_own_seed_and_rows(project: Path, options: list[str], services: int) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(project), str(project), *options]
     done = subprocess.run(  # noqa: S603 - our own program
         command, env=environment(project), cwd=project, capture_output=True, text=True, timeout=120, check=False
@@ -118,7 +120,8 @@ def test_each_test_has_what_it_asks_for(project: Path, options: list[str], servi
     assert all(one["conn_type"] == "datapipe" for one in connections)
 
 
-def test_the_service_dies_with_the_tests(project: Path) -> None:
+@pytest.mark.slow
+def test_service_ends_with_a_killed_test_process(project: Path) -> None:
     pid_file = project / "pid"
     (project / "test_shop.py").write_text(
         "import pathlib, time\n"
@@ -139,10 +142,10 @@ def test_the_service_dies_with_the_tests(project: Path) -> None:
     wait_for("the service is gone", lambda: not alive(pid), limit=15)
 
 
-def test_a_file_a_text_and_a_mapping(
+@pytest.mark.slow
+def test_seed_is_a_file_a_text_or_a_mapping(
     datapipe_local: DatapipeLocal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "people.csv").write_text(PEOPLE)
     (tmp_path / "seed.yaml").write_text(SHOP)
     assert datapipe_local.seed(tmp_path / "seed.yaml") == {"connection": 1, "elt_sync": 1, "elt_stream": 1}
     assert datapipe_local.seed(NIGHTLY) == {"orchestration": 1}
@@ -150,19 +153,17 @@ def test_a_file_a_text_and_a_mapping(
     text = "connections: [{id: out, integration_id: http, label: Out, settings: {url: '${WHERE_TO}'}}]"
     assert datapipe_local.seed(text) == {"connection": 1}
     assert datapipe_local.seed(tmp_path / "seed.yaml") == {}
-    # Relative to the test.
-    assert datapipe_local.seed(
-        {
-            "connections": [
-                {"id": "here", "integration_id": "files", "label": "Here", "settings": {"path": "."}},
-            ],
-            "elt_syncs": [{"id": "here", "connection_id": "here", "destination_schema_name": "here"}],
-        }
-    )
+    # The paths of a mapping are relative to the test.
+    here = {"id": "here", "integration_id": "files", "label": "Here", "settings": {"path": "."}}
+    sync = {"id": "here", "connection_id": "here", "destination_schema_name": "here"}
+    assert datapipe_local.seed({"connections": [here], "elt_syncs": [sync]})
     offered = datapipe_local.api.get("/elt_syncs/here/available_source_streams")
     assert offered.status_code == 200, offered.text
+    with pytest.raises(RefusedError, match=r"400: orchestrations\[0\]\.cron_schedule: "):
+        datapipe_local.seed({"orchestrations": [{"name": "x", "cron_schedule": "now and then"}]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "line", "reason"),
     [
@@ -175,59 +176,138 @@ def test_a_file_a_text_and_a_mapping(
         ("connections: [", 1, "no YAML"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(
+def test_errors_of_a_seed_name_the_line(
     datapipe_local: DatapipeLocal, tmp_path: Path, seed: str, line: int, reason: str
 ) -> None:
     with pytest.raises(SetupError, match=rf"seed of the test, line {line}: .*{reason}"):
         datapipe_local.seed(seed)
     (tmp_path / "seed.yaml").write_text(seed)
-    # At the command line it is the same.
-    command = [sys.executable, "-m", "datapipe_local", "init", "--home", str(tmp_path / "home")]
-    done = subprocess.run(  # noqa: S603 - our own program
-        [*command, "--seed", str(tmp_path / "seed.yaml")], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run("init", "--home", tmp_path / "home", "--seed", tmp_path / "seed.yaml")
     assert done.returncode == 1
     assert f"seed.yaml, line {line}: " in done.stderr
     assert reason in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_a_mapping_that_is_wrong_is_told_where(datapipe_local: DatapipeLocal) -> None:
-    with pytest.raises(RefusedError, match=r"400: orchestrations\[0\]\.cron_schedule: "):
-        datapipe_local.seed({"orchestrations": [{"name": "x", "cron_schedule": "now and then"}]})
-
-
-def test_it_is_started_again_after_its_end(datapipe_local: DatapipeLocal, request: pytest.FixtureRequest) -> None:
+@pytest.mark.slow
+def test_killed_service_starts_again(datapipe_local: DatapipeLocal, request: pytest.FixtureRequest) -> None:
     process: ServiceProcess = request.getfixturevalue("_datapipe_local_process")
     datapipe_local.seed(NIGHTLY)
     os.kill(process.pid, signal.SIGKILL)
-    wait_for("it is gone", lambda: not process.is_alive, limit=10)
+    wait_for("the end of the service", lambda: not process.is_alive, limit=10)
     with DatapipeLocal(process, folder=HERE, setenv=lambda name, value: None) as service:
         assert service.api.get("/orchestrations").json()["data"] == []
 
 
-def test_a_service_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_error_of_a_failed_start_contains_the_log(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("in the way")
     with ServiceProcess(tmp_path) as process, pytest.raises(ServiceError, match="Cannot create the home"):
         _ = process.base_url
     assert not process.is_alive
 
 
-def test_the_key_is_nowhere(datapipe_local: DatapipeLocal, request: pytest.FixtureRequest) -> None:
+@pytest.mark.slow
+def test_key_is_neither_logged_nor_an_argument(datapipe_local: DatapipeLocal, request: pytest.FixtureRequest) -> None:
     process: ServiceProcess = request.getfixturevalue("_datapipe_local_process")
     assert datapipe_local.api_key not in datapipe_local.log
     command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
     assert datapipe_local.api_key.encode() not in command
 
 
-def test_the_plugin_imports_nothing() -> None:
+@pytest.mark.slow
+def test_plugin_imports_nothing() -> None:
     program = (
         "import json, sys, pytest\nbefore = set(sys.modules)\nimport datapipe_local.testing.plugin\n"
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own
-    assert set(json.loads(done.stdout)) == {
-        "datapipe_local",
-        "datapipe_local.testing",
-        "datapipe_local.testing.plugin",
-    }
+    own = ("datapipe_local", "datapipe_local.testing", "datapipe_local.testing.plugin")
+    assert json.loads(done.stdout) == sorted(own)
+
+
+@pytest.fixture
+def shop(datapipe_local: DatapipeLocal, data: Path) -> DatapipeLocal:
+    datapipe_local.seed(controlled.seed(data))
+    return datapipe_local
+
+
+def request_run(service: DatapipeLocal, path: str) -> None:
+    service.api.post(f"/{path}/request_run").raise_for_status()
+
+
+def test_assertions_about_requested_runs(shop: DatapipeLocal) -> None:
+    request_run(shop, "elt_streams/orders")
+    run = shop.journal.assert_one_run("orders")
+    assert run["trigger"] == "request"
+    shop.journal.wait_for_runs("orders")
+    assert shop.journal.assert_one_run("orders", status="COMPLETED", trigger="request")["seq"] == run["seq"]
+    assert shop.journal.assert_runs("people", 0) == []
+    assert shop.journal.assert_runs("orders", 0, status="FAILED") == []
+    (asked,) = shop.journal.assert_requests("/elt_streams/*/request_run", method="POST")
+    assert asked["seq"] == run["request"]
+
+
+def test_failed_assertions_list_runs_and_requests(shop: DatapipeLocal) -> None:
+    shop.faults({"path": "/elt_streams/people/request_run", "status": 503})
+    assert shop.api.post("/elt_streams/people/request_run").status_code == 503
+    request_run(shop, "elt_streams/orders")
+    shop.journal.wait_for_runs("orders")
+    with pytest.raises(AssertionError) as caught:
+        shop.journal.assert_one_run("people")
+    time = r"[\d:.TZ-]+"
+    assert re.fullmatch(
+        rf"""Expected exactly 1 run of 'people', and there were none.
+Runs:
+  transform view: completed, by seed, asked for {time}, ended {time}
+  elt_stream orders: COMPLETED, by request (?P<seq>\d+), asked for {time}, ended {time}
+Requests:
+  \d+: POST /elt_streams/people/request_run: 503 \(fault: status\)
+  (?P=seq): POST /elt_streams/orders/request_run: 200""",
+        str(caught.value),
+    ), caught.value
+    journal = shop.journal
+    with pytest.raises(AssertionError, match=r"Expected 2 runs of 'orders', trigger='request', and there was 1\.\n"):
+        journal.assert_runs("orders", 2, trigger="request")
+    with pytest.raises(
+        AssertionError, match=r"Expected 2 requests of '/elt_streams/\*\*', status=200, and there was 1"
+    ):
+        journal.assert_requests("/elt_streams/**", 2, status=200)
+    with pytest.raises(
+        AssertionError, match=r"Expected exactly 1 run of 'people' to end within 0\.1 s, and there were"
+    ):
+        journal.wait_for_runs("people", timeout=0.1)
+    with pytest.raises(TypeError, match="no entry of the journal has 'triggered': there are seq, kind, "):
+        shop.journal.runs(triggered="request")
+
+
+def test_unknown_ids_and_paths_are_errors_of_journal_assertions(shop: DatapipeLocal) -> None:
+    assert shop.journal.assert_runs("people", 0) == []
+    with pytest.raises(LookupError, match="Nothing has the id 'poeple'"):
+        shop.journal.assert_runs("poeple", 0)
+    with pytest.raises(RefusedError, match=r"'/elt_stream/\*/request_run' matches no path of the interface"):
+        shop.journal.assert_requests("/elt_stream/*/request_run", 0)
+    # Deleted resources are known.
+    shop.api.delete("/transforms/view").raise_for_status()
+    assert shop.journal.assert_requests("/transforms/*", method="DELETE")
+    assert shop.journal.runs("view")
+
+
+def test_cleared_journal_is_empty(shop: DatapipeLocal) -> None:
+    request_run(shop, "elt_streams/orders")
+    shop.journal.clear()
+    assert shop.journal.runs() == []
+    assert str(shop.journal) == "Runs: none.\nRequests: none."
+
+
+def test_behavior_of_runs(shop: DatapipeLocal) -> None:
+    shop.runs("orders", outcomes=[{"fail": "The source is away."}])
+    shop.runs("people", minimum_duration=0.1)
+    request_run(shop, "elt_streams/orders")
+    (failed,) = shop.journal.wait_for_runs("orders")
+    assert failed["status"] == "FAILED"
+    said = shop.control.ask("GET", "runs")
+    assert said["resources"]["people"] == {"minimum_duration": 0.1}
+    shop.runs(minimum_duration=0.2)
+    said = shop.control.ask("GET", "runs")
+    assert (said["minimum_duration"], said["resources"]["people"]) == (0.2, {"minimum_duration": 0.1})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
@@ -22,17 +21,10 @@ PROTECTIONS = [{"excluded_columns": ["email"]}, {"hashed_columns": ["email"]}]
 protections = pytest.mark.parametrize("protection", PROTECTIONS, ids=["excluded", "hashed"])
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[LocalService]:
-    with LocalService({}, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-        assert SECRET not in service.log
-
-
-@pytest.fixture
-def home(running: LocalService, tmp_path: Path) -> Home:
-    return Home(running, tmp_path)
+@pytest.fixture(scope="module", autouse=True)
+def no_secret_in_the_log(empty_service: LocalService) -> Iterator[None]:
+    yield
+    assert SECRET not in empty_service.log
 
 
 def connect(home: Home, **options: Any) -> None:
@@ -48,7 +40,7 @@ def table(home: Home) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     "content", [f"id,mail\n2,{SECRET}\n", f"2,{SECRET}\n3,bob@x.org\n", f"bob,{SECRET}\nbob,{SECRET}\n"]
 )
-def test_a_csv_file_without_the_column(home: Home, protection: Json, content: str) -> None:
+def test_csv_file_without_the_column(home: Home, protection: Json, content: str) -> None:
     connect(home, **protection)
     file = home.folder / "people.csv"
     file.write_text(f"id,EMAIL\n1,{SECRET}\n")
@@ -62,10 +54,27 @@ def test_a_csv_file_without_the_column(home: Home, protection: Json, content: st
     assert SECRET not in str(before)
 
 
-@protections
-def test_a_first_load_without_the_column(home: Home, protection: Json) -> None:
+def connect_slices(home: Home, protection: Json) -> None:
+    home.seed({"name": "people", **protection}, first_load_slice_rows=1)
+    home.write("people", {"id": 2, "mail": SECRET}, {"id": 3, "mail": SECRET})
+
+
+def connect_csv(home: Home, protection: Json) -> None:
     connect(home, **protection)
     (home.folder / "people.csv").write_text(f"id,mail\n1,{SECRET}\n")
+
+
+def connect_generated(home: Home, protection: Json) -> None:
+    table = {"name": "people", "rows": 3, "columns": [{"name": "id", "kind": "id"}]}
+    home.connect("generated", {"tables": [table]}, [{"name": "people", "table": "people", **protection}])
+
+
+@protections
+@pytest.mark.parametrize("connect_source", [connect_csv, connect_slices, connect_generated])
+def test_first_load_without_the_column(
+    home: Home, protection: Json, connect_source: Callable[[Home, Json], None]
+) -> None:
+    connect_source(home, protection)
     assert MISSING in home.failure("people")
     assert home.api.client.post("/_local/query", json={"sql": "FROM shop.people"}).status_code == 400
 
@@ -83,14 +92,7 @@ def test_json_lines_without_the_column(home: Home, protection: Json, options: Js
 
 
 @protections
-def test_slices_without_the_column(home: Home, protection: Json) -> None:
-    home.seed({"name": "people", **protection}, first_load_slice_rows=1)
-    home.write("people", {"id": 2, "mail": SECRET}, {"id": 3, "mail": SECRET})
-    assert MISSING in home.failure("people")
-
-
-@protections
-def test_a_column_that_some_rows_lack(home: Home, protection: Json) -> None:
+def test_column_that_some_rows_lack(home: Home, protection: Json) -> None:
     home.seed({"name": "people", **protection})
     # More rows than the reader samples for columns.
     home.write("people", *[{"id": 1}] * 21_000, {"id": 2, "Email": SECRET})
@@ -102,18 +104,19 @@ def test_a_column_that_some_rows_lack(home: Home, protection: Json) -> None:
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "zip"])
 def test_one_file_of_a_pattern_without_the_column(home: Home, protection: Json, kind: str) -> None:
     rows = {"a": "email", "b": "mail"}
+    archive = ZipFile(home.folder / "all.zip", "w") if kind == "zip" else None
     for name, column in rows.items():
-        file = home.folder / f"{name}.{kind}"
-        if kind == "jsonl":
+        file, csv = home.folder / f"{name}.{kind}", f"id,{column}\n1,{SECRET}\n"
+        if archive:
+            archive.writestr(f"{name}.csv", csv)
+        elif kind == "jsonl":
             home.write(name, {"id": 1, column: SECRET})
         elif kind == "parquet":
             duckdb.sql(f"COPY (SELECT 1 AS id, '{SECRET}' AS {column}) TO '{file}' (FORMAT parquet)")
-        elif kind == "csv":
-            file.write_text(f"id,{column}\n1,{SECRET}\n")
-    if kind == "zip":
-        with ZipFile(home.folder / "all.zip", "w") as archive:
-            for name, column in rows.items():
-                archive.writestr(f"{name}.csv", f"id,{column}\n1,{SECRET}\n")
+        else:
+            file.write_text(csv)
+    if archive:
+        archive.close()
     stream = {"name": "people", "files": f"*.{kind}", **protection}
     home.connect("files", {"path": str(home.folder)}, [stream])
     error = home.failure("people")
@@ -138,7 +141,7 @@ def test_files_of_a_pattern_with_the_column(home: Home, protection: Json) -> Non
 @protections
 @pytest.mark.parametrize("second", ["email", "EMAIL"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_protected_name_that_occurs_twice(home: Home, protection: Json, kind: str, second: str) -> None:
+def test_protected_name_that_occurs_twice(home: Home, protection: Json, kind: str, second: str) -> None:
     file = home.folder / f"people.{kind}"
     if kind == "csv":
         file.write_text(f"id,email,{second}\n1,a,{SECRET}\n")
@@ -154,7 +157,7 @@ def test_a_protected_name_that_occurs_twice(home: Home, protection: Json, kind: 
 
 @protections
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_name_like_that_of_a_second_column(home: Home, protection: Json, kind: str) -> None:
+def test_name_like_that_of_a_second_column(home: Home, protection: Json, kind: str) -> None:
     file = home.folder / f"people.{kind}"
     query = "SELECT 1 AS id, 'a' AS email, 'b' AS Email_1"
     duckdb.sql(f"COPY ({query}) TO '{file}' ({'FORMAT json' if kind == 'jsonl' else f'FORMAT {kind}'})")
@@ -164,7 +167,7 @@ def test_a_name_like_that_of_a_second_column(home: Home, protection: Json, kind:
 
 
 @protections
-def test_a_database_table_without_the_column(home: Home, protection: Json) -> None:
+def test_database_table_without_the_column(home: Home, protection: Json) -> None:
     with closing(sqlite3.connect(home.folder / "shop.db")) as database, database:
         database.execute("CREATE TABLE people (id INTEGER, Email TEXT)")
         database.execute("INSERT INTO people VALUES (1, ?)", [SECRET])
@@ -180,7 +183,7 @@ def test_a_database_table_without_the_column(home: Home, protection: Json) -> No
 
 
 @protections
-def test_a_webhook_table_without_rows(home: Home, protection: Json) -> None:
+def test_webhook_table_without_rows(home: Home, protection: Json) -> None:
     stream = {"name": "people", "table": "people", **protection}
     home.connect("webhook", {"tables": [{"name": "people"}]}, [stream])
     assert home.run("people")[0] == 0
@@ -190,21 +193,14 @@ def test_a_webhook_table_without_rows(home: Home, protection: Json) -> None:
     assert home.run("people")[0] == 2
 
 
-@protections
-def test_generated_rows_without_the_column(home: Home, protection: Json) -> None:
-    made = {"name": "people", "rows": 3, "columns": [{"name": "id", "kind": "id"}]}
-    home.connect("generated", {"tables": [made]}, [{"name": "people", "table": "people", **protection}])
-    assert MISSING in home.failure("people")
-
-
 @pytest.mark.parametrize("field", ["excluded_columns", "hashed_columns"])
-def test_the_name_of_a_nested_field(home: Home, field: str) -> None:
+def test_name_of_a_nested_field(home: Home, field: str) -> None:
     home.seed({"name": "people", field: ["who.email"]})
     home.write("people", {"id": 1, "who": {"email": SECRET}})
     assert "has no column 'who.email', which is protected" in home.failure("people")
 
 
-def test_an_excluded_substream_can_be_missing(home: Home) -> None:
+def test_excluded_substream_can_be_missing(home: Home) -> None:
     home.seed({"name": "people", "excluded_substreams": ["items"]})
     home.write("people", {"id": 1})
     assert home.run("people")[0] == 1
@@ -214,18 +210,7 @@ def test_an_excluded_substream_can_be_missing(home: Home) -> None:
 
 
 @protections
-def test_a_load_without_the_option(home: Home, protection: Json) -> None:
-    connect(home, **protection)
-    (home.folder / "people.csv").write_text("id,name\n1,ann\n")
-    home.failure("people")
-    change = {"name": "people", **{field: [] for field in protection}}
-    home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [change]}, status=201)
-    home.run("people")
-    assert table(home) == [(1, "ann")]
-
-
-@protections
-def test_a_change_of_options_without_the_header(home: Home, protection: Json) -> None:
+def test_change_of_options_without_the_header(home: Home, protection: Json) -> None:
     connect(home, **protection)
     (home.folder / "people.csv").write_text(f"bob,{SECRET}\nann,{SECRET}\n")
     change = {"source_streams": [{"name": "people", "hashed_columns": ["phone"]}]}
@@ -235,13 +220,20 @@ def test_a_change_of_options_without_the_header(home: Home, protection: Json) ->
 
 
 @protections
-def test_a_custom_report_on_a_file_without_the_column(home: Home, protection: Json) -> None:
-    connect(home, **protection)
-    (home.folder / "people.csv").write_text(f"id,mail\n1,{SECRET}\n")
+def test_custom_report_on_a_file_without_the_column(home: Home, protection: Json) -> None:
+    connect_csv(home, protection)
     reports = [{"elt_sync_id": "shop", "name": "Mine", "query": "SELECT * FROM people"}]
     answer = home.api.post("/custom_reports", {"reports": reports}, status=201)
     assert MISSING in str(answer)
     assert SECRET not in str(answer)
+
+
+@protections
+def test_load_after_the_option_is_removed(home: Home, protection: Json) -> None:
+    connect_csv(home, protection)
+    home.failure("people")
+    home.change(name="people", **{field: [] for field in protection})
+    assert home.run("people")[0] == 1
 
 
 @protections

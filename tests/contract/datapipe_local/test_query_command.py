@@ -19,17 +19,11 @@ from tests.support.processes import ReservedPort
 from tests.support.scripted_server import Reply, ScriptedServer
 
 PEOPLE = "id,name,note\n1,Ada,\n2,Bob,NA\n3,Cyd,\x1b[31mred\n"
+PEOPLE_STREAM = {"id": "people", "name": "people", "file": "people.csv", "options": {"nullstr": ["", "NA"]}}
 SEED = {
     "connections": [{"id": "files", "integration_id": "files", "label": "F", "settings": {"path": "."}}],
     "elt_syncs": [
-        {
-            "id": "shop",
-            "connection_id": "files",
-            "destination_schema_name": "shop",
-            "source_streams": [
-                {"id": "shop.people", "name": "people", "file": "people.csv", "options": {"nullstr": ["", "NA"]}}
-            ],
-        }
+        {"id": "shop", "connection_id": "files", "destination_schema_name": "shop", "source_streams": [PEOPLE_STREAM]}
     ],
 }
 
@@ -38,7 +32,7 @@ SEED = {
 def home(request: pytest.FixtureRequest) -> Iterator[Path]:
     with LocalService(SEED) as service:
         (service.folder / "people.csv").write_text(PEOPLE)
-        Api(service).run_stream("shop.people")
+        Api(service).run_stream("people")
         if request.param == "stopped":
             service.stop()
         yield service.home
@@ -65,33 +59,24 @@ def test_table(home: Path) -> None:
         r" 3 | Cyd  | \x1b[31mred",
         "(3 rows)",
     ]
+    done = query(home, "SELECT count(*) AS people FROM {{raw.shop.people}}")
+    assert done.stdout.splitlines()[-2:] == ["     3", "(1 row)"]
 
 
-def test_json(home: Path) -> None:
+def test_json_and_csv(home: Path) -> None:
     done = query(home, "--format", "json", "SELECT id, [id, 0] AS pair, note FROM shop.people WHERE id < 3 ORDER BY id")
     assert json.loads(done.stdout) == [{"id": 1, "pair": [1, 0], "note": None}, {"id": 2, "pair": [2, 0], "note": None}]
-
-
-def test_csv(home: Path) -> None:
     done = query(home, "--format", "csv", "SELECT id, 'a,\"b' AS t, id = 1 AS b, [id] AS l, NULL AS n FROM shop.people")
     rows = sorted(csv.reader(done.stdout.splitlines()))
     assert rows[:2] == [["1", 'a,"b', "true", "[1]", ""], ["2", 'a,"b', "false", "[2]", ""]]
     assert rows[-1] == ["id", "t", "b", "l", "n"]
 
 
-def test_references(home: Path) -> None:
-    done = query(home, "SELECT count(*) AS people FROM {{raw.shop.people}}")
-    assert done.stdout.splitlines()[-2:] == ["     3", "(1 row)"]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("form", "expected"),
-    [("table", "(0 rows)\n"), ("json", "[]\n"), ("csv", "")],
-)
-def test_query_without_rows(home: Path, form: str, expected: str) -> None:
-    done = query(home, "--format", form, "SELECT id FROM shop.people WHERE id > 3")
-    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+def test_query_without_rows(home: Path) -> None:
+    for form, expected in (("table", "(0 rows)\n"), ("json", "[]\n"), ("csv", "")):
+        done = query(home, "--format", form, "SELECT id FROM shop.people WHERE id > 3")
+        assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
 
 
 def test_limit(home: Path) -> None:
@@ -119,11 +104,7 @@ def test_result_with_more_rows_than_the_largest_limit(home: Path) -> None:
     ],
 )
 def test_refused_query(home: Path, sql: str, problem: str) -> None:
-    done = query(home, sql)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("datapipe-local: ")
-    assert problem in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert problem in failure(home, sql)
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1001", "all", "\u0661"])
@@ -133,10 +114,17 @@ def test_invalid_limit(tmp_path: Path, limit: str) -> None:
     assert "use a number from 1 to 1000" in done.stderr
 
 
+def failure(home: Path, sql: str = "SELECT 1", **environment: str) -> str:
+    """Run a query that fails, and return the error message."""
+    done = query(home, sql, **environment)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("datapipe-local: ")
+    assert done.stderr.count("\n") == 1
+    return done.stderr
+
+
 def test_missing_home(tmp_path: Path) -> None:
-    done = query(tmp_path / "nowhere", "SELECT 1")
-    assert done.returncode == 1
-    assert "is not initialised" in done.stderr
+    assert "is not initialised" in failure(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -155,32 +143,19 @@ def test_stopped_home_is_unchanged(empty_home: Path) -> None:
 
 def test_time_limit_of_a_stopped_home(empty_home: Path) -> None:
     endless = "SELECT count(*) FROM range(100000000000) a, range(100000) b WHERE a.range % 7 = b.range % 5"
-    done = query(empty_home, endless, DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="0.2")
-    assert done.returncode == 1
-    assert "longer than 0.2 seconds" in done.stderr
-
-
-def test_invalid_time_limit(empty_home: Path) -> None:
-    done = query(empty_home, "SELECT 1", DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="soon")
-    assert done.returncode == 1
-    assert "DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT" in done.stderr
-
-
-def test_process_without_an_address(empty_home: Path) -> None:
-    with Home(empty_home).locked():
-        done = query(empty_home, "SELECT 1")
-    assert done.returncode == 1
-    assert "does not answer requests yet" in done.stderr
+    assert "longer than 0.2 seconds" in failure(empty_home, endless, DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="0.2")
+    message = failure(empty_home, DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT="soon")
+    assert "DATAPIPE_LOCAL_PREVIEW_TIME_LIMIT" in message
 
 
 def test_service_that_does_not_answer(empty_home: Path) -> None:
     home, port = Home(empty_home), ReservedPort()
     with home.locked():
+        assert "does not answer requests yet" in failure(empty_home)
         home.note_address(f"http://127.0.0.1:{port.number}")
-        done = query(empty_home, "SELECT 1")
+        message = failure(empty_home)
     port.release()
-    assert done.returncode == 1
-    assert f"No valid answer from the service at http://127.0.0.1:{port.number} (Connection refused)" in done.stderr
+    assert f"No valid answer from the service at http://127.0.0.1:{port.number} (Connection refused)" in message
 
 
 @pytest.mark.parametrize(
@@ -197,8 +172,6 @@ def test_unexpected_answers(empty_home: Path, reply: Reply, problem: str) -> Non
     home = Home(empty_home)
     with ScriptedServer([reply]) as server, home.locked():
         home.note_address(server.url)
-        done = query(empty_home, "SELECT 1")
-    assert done.returncode == 1
-    assert problem in done.stderr
-    assert "Traceback" not in done.stderr
-    assert home.read_key() not in done.stderr
+        message = failure(empty_home)
+    assert problem in message
+    assert home.read_key() not in message

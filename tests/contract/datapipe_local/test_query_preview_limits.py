@@ -10,23 +10,21 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import httpx
 import pytest
 
+from tests.contract.datapipe_local.api import Api
 from tests.contract.datapipe_local.controlled import seed
+from tests.contract.datapipe_local.transform_calls import PREVIEWS, preview
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
 pytestmark = pytest.mark.slow
 
-
-Json = dict[str, Any]
-
-PREVIEWS = "/transforms/query_previews"
 SECONDS = 1
-#: Half a gibibyte: what each query process may use with the memory limit of this service.
+#: Half a gibibyte, the share of each query process of the memory limit of this service.
 PROCESS_MEMORY_KIB = 512 * 1024
 SECRET = "a-variable-of-the-service"
 ENDLESS = "SELECT count(*) FROM range(100000000000) a, range(100000) b WHERE a.range % 7 = b.range % 5"
@@ -67,30 +65,28 @@ def limited(data: Path) -> Iterator[LocalService]:
 
 
 @pytest.fixture
-def client(limited: LocalService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=limited.base_url, headers=limited.headers, timeout=60) as client:
-        yield client
+def api(limited: LocalService) -> Api:
+    return Api(limited)
 
 
-def request(client: httpx.Client, sql: str) -> str:
-    answer = client.post(PREVIEWS, json={"sql_template": sql})
-    assert answer.status_code < 300, answer.text
-    return str(answer.json()["query_execution_id"])
+def ended(api: Api, sql: str) -> str:
+    return waited(api, preview(api, sql))
 
 
-def ended(client: httpx.Client, preview_id: str) -> Json:
+def waited(api: Api, preview_id: str) -> str:
+    """Wait for the end of a preview, and return its error, or its status."""
     deadline = time.monotonic() + 120
-    while (status := client.get(f"{PREVIEWS}/{preview_id}/status").json())["status"] == "RUNNING":
+    while (status := api.get(f"{PREVIEWS}/{preview_id}/status"))["status"] == "RUNNING":
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    return dict(status)
+    return str(status.get("error", status["status"]))
 
 
 def query_processes(pid: int) -> list[Path]:
     """
     Return the processes of a service that run queries.
 
-    A child that does not yet run its program is left out: until then it has the address space of the service.
+    Without children that do not yet run their program, because these have the address space of the service.
     """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -147,77 +143,68 @@ class Observer:
             self.child_peak = max(self.child_peak, *peaks, 0)
 
 
-def test_hostile_previews_end_within_their_limits(limited: LocalService, client: httpx.Client) -> None:
-    assert ended(client, request(client, "SELECT 1"))["status"] == "DONE"
+def test_hostile_previews_end_within_their_limits(limited: LocalService, api: Api) -> None:
+    assert ended(api, "SELECT 1") == "DONE"
     with Observer(limited) as observer:
         before = observer.service_peak
-        ids = [request(client, sql) for sql in HOSTILE]
-        statuses = [ended(client, preview_id) for preview_id in ids]
-    for sql, status in zip(HOSTILE, statuses, strict=True):
-        assert status["status"] == "FAILED", sql
-        assert "--memory-limit" in str(status) or "--preview-time-limit" in str(status), (sql, status)
+        ids = [preview(api, sql) for sql in HOSTILE]
+        errors = [waited(api, preview_id) for preview_id in ids]
+    for sql, error in zip(HOSTILE, errors, strict=True):
+        assert "--memory-limit" in error or "--preview-time-limit" in error, (sql, error)
     assert 0 < observer.child_peak <= PROCESS_MEMORY_KIB
     assert observer.service_peak - before < PROCESS_MEMORY_KIB // 4
-    # Generous: the tests of a whole machine can run beside this one.
+    # Generous, because other tests can run on the machine.
     assert max(observer.latencies) < 2
-    # The next preview is not affected, and nothing is left on disk.
-    assert ended(client, request(client, "SELECT 1"))["status"] == "DONE"
-    wait_for("it is removed", lambda: not list((limited.home / "scratch").glob("preview-*")), limit=10)
+    # The next preview is not affected, and no files are left.
+    assert ended(api, "SELECT 1") == "DONE"
+    wait_for("removed files", lambda: not list((limited.home / "scratch").glob("preview-*")), limit=10)
 
 
-def test_killed_query_process_fails_only_its_preview(limited: LocalService, client: httpx.Client) -> None:
-    preview_id = request(client, ENDLESS)
-    wait_for("it runs", lambda: bool(query_processes(limited.pid)), limit=10)
+def test_killed_query_process_fails_only_its_preview(limited: LocalService, api: Api) -> None:
+    preview_id = preview(api, ENDLESS)
+    wait_for("a query process", lambda: bool(query_processes(limited.pid)), limit=10)
     time.sleep(0.5)
     for child in query_processes(limited.pid):
         os.kill(int(child.name), signal.SIGKILL)
-    assert "SIGKILL" in str(ended(client, preview_id))
-    assert ended(client, request(client, "SELECT 1"))["status"] == "DONE"
+    assert "SIGKILL" in waited(api, preview_id)
+    assert ended(api, "SELECT 1") == "DONE"
 
 
-def test_query_process_has_no_secrets_of_the_service(limited: LocalService, client: httpx.Client) -> None:
-    ended(client, request(client, "SELECT 1"))
+def test_query_process_is_reused_and_has_no_secrets(limited: LocalService, api: Api) -> None:
+    ended(api, "SELECT 1")
     (child,) = query_processes(limited.pid)
     variables = (child / "environ").read_bytes()
     assert SECRET.encode() not in variables
     assert limited.api_key.encode() not in variables + (child / "cmdline").read_bytes()
     files = {str(file.readlink()) for file in (child / "fd").iterdir()}
     assert not [file for file in files if str(limited.home) in file or file.startswith("socket:")]
-
-
-def test_one_query_process_is_reused(limited: LocalService, client: httpx.Client) -> None:
-    ended(client, request(client, "SELECT 1"))
-    before = query_processes(limited.pid)
-    ended(client, request(client, "SELECT * FROM no_such_table"))
-    ended(client, request(client, "SELECT 2"))
-    assert query_processes(limited.pid) == before
+    ended(api, "SELECT * FROM no_such_table")
+    ended(api, "SELECT 2")
+    assert query_processes(limited.pid) == [child]
 
 
 def test_query_process_ends_with_a_killed_service(data: Path) -> None:
     with LocalService(seed(data)) as service:
-        with httpx.Client(base_url=service.base_url, headers=service.headers) as client:
-            ended(client, request(client, "SELECT 1"))
-            request(client, ENDLESS)
-        wait_for("it runs", lambda: bool(list((service.home / "scratch").glob("preview-*/snapshot*"))), limit=20)
+        api = Api(service)
+        ended(api, "SELECT 1")
+        preview(api, ENDLESS)
+        scratch = service.home / "scratch"
+        wait_for("the query", lambda: bool(list(scratch.glob("preview-*/snapshot*"))), limit=20)
         processes = query_processes(service.pid)
         assert processes
         service.kill()
-        wait_for("it has ended", lambda: not any(memory(child, "VmSize") for child in processes), limit=20)
+        wait_for("its end", lambda: not any(memory(child, "VmSize") for child in processes), limit=20)
         service.start()
-        assert not list((service.home / "scratch").glob("preview-*"))
+        assert not list(scratch.glob("preview-*"))
 
 
-def test_custom_report_stays_within_the_limits(limited: LocalService, client: httpx.Client) -> None:
-    sync = client.get("/elt_syncs/shop").json()["id"]
-    query = "SELECT repeat('x', 4000000000) AS huge FROM people"
-    body = {"reports": [{"elt_sync_id": sync, "name": "Huge", "query": query}]}
+def test_custom_report_stays_within_the_limits(limited: LocalService, api: Api) -> None:
+    report = {"elt_sync_id": "shop", "name": "Huge", "query": "SELECT repeat('x', 4000000000) AS huge FROM people"}
     with Observer(limited) as observer:
         before = observer.service_peak
-        created = client.post("/custom_reports", json=body)
-        assert created.status_code < 300, created.text
-        (stream,) = [one for one in client.get("/elt_syncs/shop").json()["source_streams"] if one["name"] == "huge"]
-        started = client.post(f"/elt_streams/{stream['id']}/request_run")
-        assert started.status_code < 300, started.text
-        wait_for("it failed", lambda: "needed more memory" in limited.log, limit=60)
+        api.post("/custom_reports", {"reports": [report]}, status=201)
+        (stream,) = [one for one in api.get("/elt_syncs/shop")["source_streams"] if one["name"] == "huge"]
+        api.post(f"/elt_streams/{stream['id']}/request_run")
+        wait_for("the failure", lambda: "needed more memory" in limited.log, limit=60)
     assert observer.child_peak <= PROCESS_MEMORY_KIB
     assert observer.service_peak - before < PROCESS_MEMORY_KIB // 4

@@ -1,16 +1,22 @@
-"""End-to-end tests of table and batch destinations."""
+"""Tests of tables, batches and HTTP collections as destinations, also with kills of the service."""
 
 from __future__ import annotations
 
 import sqlite3
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
-from tests.contract.datapipe_local.partner import Partner
+from tests.contract.datapipe_local.collection import Collection
+from tests.contract.datapipe_local.partner import Partner, accept
 from tests.contract.datapipe_local.reverse_etl_home import Home, body, seed
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
@@ -20,6 +26,7 @@ pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 ROWS = 10_000
+NUMBER = 4_000
 
 
 @pytest.fixture(scope="module")
@@ -28,65 +35,58 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def controlled(folder: Path, partner: Partner) -> Iterator[LocalService]:
+def careful() -> Iterator[Partner]:
+    with Partner(honours_keys=True) as partner:
+        yield partner
+
+
+@pytest.fixture(scope="module")
+def controlled(folder: Path, partner: Partner, endpoint: Collection, careful: Partner) -> Iterator[LocalService]:
     content = seed(folder, partner.url)
-    content["connections"].append(
-        {
-            "id": "shop_db",
-            "integration_id": "sql_tables",
-            "label": "Shop",
-            "settings": {"url": f"sqlite:///{folder}/shop.db"},
-        }
-    )
-    content["transforms"].append(
-        {
-            "id": "many",
-            "name": "many",
-            "publish": True,
-            "sql_template": f"SELECT range AS id, 'name ' || range AS name FROM range({ROWS})",  # noqa: S608
-        }
-    )
+    for name, url in (("collection", endpoint.url), ("careful", careful.url)):
+        content["connections"].append({"id": name, "integration_id": "http", "label": name, "settings": {"url": url}})
+    settings = {"url": f"sqlite:///{folder}/shop.db"}
+    content["connections"].append({"id": "shop_db", "integration_id": "sql_tables", "label": "S", "settings": settings})
+    sql = f"SELECT range AS id, 'name ' || range AS name FROM range({ROWS})"  # noqa: S608 - a constant
+    content["transforms"].append({"id": "many", "name": "many", "publish": True, "sql_template": sql})
     with LocalService(content, control=True) as service:
         yield service
         assert "Traceback" not in service.log
 
 
 @pytest.fixture
-def home(controlled: LocalService, folder: Path, partner: Partner) -> Home:
+def home(controlled: LocalService, folder: Path, partner: Partner, endpoint: Collection, careful: Partner) -> Home:
     controlled.reset()
-    partner.reset()
+    for server in (partner, endpoint, careful):
+        server.reset()
     (folder / "shop.db").unlink(missing_ok=True)
-    with sqlite3.connect(folder / "shop.db") as database:
-        database.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT CHECK (name <> 'Bob'))")
-        database.execute("CREATE TABLE log (id INTEGER, name TEXT)")
-    database.close()
+    execute(folder, "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT CHECK (name <> 'Bob'))")
+    execute(folder, "CREATE TABLE log (id INTEGER, name TEXT)")
     return Home(controlled, folder)
 
 
-def found(folder: Path, query: str) -> list[Any]:
-    database = sqlite3.connect(folder / "shop.db", timeout=30)
-    try:
-        return database.execute(query).fetchall()
-    finally:
-        database.close()
+def execute(folder: Path, statement: str) -> list[Any]:
+    """Execute a statement in the database of the destination, and return its rows."""
+    with closing(sqlite3.connect(folder / "shop.db", timeout=30)) as database, database:
+        return database.execute(statement).fetchall()
 
 
-def test_rows_of_a_table_come_and_go_with_their_records(home: Home, folder: Path) -> None:
+def test_mirror_to_a_table(home: Home, folder: Path) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd"})
     sync = home.create(mode="mirror", destination_connection_id="shop_db")
     assert home.run(sync) == (3, 3, 3, 2, 1)
-    assert found(folder, "SELECT * FROM people") == [(1, "Ada"), (3, "Cyd")]
+    assert execute(folder, "SELECT * FROM people") == [(1, "Ada"), (3, "Cyd")]
     (reason,) = home.failures(sync).values()
     assert "CHECK constraint failed" in reason
     # Only what has changed is sent; what was refused is not, before it changes.
     assert home.run(sync)[2:] == (0, 0, 0)
     home.load({2: "Eve", 3: "Cyd"})
     assert home.run(sync)[2:] == (2, 2, 0)
-    assert found(folder, "SELECT * FROM people") == [(2, "Eve"), (3, "Cyd")]
+    assert execute(folder, "SELECT * FROM people") == [(2, "Eve"), (3, "Cyd")]
     assert home.failures(sync) == {}
 
 
-def test_the_tables_are_offered_with_their_columns(home: Home) -> None:
+def test_tables_are_object_types_with_their_columns(home: Home) -> None:
     home.load({1: "Ada"})
     of = {"connection_id": "shop_db"}
     listed = home.api.get("/reverse_etl_syncs/object_types", **of)["data"]
@@ -99,7 +99,7 @@ def test_the_tables_are_offered_with_their_columns(home: Home) -> None:
     ]
 
 
-def test_a_table_that_is_not_there_fails_the_run(home: Home) -> None:
+def test_missing_table_fails_the_run(home: Home) -> None:
     home.load({1: "Ada"})
     sync = home.create(destination_connection_id="shop_db", object_type_id="nobody")
     run = home.api.run_reverse(sync)
@@ -108,34 +108,26 @@ def test_a_table_that_is_not_there_fails_the_run(home: Home) -> None:
 
 
 @pytest.mark.parametrize("mode", ["insert", "upsert"])
-def test_no_row_is_lost_and_none_is_there_twice_after_kills(
-    home: Home, folder: Path, controlled: LocalService, mode: str
-) -> None:
+def test_kills_neither_lose_nor_repeat_rows(home: Home, folder: Path, controlled: LocalService, mode: str) -> None:
     table = "log" if mode == "insert" else "people"
-    with sqlite3.connect(folder / "shop.db") as changed:
-        changed.execute("DROP TABLE people")
-        changed.execute("CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT)")
-    changed.close()
+    execute(folder, "DROP TABLE people")
+    execute(folder, "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT)")
     sync = home.create(mode=mode, source_id="many", destination_connection_id="shop_db", object_type_id=table)
     url = home.api.post(f"/reverse_etl_syncs/{sync}/request_run")["status_url"]
+    select = "SELECT count(*), count(DISTINCT id), min(id), max(id) FROM"
     for part in (0.1, 0.4, 0.7):
-        count = f"SELECT count(*) FROM {table}"  # noqa: S608 - one of two names
-
-        def far_enough(count: str = count, part: float = part) -> bool:
-            return bool(found(folder, count)[0][0] >= part * ROWS)
-
-        wait_for("some rows are there", far_enough, limit=60, interval=0.01)
+        enough = partial(lambda least: execute(folder, f"{select} {table}")[0][0] >= least, part * ROWS)
+        wait_for("enough rows", enough, limit=60, interval=0.01)
         controlled.kill()
         controlled.start()
     run = ReverseEtlSyncRun.model_validate(home.api.ended(url))
     assert (run.status, run.synced_rows, run.failed_rows) == ("COMPLETED", ROWS, 0), run.error
-    counts = found(folder, f"SELECT count(*), count(DISTINCT id), min(id), max(id) FROM {table}")  # noqa: S608 - as above
-    assert counts == [(ROWS, ROWS, 0, ROWS - 1)]
+    assert execute(folder, f"{select} {table}") == [(ROWS, ROWS, 0, ROWS - 1)]
     # The next run has nothing to do.
     assert home.run(sync)[2:] == (0, 0, 0)
 
 
-def test_an_endpoint_takes_batches_and_refuses_some_of_one(home: Home, partner: Partner) -> None:
+def test_batches_with_refused_records(home: Home, partner: Partner) -> None:
     home.load({1: "Ada", 2: "Bob", 3: "Cyd", 4: "Dan", 5: "Eve"})
 
     def no_bob(batch: Any) -> tuple[int, Json]:
@@ -165,7 +157,149 @@ def test_an_endpoint_takes_batches_and_refuses_some_of_one(home: Home, partner: 
         ({"settings": {"batch_size": "2"}}, "wrong type"),
     ],
 )
-def test_a_batch_size_that_cannot_be(home: Home, changes: Json, said: str) -> None:
+def test_invalid_batch_sizes_are_refused(home: Home, changes: Json, said: str) -> None:
     home.load({1: "Ada"})
     content = body(destination_connection_id="endpoint", **changes)
     assert said in home.api.refused("POST", "/reverse_etl_syncs", 400, json=content)["message"]
+
+
+def numbers(run: Json) -> tuple[Any, ...]:
+    assert run["status"] == "COMPLETED", run
+    return tuple(run[f"{name}_rows"] for name in ("total", "distinct", "new", "synced", "failed"))
+
+
+def test_killed_mirror_writes_and_counts_each_record_once(home: Home, controlled: LocalService) -> None:
+    sync_id = home.create(mode="mirror")
+    home.load({n: f"P{n}" for n in range(NUMBER)})
+    assert home.run(sync_id) == (NUMBER, NUMBER, NUMBER, NUMBER, 0)
+    # Half of them go, as many come, and a few change.
+    half = NUMBER // 2
+    home.load({n: "changed" if n % 100 == 0 else f"P{n}" for n in range(half, NUMBER + half)})
+    url = home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"]
+    for moment in range(6):
+        time.sleep(0.01 * moment)
+        controlled.kill()
+        controlled.start()
+    due = NUMBER + half // 100
+    assert numbers(home.api.ended(url)) == (NUMBER, NUMBER, due, due, 0)
+    lines = home.lines("people.jsonl")
+    assert {line["id"]: line["name"] for line in lines} == {
+        n: "changed" if n % 100 == 0 else f"P{n}" for n in range(half, NUMBER + half)
+    }
+    assert len(lines) == NUMBER
+    assert list(home.file("").glob(".*")) == []
+    assert home.run(sync_id) == (NUMBER, NUMBER, 0, 0, 0)
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_kill_repeats_at_most_one_request(
+    home: Home, controlled: LocalService, endpoint: Collection, method: str
+) -> None:
+    sync_id = home.create(mode="mirror", destination_connection_id="collection", object_type_id=method.lower())
+    home.load({n: f"P{n}" for n in range(20)})
+    assert home.run(sync_id) == (20, 20, 20, 20, 0)
+    endpoint.calls.clear()
+    home.load({n: f"P{n}" for n in range(10, 30)})
+    with endpoint.held(lambda: [called for called, _ in endpoint.calls].count(method) == 5) as enough:
+        url = home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"]
+        assert enough.wait(10)
+        controlled.kill()
+    controlled.start()
+    assert numbers(home.api.ended(url)) == (20, 20, 20, 20, 0)
+    assert sorted(map(int, endpoint.objects)) == list(range(10, 30))
+    assert 20 <= len(endpoint.calls) <= 21
+
+
+@pytest.mark.parametrize(("settings", "under_way"), [({}, [2]), ({"batch_size": 3}, [6, 7, 8])])
+def test_idempotency_keys_prevent_repeated_writes(
+    home: Home, controlled: LocalService, careful: Partner, settings: Json, under_way: list[int]
+) -> None:
+    sync_id = home.create(destination_connection_id="careful", object_type_id="people", settings=settings)
+    home.load({n: f"P{n}" for n in range(12)})
+    enough, go_on = threading.Event(), threading.Event()
+
+    def third(_: Json) -> tuple[int, Json]:
+        if len(careful.received) == 3:
+            enough.set()
+            go_on.wait(10)
+        return 200, {}
+
+    careful.rule = third
+    url = home.api.post(f"/reverse_etl_syncs/{sync_id}/request_run")["status_url"]
+    assert enough.wait(10)
+    controlled.kill()
+    # The changed source would be divided into other batches.
+    with duckdb.connect(str(controlled.warehouse)) as warehouse:
+        warehouse.execute("UPDATE shop.people SET name = 'new' WHERE id IN (2, 8)")
+        warehouse.execute("DELETE FROM shop.people WHERE id = 7")
+        warehouse.execute("INSERT INTO shop.people (id, name) VALUES (-1, 'first')")
+    go_on.set()
+    controlled.start()
+    assert home.api.ended(url)["status"] == "COMPLETED"
+    careful.rule = accept
+    sent: list[Any] = careful.records
+    batches = [content if isinstance(content, list) else [content] for content in sent]
+    assert batches[2] == [{"id": n, "name": f"P{n}"} for n in under_way]
+    assert careful.repeated == 1
+    assert careful.keys[2] == careful.keys[3]
+    records = [(one["id"], one["name"]) for batch in batches for one in batch]
+    assert len(records) == len(set(records))
+    # The request of the kill is repeated, also for records that the source has lost.
+    expected = {-1: "first", **{n: f"P{n}" for n in range(12)}, 2: "new", 8: "new"}
+    if 7 not in under_way:
+        del expected[7]
+    if 2 not in under_way:
+        assert (2, "P2") in records
+    assert dict(records) == expected
+    assert home.run(sync_id)[2:] == (0, 0, 0)
+
+
+def test_retry_reuses_idempotency_key_only_for_unchanged_record(
+    home: Home, controlled: LocalService, careful: Partner
+) -> None:
+    sync_id = home.create(destination_connection_id="careful", object_type_id="again")
+    home.load({1: "Ada"})
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+
+    def fail(name: str) -> str:
+        """Fail a run after the endpoint executed its request, and return the idempotency key."""
+        home.load({1: name})
+        careful.breaks = True
+        assert home.api.run_reverse(sync_id).status == "FAILED"
+        careful.breaks = False
+        assert len(set(careful.keys[-5:])) == 1
+        return str(careful.keys[-1])
+
+    key = fail("Bob")
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert careful.keys[-1] == key
+    assert [one["name"] for one in careful.records] == ["Ada", "Bob"]
+    # A changed record has a new key, also if it has the value of the last success.
+    key = fail("Cyd")
+    home.load({1: "Bob"})
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert careful.keys[-1] != key
+    assert [one["name"] for one in careful.records] == ["Ada", "Bob", "Cyd", "Bob"]
+    # So has the same record with another operation.
+    key = fail("Dan")
+    home.update(sync_id, mode="mirror", object_type_id="again")
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert careful.keys[-1] != key
+    assert home.run(sync_id)[2:] == (0, 0, 0)
+
+
+def test_record_that_returns_after_a_failed_delete_is_sent_again(
+    home: Home, controlled: LocalService, endpoint: Collection
+) -> None:
+    sync_id = home.create(mode="mirror", destination_connection_id="collection", object_type_id="back")
+    home.load({1: "Ada", 2: "Bob"})
+    assert home.run(sync_id)[2:] == (2, 2, 0)
+    home.load({1: "Ada"})
+    # It deletes the object, and responds with an error.
+    del endpoint.objects["2"]
+    endpoint.refuses = lambda method, key: 500
+    assert home.api.run_reverse(sync_id).status == "FAILED"
+    endpoint.refuses = lambda method, key: 0
+    home.load({1: "Ada", 2: "Bob"})
+    assert home.run(sync_id)[2:] == (1, 1, 0)
+    assert sorted(endpoint.objects) == ["1", "2"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -23,24 +22,13 @@ pytestmark = pytest.mark.slow
 KEY = {"incremental_primary_key_name": ["id"]}
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[LocalService]:
-    with LocalService({}, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-        assert "s3cret" not in service.log
+@pytest.fixture(scope="module", autouse=True)
+def no_secret_in_the_log(empty_service: LocalService) -> Iterator[None]:
+    yield
+    assert "s3cret" not in empty_service.log
 
 
-@pytest.fixture
-def home(running: LocalService, tmp_path: Path) -> Home:
-    return Home(running, tmp_path)
-
-
-def offers(home: Home) -> dict[str, Json]:
-    return {one["name"]: one for one in home.api.all_pages("/elt_syncs/shop/available_source_streams")}
-
-
-def test_files_of_a_folder_are_one_stream(home: Home) -> None:
+def test_files_of_a_pattern_are_one_stream(home: Home) -> None:
     folder = home.folder / "sales"
     folder.mkdir()
     (folder / "1.csv").write_text("id,at\n1,1\n2,2\n")
@@ -52,7 +40,7 @@ def test_files_of_a_folder_are_one_stream(home: Home) -> None:
         (home.folder / "mixed" / name).write_text("")
     pointer = {"incremental_pointer_id": "at", **KEY}
     home.connect("files", {"path": str(home.folder)}, [{"name": "all", "files": "sales/*.csv", **pointer}])
-    assert list(offers(home)) == ["all"]
+    assert list(home.offers()) == ["all"]
     assert home.run("all") == (3, "FULL", "INITIAL_SYNC")
     assert home.rows('SELECT id, "at", more FROM {{raw.shop.all}}') == [(1, 1.0, None), (2, 2.0, None), (3, 2.5, "x")]
     with zipfile.ZipFile(folder / "4.csv.zip", "w") as archive:
@@ -63,7 +51,7 @@ def test_files_of_a_folder_are_one_stream(home: Home) -> None:
     assert home.rows("SELECT late FROM {{raw.shop.all}} WHERE id > 3") == [(True,)]
 
 
-def test_folders_are_offered_and_archives_of_many_files_load(home: Home) -> None:
+def test_folders_and_archives_of_many_files(home: Home) -> None:
     (home.folder / "Weekly Sales").mkdir()
     (home.folder / "Weekly Sales" / "1.jsonl").write_text('{"id": 1}\n')
     with zipfile.ZipFile(home.folder / "all.zip", "w") as archive:
@@ -71,11 +59,11 @@ def test_folders_are_offered_and_archives_of_many_files_load(home: Home) -> None
         archive.writestr("b.csv", "id\n2\n")
     streams = [{"name": "zipped", "files": "all.zip", "format": "csv"}, {"name": "none", "files": "no/*.csv"}]
     home.connect("files", {"path": str(home.folder)}, streams)
-    found = offers(home)
+    found = home.offers()
     assert found["weekly_sales"]["is_selectable"]
     assert found["none"]["retired"]
-    added = home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [{"name": "weekly_sales"}]}, status=201)
-    run = home.api.run_stream(added["source_streams"][0]["id"])
+    (added,) = home.change(name="weekly_sales")
+    run = home.api.run_stream(added["id"])
     assert (run.status, run.rows_synced) == ("COMPLETED", 1)
     assert home.run("zipped")[0] == 2
     assert home.failure("none").startswith(f"No file with a row matches {home.folder}/no/*.csv: put one there")
@@ -98,16 +86,14 @@ COLUMNS = [
 ]
 
 
-def test_data_is_made_up(home: Home) -> None:
+def test_generated_data(home: Home) -> None:
     tables = [
         {"name": "still", "rows": 1000, "columns": COLUMNS},
         {"name": "moving", "rows": 1000, "columns": COLUMNS, "changes_per_hour": 3600},
     ]
     home.connect("generated", {"seed": 7, "tables": tables}, [{"name": "still", "table": "still"}])
-    assert list(offers(home)) == ["moving", "still"]
-    wanted = {"name": "moving", "incremental_pointer_id": "updated_at", "enabled_history_table": True}
-    added = home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [wanted]}, status=201)
-    (stream,) = added["source_streams"]
+    assert list(home.offers()) == ["moving", "still"]
+    (stream,) = home.change(name="moving", incremental_pointer_id="updated_at", enabled_history_table=True)
     assert stream["incremental_primary_key_name"] == ["id"]
     assert home.run("still")[0] == 1000
     first = home.rows("FROM {{raw.shop.still}}")
@@ -123,10 +109,12 @@ def test_data_is_made_up(home: Home) -> None:
     versions = "SELECT count(*), count(DISTINCT id), max(updated_at) <= now()::TIMESTAMP FROM {{raw.shop.moving}}"
     assert home.rows(versions) == [(1000, 1000, True)]
     before = home.rows("SELECT max(updated_at) FROM {{raw.shop.moving}}")
-    deadline = time.monotonic() + 20
-    while home.rows("SELECT max(updated_at) FROM {{raw.shop.moving}}") == before:
-        assert time.monotonic() < deadline
+
+    def has_changed() -> bool:
         home.api.run_stream(stream["id"])
+        return home.rows("SELECT max(updated_at) FROM {{raw.shop.moving}}") != before
+
+    wait_for("a changed row", has_changed, limit=20)
     assert home.rows("SELECT count(*) FROM {{raw.shop.moving}}") == [(1000,)]
     ((past,),) = home.rows("SELECT count(*) FROM {{raw.shop.moving_history}}")
     assert past > 1000
@@ -164,8 +152,6 @@ def fill(engine: sa.Engine) -> Callable[..., None]:
 
     def add(**more: Any) -> None:
         with engine.begin() as connection:
-            from decimal import Decimal
-
             connection.execute(table.insert().values({**VALUES, "price": Decimal("12.50"), **more}))
 
     add()
@@ -182,11 +168,9 @@ def postgresql() -> Iterator[str]:
 def check_database(home: Home, url: str, engine: sa.Engine) -> None:
     add = fill(engine)
     home.connect("sql", {"url": url}, [])
-    (name,) = offers(home)
+    (name,) = home.offers()
     assert name == "shop_orders"
-    wanted = {"name": name, "incremental_pointer_id": "born", "hashed_columns": ["name"]}
-    added = home.api.post("/elt_syncs/shop/source_streams", {"source_streams": [wanted]}, status=201)
-    (stream,) = added["source_streams"]
+    (stream,) = home.change(name=name, incremental_pointer_id="born", hashed_columns=["name"])
     assert stream["incremental_primary_key_name"] == ["id"]
 
     def run() -> tuple[int, str]:
@@ -213,16 +197,24 @@ def check_database(home: Home, url: str, engine: sa.Engine) -> None:
     assert len(home.rows("FROM {{raw.shop.shop_orders}}")) == 3
 
 
-def test_sqlite_is_read(home: Home) -> None:
+def test_sqlite(home: Home) -> None:
     url = f"sqlite:///{home.folder}/shop.db"
     engine = sa.create_engine(url)
     check_database(home, url, engine)
     with engine.begin() as connection:
-        # SQLite keeps whatever it is given.
+        # SQLite stores values of any type.
         connection.execute(sa.text("CREATE TABLE loose (id INTEGER, n INTEGER)"))
         connection.execute(sa.text("INSERT INTO loose VALUES (1, 2), (2, 'two')"))
         connection.execute(sa.text("CREATE TABLE bare (id INTEGER)"))
-    home.connect("sql", {"url": url}, [{"name": "loose", "table": "loose"}, {"name": "bare", "table": "bare"}])
+        # More rows than the service reads at a time.
+        numbers = (
+            "WITH RECURSIVE r(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM r LIMIT 23456) SELECT n, 'n' || n FROM r"
+        )
+        connection.execute(sa.text("CREATE TABLE big (id INTEGER PRIMARY KEY, n TEXT)"))
+        connection.execute(sa.text(f"INSERT INTO big {numbers}"))
+    home.connect("sql", {"url": url}, [{"name": name, "table": name} for name in ("loose", "bare", "big")])
+    assert home.run("big")[0] == 23456
+    assert home.rows("SELECT count(DISTINCT n), max(id) FROM {{raw.shop.big}}") == [(23456, 23455)]
     assert home.run("loose")[0] == 2
     assert home.rows("SELECT id, CAST(n AS VARCHAR) AS n FROM {{raw.shop.loose}}") == [(1, "2"), (2, "two")]
     assert home.run("bare")[0] == 0
@@ -231,7 +223,7 @@ def test_sqlite_is_read(home: Home) -> None:
     assert not (home.folder / "shop.db").exists()
 
 
-def test_postgresql_is_read(home: Home, postgresql: str) -> None:
+def test_postgresql(home: Home, postgresql: str) -> None:
     engine = sa.create_engine(postgresql.replace("postgresql:", "postgresql+psycopg:"))
     try:
         check_database(home, postgresql, engine)
@@ -260,20 +252,7 @@ def test_postgresql_is_read(home: Home, postgresql: str) -> None:
         engine.dispose()
 
 
-def test_a_database_is_read_in_parts(home: Home) -> None:
-    url, rows = f"sqlite:///{home.folder}/big.db", 23_456
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(sa.text("CREATE TABLE big (id INTEGER PRIMARY KEY, n TEXT)"))
-        connection.execute(
-            sa.text("INSERT INTO big VALUES (:id, :n)"), [{"id": number, "n": f"n{number}"} for number in range(rows)]
-        )
-    home.connect("sql", {"url": url}, [{"name": "big", "table": "big"}])
-    assert home.run("big")[0] == rows
-    assert home.rows("SELECT count(DISTINCT n), max(id) FROM {{raw.shop.big}}") == [(rows, rows - 1)]
-
-
-#: A view that has more rows than anybody waits for, and one whose first row nobody sees.
+#: A view with endless rows, and a view whose first row never comes.
 ENDLESS = {
     "rows": "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id FROM n",
     "none": "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id FROM n WHERE id < 0",
@@ -282,7 +261,7 @@ ENDLESS = {
 
 @pytest.mark.parametrize("kind", ENDLESS)
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_a_long_read_ends_with_its_stream_and_with_the_service(
+def test_long_read_ends_with_its_stream_and_the_service(
     request: pytest.FixtureRequest, home: Home, database: str, kind: str
 ) -> None:
     url = request.getfixturevalue("postgresql") if database == "postgresql" else f"sqlite:///{home.folder}/long.db"
@@ -304,7 +283,7 @@ def test_a_long_read_ends_with_its_stream_and_with_the_service(
     assert list(scratch.glob("tmp*")) == []
     for _ in range(2):
         home.service.start()
-        # It is carried on, and what a killed process has left is gone.
+        # The read starts again. The files of a killed process are removed.
         wait_for("the read has begun again", is_reading, limit=20)
         assert len(list(scratch.glob("tmp*"))) == 1
         home.service.kill()
@@ -314,7 +293,7 @@ def test_a_long_read_ends_with_its_stream_and_with_the_service(
     wait_for("the read has ended", lambda: list(scratch.glob("tmp*")) == [], limit=20)
 
 
-def test_only_what_is_new_travels(home: Home) -> None:
+def test_incremental_query_reads_only_new_rows(home: Home) -> None:
     url = f"sqlite:///{home.folder}/new.db"
     engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
 
@@ -334,9 +313,9 @@ def test_only_what_is_new_travels(home: Home) -> None:
     assert 1000 * len('{"id": 1, "at": 1}') < size() < 1000 * len('{"id": 100, "at": 1000, ""}')
     add((1000, 1000))
     assert home.run("new") == (1, "APPEND", "NONE")
-    # The greatest again, and the new one.
+    # The row of the cursor, and the new one.
     assert size() < 2 * len('{"id": 1000, "at": 1000, ""}')
-    # What does not fit to it is seen all the same, and has everything read.
+    # A value of another type forces a full load.
     add((1001, "late"))
     assert home.run("new") == (1002, "FULL", "SCHEMA_CHANGE")
     assert home.rows("SELECT count(*), max(id) FROM {{raw.shop.new}}") == [(1002, 1001)]

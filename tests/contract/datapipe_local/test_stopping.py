@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.contract.datapipe_local.controlled import seed
+from tests.contract.datapipe_local.controlled import ANY_STREAM, ORDERS, journalled, seed
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 
@@ -37,20 +36,8 @@ def beside() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
-def asked(service: LocalService, beside: ThreadPoolExecutor, path: str, sql: str) -> Future[httpx.Response]:
-    """Send a query in the background, and wait until a child process works on it."""
-    begun = threading.Event()
-
-    def ask() -> httpx.Response:
-        with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60) as client:
-            client.get("/health").raise_for_status()
-            begun.set()
-            return client.post(path, json={"sql": sql})
-
-    answer = beside.submit(ask)
-    assert begun.wait(20)
-    wait_for("it works", lambda: cpu_of_children(service.pid) > CPU_TICKS or answer.done(), limit=20)
-    return answer
+def send(service: LocalService, path: str, **body: str) -> httpx.Response:
+    return httpx.post(f"{service.base_url}{path}", json=body or None, headers=service.headers, timeout=60)
 
 
 def cpu_of_children(pid: int) -> int:
@@ -64,41 +51,32 @@ def cpu_of_children(pid: int) -> int:
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGTERM], [signal.SIGTERM, signal.SIGTERM, signal.SIGINT]])
-def test_what_takes_long_is_given_up_and_told_so(
+def test_stop_ends_a_long_request_with_503(
     service: LocalService, beside: ThreadPoolExecutor, signals: list[signal.Signals]
 ) -> None:
-    answer = asked(service, beside, "/_local/query", ENDLESS)
+    answer = beside.submit(send, service, "/_local/query", sql=ENDLESS)
+    wait_for("the query", lambda: cpu_of_children(service.pid) > CPU_TICKS or answer.done(), limit=20)
     for number in signals[:-1]:
         service._program.send(number)
-        wait_for("it was heard", lambda: "Shutting down" in service.log, limit=10)
+        wait_for("the shutdown", lambda: "Shutting down" in service.log, limit=10)
     assert service._signal(signals[-1]) == 0
     given = answer.result(20)
     assert given.status_code == 503
     assert given.json()["error_code"] == "stopping"
     assert "Traceback" not in service.log
-    # As DuckDB says when its threads are cut off.
+    # DuckDB's message about ended threads.
     assert "leaked" not in service.log
     service.start()
     assert httpx.get(f"{service.base_url}/elt_streams/orders", headers=service.headers).status_code == 200
 
 
-def test_what_ends_soon_is_answered(service: LocalService, beside: ThreadPoolExecutor) -> None:
-    service.faults([{"path": "/elt_streams/*/request_run", "delay": 0.7}])
-
-    def ask() -> httpx.Response:
-        url = f"{service.base_url}/elt_streams/orders/request_run"
-        return httpx.post(url, headers=service.headers, timeout=60)
-
-    answer = beside.submit(ask)
-    wait_for("it has come", lambda: bool(service.journal_requests("/elt_streams/*/request_run")), limit=20)
+def test_stop_waits_for_a_short_request(service: LocalService, beside: ThreadPoolExecutor) -> None:
+    service.faults([{"path": ANY_STREAM, "delay": 0.7}])
+    answer = beside.submit(send, service, ORDERS)
+    wait_for("the request", lambda: bool(service.journal_requests(ANY_STREAM)), limit=20)
     assert service.stop() == 0
     assert answer.result(20).status_code == 200
-    # What was answered is done: by the next process.
+    # The next process runs the acknowledged request.
     service.start()
-    wait_for("it ran", lambda: ended(service), limit=20)
-    (run,) = service.journal_runs("orders")
+    (run,) = journalled(service, "orders", 1)
     assert run["status"] == "COMPLETED"
-
-
-def ended(service: LocalService) -> bool:
-    return all(run["finished_at"] for run in service.journal_runs("orders"))

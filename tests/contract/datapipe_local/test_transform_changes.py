@@ -1,28 +1,22 @@
-"""Tests of requests that create, change and delete transforms."""
+"""Tests of requests that create, change, publish, attach and delete transforms."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from typing import Any
 
 import pytest
 
 from tests.contract.datapipe_local.api import Api, Json
 from tests.contract.datapipe_local.controlled import journalled
 from tests.contract.datapipe_local.transform_calls import (
-    PREVIEWS,
-    SLOW,
     attach,
     built,
     create,
-    delete,
     detach,
     failure,
     get,
     patch,
-    preview,
     publish,
     references,
     rows,
@@ -30,78 +24,94 @@ from tests.contract.datapipe_local.transform_calls import (
 )
 from tests.support.local_service import LocalService
 
-
-@pytest.fixture
-def api(service: LocalService) -> Api:
-    return Api(service)
+HOURLY = "0 * * * *"
+ONE = "SELECT 1 AS x"
 
 
-def refused(api: Api, path: str, body: Json, method: str = "POST") -> Json:
-    return api.refused(method, path, 400, json=body)
+def refused(api: Api, path: str, code: str | None = None, says: str = "", **body: Any) -> None:
+    api.refused("POST", f"/transforms{path}", 400, code=code, says=says, json=body)
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"name": "1st"}, "name"),
-        ({"name": ""}, "name"),
-        ({"name": "a b"}, "name"),
-        ({"name": "a\0"}, "name"),
-        ({"name": "ä"}, "name"),
-        ({"name": "a" * 64}, "name"),
-        ({"name": "a" * 10_000}, "name"),
-        ({"name": None}, "name"),
-        ({"name": 1}, "name"),
-        ({"name": "\ud800"}, "name"),
-        ({"folder_path": "/"}, "folder_path"),
-        ({"folder_path": "a//b"}, "folder_path"),
-        ({"folder_path": "../x"}, "folder_path"),
-        ({"folder_path": "/".join("a" * 200)}, "folder_path"),
-        ({"folder_path": "information/schema"}, "folder_path"),
-        ({"folder_path": "Temp"}, "folder_path"),
-        ({"folder_path": "warehouse"}, "folder_path"),
-        ({"folder_path": None}, "folder_path"),
-        ({"sql_template": ""}, "sql_template"),
-        ({"sql_template": " \n"}, "sql_template"),
-        ({"sql_template": "SELECT '\0'"}, "sql_template"),
-        ({"sql_template": "SELECT " + "1" * 100_000}, "sql_template"),
-        ({"sql_template": "SELECT '\udc00'"}, "sql_template"),
-        ({"materialization": "cube"}, "materialization"),
-        ({"materialization": None}, "materialization"),
-        ({"documentation": None}, "documentation"),
-        ({"documentation": "\ud83d"}, "documentation"),
-        ({"publish": "true"}, "publish"),
-        ({"publish": 1}, "publish"),
-        ({"wait_for_completion": None}, "wait_for_completion"),
-        ({"cron_expression": 5}, "cron_expression"),
-        ({"id": "mine"}, "id"),
-        ({"status": "published"}, "status"),
-    ],
-    ids=lambda value: str(value)[:30] if isinstance(value, str) else "",
-)
-def test_what_a_transform_cannot_be(api: Api, body: Json, field: str) -> None:
-    whole = {"name": "x", "sql_template": "SELECT 1 AS x", **body}
-    known = create(api, "known", "SELECT 1 AS x")["id"]
-    before = get(api, known)
-    headers = {"content-type": "application/json"}
-    # Half a character is spelt so.
-    sent = json.dumps(whole).encode()
-    said = api.refused("POST", "/transforms", 400, content=sent, headers=headers)["message"]
-    assert said.startswith(f"{field}")
-    # Changing it to that is refused as well.
-    api.refused("PATCH", f"/transforms/{known}", 400, content=json.dumps(body).encode(), headers=headers)
-    assert get(api, known) == before
+def test_create_with_publish(api: Api) -> None:
+    view = create(api, "ones", "SELECT 1 AS one", folder_path="a/b", documentation="Größe ❤ 📏", publish=True)
+    assert (view["status"], view["materialization"], view["rebuild_trigger"]) == ("published", "view", "none")
+    assert (view["materialization_status"], view["documentation"]) == (None, "Größe ❤ 📏")
+    assert rows(api, "SELECT * FROM {{model.a.b.ones}}") == [{"one": 1}]
+
+    sql = "SELECT one + 1 AS two FROM {{ model.a.b.ones }};"
+    table = create(
+        api, "twos", sql, materialization="table", cron_expression=HOURLY, publish=True, wait_for_completion=True
+    )
+    assert (table["status"], table["materialization_status"]) == ("published", "completed")
+    assert (table["cron_expression"], table["rebuild_trigger"]) == (HOURLY, "schedule")
+    assert [entry["weld_tag"] for entry in table["parameters"]] == ["model.a.b.ones"]
+    assert rows(api, "FROM {{model.twos}}") == [{"two": 2}]
+    assert references(api)["model.twos"] == ("materialized_table", "models.twos")
+
+    draft = create(api, "threes", "SELECT 3 AS three")
+    assert (draft["status"], draft["folder_path"], draft["rebuild_trigger"]) == ("draft", "", "none")
+    assert "model.threes" not in references(api)
+
+
+def test_transform_that_cannot_be_published_is_not_created(api: Api) -> None:
+    create(api, "ones", ONE, folder_path="a/b", publish=True)
+    cases: list[tuple[str, Json]] = [
+        ("unknown_reference", {"sql_template": "FROM {{model.nope}}"}),
+        ("cyclic_reference", {"sql_template": "FROM {{model.bad}}"}),
+        ("invalid_sql", {"sql_template": "SELECT nope"}),
+        ("name_taken", {"name": "ones", "folder_path": "a_b"}),
+        ("not_a_published_table", {"cron_expression": HOURLY}),
+        ("not_a_published_table", {"cron_expression": HOURLY, "materialization": "table", "publish": False}),
+        ("invalid_cron_expression", {"cron_expression": "0 0 * *", "materialization": "table"}),
+    ]
+    for code, wrong in cases:
+        refused(api, "", code, **{"name": "bad", "sql_template": ONE, "publish": True, **wrong})
+    assert len(api.all_pages("/transforms")) == 3
+    assert "bad" in failure(api, "FROM models.bad")
+
+
+INVALID: list[tuple[str, Any]] = [
+    *(("name", name) for name in ("1st", "", "a b", "a\0", "ä", "a" * 64, "a" * 10_000, None, 1, "\ud800")),
+    *(("folder_path", path) for path in ("/", "a//b", "../x", "/".join("a" * 200), "information/schema", "Temp")),
+    ("folder_path", "warehouse"),
+    ("folder_path", None),
+    *(("sql_template", sql) for sql in ("", " \n", "SELECT '\0'", "SELECT " + "1" * 100_000, "SELECT '\udc00'")),
+    ("materialization", "cube"),
+    ("materialization", None),
+    ("documentation", None),
+    ("documentation", "\ud83d"),
+    ("publish", "true"),
+    ("publish", 1),
+    ("wait_for_completion", None),
+    ("cron_expression", 5),
+    ("id", "mine"),
+    ("status", "published"),
+]
+
+
+def test_invalid_fields_are_refused(api: Api) -> None:
+    known = create(api, "known", ONE)
+    for field, value in INVALID:
+        for method, path, body in (
+            ("POST", "/transforms", {"name": "x", "sql_template": ONE, field: value}),
+            ("PATCH", f"/transforms/{known['id']}", {field: value}),
+        ):
+            # As bytes: httpx does not send half a character.
+            headers = {"content-type": "application/json"}
+            said = api.refused(method, path, 400, content=json.dumps(body).encode(), headers=headers)["message"]
+            assert method == "PATCH" or said.startswith(field), (field, value)
+    assert get(api, known["id"]) == known
     assert len(api.all_pages("/transforms")) == 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["select", "ORDER", "table", "group", "null", "all", "user", "_x", "main", "x__y"])
-def test_names_that_are_words_of_sql(api: Api, name: str) -> None:
-    create(api, name, f'SELECT 1 AS "{name}"', folder_path="from/where", publish=True)
-    assert rows(api, f"FROM {{{{model.from.where.{name}}}}}") == [{name: 1}]
-    table = create(api, f"{name}_t", f"FROM {{{{model.from.where.{name}}}}}", materialization="table", publish=True)
-    assert built(api, table["id"])["materialization_status"] == "completed"
-    assert rows(api, f"FROM {{{{model.{name}_t}}}} AS t") == [{name: 1}]
+def test_names_that_are_words_of_sql(api: Api) -> None:
+    for name in ("select", "ORDER", "table", "group", "null", "all", "user", "_x", "main", "x__y"):
+        create(api, name, f'SELECT 1 AS "{name}"', folder_path="from/where", publish=True)
+        assert rows(api, f"FROM {{{{model.from.where.{name}}}}}") == [{name: 1}]
+        table = create(api, f"{name}_t", f"FROM {{{{model.from.where.{name}}}}}", materialization="table", publish=True)
+        assert built(api, table["id"])["materialization_status"] == "completed"
+        assert rows(api, f"FROM {{{{model.{name}_t}}}} AS t") == [{name: 1}]
 
 
 def test_any_text_is_kept_as_it_is(api: Api) -> None:
@@ -111,11 +121,83 @@ def test_any_text_is_kept_as_it_is(api: Api) -> None:
     assert (transform["documentation"], transform["sql_template"], transform["parameters"]) == (text, sql, [])
     assert get(api, transform["id"]) == transform
     assert rows(api, "FROM {{model.texts}}") == [{"text": text}]
-    assert "documentation" not in create(api, "none", "SELECT 1 AS x")
+    assert "documentation" not in create(api, "none", ONE)
 
 
-def test_a_change_changes_what_it_says(api: Api) -> None:
-    draft = create(api, "a", "SELECT 1 AS x", folder_path="f", documentation="d", materialization="table")
+def test_publish_with_overrides_and_an_older_version(api: Api) -> None:
+    one = create(api, "first", ONE)["id"]
+    patch(api, one, sql_template="SELECT 2 AS x")
+    assert publish(api, one)["status"] == "published"
+    assert rows(api, "FROM {{model.first}}") == [{"x": 2}]
+
+    moved = publish(api, one, name="second", folder_path="out", materialization="table", wait_for_completion=True)
+    assert (moved["name"], moved["folder_path"], moved["materialization"]) == ("second", "out", "table")
+    assert moved["materialization_status"] == "completed"
+    assert "model.first" not in references(api)
+    assert references(api)["model.out.second"] == ("materialized_table", "out.second")
+    assert "models.first" in failure(api, "FROM models.first")
+    assert rows(api, "FROM {{model.out.second}}") == [{"x": 2}]
+
+    newest, oldest = versions(api, one)
+    assert (newest.is_published, oldest.is_published) == (True, False)
+    publish(api, one, version_id=oldest.id, wait_for_completion=True)
+    assert rows(api, "FROM {{model.out.second}}") == [{"x": 1}]
+    assert [version.is_published for version in versions(api, one)] == [False, True]
+
+    other = create(api, "other", ONE)["id"]
+    for version in ("nope", newest.id):
+        api.refused("POST", f"/transforms/{other}/publish", 404, json={"version_id": version})
+    refused(api, f"/{one}/publish", sql_template=ONE)
+
+
+def test_publish_refuses_invalid_and_taken_names(api: Api) -> None:
+    api.run_stream("people")
+    first, second = (create(api, name, ONE, publish=True)["id"] for name in ("first", "second"))
+    for transform_id, says, override in (
+        (first, "'1st' is no name", {"name": "1st"}),
+        (first, "'a b' is no name", {"folder_path": "ok/a b"}),
+        (first, f"place of the transform {second!r}", {"name": "SECOND"}),
+        (second, "table of the ELT stream 'people'", {"name": "People", "folder_path": "shop"}),
+        (first, "is no name", {"folder_path": "information_schema"}),
+        (first, "materialization", {"materialization": "cube"}),
+    ):
+        refused(api, f"/{transform_id}/publish", says=says, **override)
+    assert [column["name"] for column in api.get(f"/transforms/{second}/schema")["data"]] == ["x"]
+
+
+def test_update_with_publish(api: Api) -> None:
+    one = create(api, "changing", ONE)["id"]
+    assert patch(api, one, sql_template="SELECT 2 AS x", publish=True)["status"] == "draft"
+    publish(api, one)
+
+    # The published SQL and name change only together with a change of SQL or materialization.
+    patch(api, one, sql_template="SELECT 3 AS x")
+    assert rows(api, "FROM {{model.changing}}") == [{"x": 2}]
+    patch(api, one, sql_template="SELECT 2 AS x")
+    named = patch(api, one, name="changed", documentation="why", publish=True)
+    assert (named["name"], named["documentation"]) == ("changed", "why")
+    assert list(references(api)) == ["model.changing", "model.v"]
+    patch(api, one, sql_template="SELECT 4 AS x", publish=True)
+    assert rows(api, "FROM {{model.changed}}") == [{"x": 4}]
+    assert "model.changing" not in references(api)
+    api.refused("PATCH", f"/transforms/{one}", 400, json={"cron_expression": HOURLY})
+
+    table = patch(api, one, materialization="table", cron_expression=HOURLY, publish=True, wait_for_completion=True)
+    assert (table["materialization"], table["materialization_status"]) == ("table", "completed")
+    assert (table["cron_expression"], table["rebuild_trigger"]) == (HOURLY, "schedule")
+    assert references(api)["model.changed"][0] == "materialized_table"
+    api.refused("PATCH", f"/transforms/{one}", 400, code="invalid_cron_expression", json={"cron_expression": "nightly"})
+    cleared = patch(api, one, cron_expression=None)
+    assert (cleared["cron_expression"], cleared["rebuild_trigger"]) == (None, "none")
+
+    before = get(api, one)
+    wrong = {"sql_template": "FROM {{model.changed}}", "documentation": "other", "publish": True}
+    api.refused("PATCH", f"/transforms/{one}", 400, says="{{model.changed}}", json=wrong)
+    assert get(api, one) == before
+
+
+def test_update_changes_only_the_given_fields(api: Api) -> None:
+    draft = create(api, "a", ONE, folder_path="f", documentation="d", materialization="table")
     assert patch(api, draft["id"]) == {**draft, "updated_at": get(api, draft["id"])["updated_at"]}
     changes: Json = {"name": "b", "folder_path": "", "sql_template": "FROM {{model.v}}", "materialization": "view"}
     for field, value in changes.items():
@@ -123,9 +205,9 @@ def test_a_change_changes_what_it_says(api: Api) -> None:
         after = patch(api, draft["id"], **{field: value})
         assert {name for name in after if after[name] != before[name]} - {"updated_at", "parameters"} == {field}
         assert after["updated_at"] >= before["updated_at"]
-    assert [entry.sql_template for entry in versions(api, draft["id"])] == ["FROM {{model.v}}", "SELECT 1 AS x"]
+    assert [entry.sql_template for entry in versions(api, draft["id"])] == ["FROM {{model.v}}", ONE]
     assert [entry["id"] for entry in api.get("/transforms", name="B", folder_path="")["data"]] == [draft["id"]]
-    # A published one is found by what it is given, and stands where it stood.
+    # The list finds a published transform by its new name. Its view keeps the old name until it is published again.
     publish(api, draft["id"])
     patch(api, draft["id"], name="c", folder_path="g/h")
     assert [entry["id"] for entry in api.get("/transforms", name="c", folder_path="g/h")["data"]] == [draft["id"]]
@@ -134,332 +216,268 @@ def test_a_change_changes_what_it_says(api: Api) -> None:
     assert list(references(api)) == ["model.g.h.c", "model.v"]
 
 
-def test_versions(api: Api) -> None:
-    transform_id = create(api, "many", "SELECT 0 AS x")["id"]
-    for number in range(1, 6):
-        patch(api, transform_id, sql_template=f"FROM {{{{model.v}}}} SELECT {number} AS x")
-    patch(api, transform_id, sql_template="FROM {{model.v}} SELECT 5 AS x", documentation="the same")
-    found = versions(api, transform_id)
-    assert [version.sql_template[-6:] for version in found] == [f"{number} AS x" for number in (5, 4, 3, 2, 1, 0)]
+def test_each_change_of_sql_is_a_version(api: Api) -> None:
+    one = create(api, "many", "SELECT 0 AS x")["id"]
+    for number in range(1, 4):
+        patch(api, one, sql_template=f"FROM {{{{model.v}}}} SELECT {number} AS x")
+    patch(api, one, sql_template="FROM {{model.v}} SELECT 3 AS x", documentation="the same")
+    found = versions(api, one)
+    assert [version.sql_template[-6:] for version in found] == [f"{number} AS x" for number in (3, 2, 1, 0)]
     assert not any(version.is_published for version in found)
     assert {version.user_id for version in found} == {"local"}
     assert [entry.tag for entry in found[0].parameters] == ["model.v"]
     assert found[-1].parameters == ()
-    publish(api, transform_id, version_id=found[3].id)
-    assert [version.is_published for version in versions(api, transform_id)] == [
-        False,
-        False,
-        False,
-        True,
-        False,
-        False,
-    ]
-    # Another one's are none of its.
-    other = create(api, "other", "SELECT 1 AS x")["id"]
-    api.refused("POST", f"/transforms/{other}/publish", 404, json={"version_id": found[0].id})
-    api.refused("GET", "/transforms/nope/versions", 404)
+    publish(api, one, version_id=found[2].id)
+    assert [version.is_published for version in versions(api, one)] == [False, False, True, False]
+
+
+def test_lists_and_filters(api: Api) -> None:
+    names = {"adults": "shop/views", "names": "", "first": "", "never_published": ""}
+    ids = {name: create(api, name, ONE, folder_path=folder)["id"] for name, folder in names.items()}
+    publish(api, ids["first"])
+    assert [entry["id"] for entry in api.all_pages("/transforms", limit=3)] == ["view", "table", *ids.values()]
+    for query, expected in (
+        ({"name": "NEVER"}, ["never_published"]),
+        ({"name": "%"}, []),
+        ({"folder_path": "shop/views"}, ["adults"]),
+        ({"folder_path": "shop"}, []),
+        ({"name": "n", "status": "draft"}, ["names", "never_published"]),
+        ({"status": "published"}, ["v", "first"]),
+    ):
+        assert [entry["name"] for entry in api.get("/transforms", **query)["data"]] == expected, query
 
 
 def test_bulk_items_are_independent_and_in_order(api: Api) -> None:
-    view = {"name": "one", "sql_template": "SELECT 1 AS x", "publish": True}
+    view = {"name": "one", "sql_template": ONE, "publish": True}
     items: list[Json] = [
         view,
         {"name": "two", "sql_template": "SELECT x + 1 AS x FROM {{model.one}}", "publish": True},
-        {"name": "bad name", "sql_template": "SELECT 1 AS x"},
-        {"name": "one", "sql_template": "SELECT 1 AS x", "publish": True},
+        {"name": "bad name", "sql_template": ONE},
+        {"name": "one", "sql_template": ONE, "publish": True},
         {"name": "early", "sql_template": "FROM {{model.late}}", "publish": True},
-        {"name": "late", "sql_template": "SELECT 1 AS x", "publish": True},
-        {"name": "cron", "sql_template": "SELECT 1 AS x", "cron_expression": "x"},
+        {"name": "late", "sql_template": ONE, "publish": True},
+        {"name": "cron", "sql_template": ONE, "cron_expression": "x"},
         {**view, "name": "table", "materialization": "table", "wait_for_completion": True},
-        {"name": "of_table", "sql_template": "FROM {{model.table}}", "publish": True, "cron_expression": "0 * * * *"},
+        {"name": "of_table", "sql_template": "FROM {{model.table}}", "publish": True, "cron_expression": HOURLY},
         {"name": "of_table", "sql_template": "FROM {{model.table}}", "publish": True},
     ]
+    errors = {
+        2: "is no name",
+        3: "is the place",
+        4: "{{model.late}}",
+        6: "cron expression",
+        8: "only a published table",
+    }
     results = api.post("/transforms/bulk", {"transforms": items})["results"]
     assert [entry["name"] for entry in results] == [item["name"] for item in items]
-    assert [entry["success"] for entry in results] == [True, True, False, False, False, True, False, True, False, True]
-    for entry in results:
-        assert entry.keys() == ({"name", "success", "id"} if entry["success"] else {"name", "success", "error"})
-    said = [entry.get("error", "") for entry in results]
-    assert ["{{model.late}}" in said[4], "is no name" in said[2], "is the place" in said[3]] == [True, True, True]
-    assert "cron expression" in said[6]
-    assert "only a published table" in said[8]
-    assert [entry["id"] for entry in api.all_pages("/transforms")[2:]] == [
-        entry["id"] for entry in results if entry["success"]
-    ]
+    for number, entry in enumerate(results):
+        assert entry["success"] == (number not in errors)
+        assert entry.keys() == {"name", "success", "error" if number in errors else "id"}
+        assert errors.get(number, "") in entry.get("error", "")
+    ids = [entry["id"] for entry in results if entry["success"]]
+    assert [entry["id"] for entry in api.all_pages("/transforms")[2:]] == ids
     assert rows(api, "SELECT two.x + of_table.x AS x FROM {{model.two}} two, {{model.of_table}} of_table") == [{"x": 3}]
 
-    # What is no transform at all: nothing is created.
-    count = len(api.all_pages("/transforms"))
+    # A malformed item: nothing is created.
     for wrong in ({"name": "x"}, {**view, "name": None}, {**view, "extra": 1}, {**view, "publish": "yes"}, 1, None):
-        message = refused(api, "/transforms/bulk", {"transforms": [view, wrong]})["message"]
-        assert message.startswith("transforms.1")
-    refused(api, "/transforms/bulk", {"transforms": None})
-    refused(api, "/transforms/bulk", {})
-    assert len(api.all_pages("/transforms")) == count
+        refused(api, "/bulk", says="transforms.1", transforms=[view, wrong])
+    refused(api, "/bulk", transforms=None)
+    refused(api, "/bulk")
+    assert len(api.all_pages("/transforms")) == 2 + len(ids)
 
 
-def test_two_publish_at_once(api: Api, service: LocalService) -> None:
-    transform_id = create(api, "raced", "SELECT 0 AS x")["id"]
-    ids = []
-    for number in range(1, 9):
-        patch(api, transform_id, sql_template=f"SELECT {number} AS x")
-        ids.append(versions(api, transform_id)[0].id)
-
-    def publishing(number: int) -> Json:
-        return publish(
-            Api(service),
-            transform_id,
-            version_id=ids[number],
-            materialization="table" if number % 2 else "view",
-        )
-
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(publishing, range(8)))
-    assert all(answer["status"] == "published" for answer in answers)
-    seen = built(api, transform_id)
-    # One of them was the last, and all is of it.
-    (number,) = [8 - index for index, version in enumerate(versions(api, transform_id)) if version.is_published]
-    assert seen["materialization"] == ("view" if number % 2 else "table")
-    assert rows(api, "FROM {{model.raced}}") == [{"x": number}]
-    assert references(api)["model.raced"][0] == ("model_view" if number % 2 else "materialized_table")
+def test_bulk_creation_takes_up_to_50_transforms(api: Api) -> None:
+    items = [{"name": f"t{index}", "sql_template": f"SELECT {index} AS x"} for index in range(200)]
+    for number in (0, 51, 200):
+        refused(api, "/bulk", says="transforms: ", transforms=items[:number])
+    assert len(api.all_pages("/transforms")) == 2
+    results = api.post("/transforms/bulk", {"transforms": items[:50]})["results"]
+    assert [(entry["name"], entry["success"]) for entry in results] == [(f"t{index}", True) for index in range(50)]
+    assert [entry["id"] for entry in api.all_pages("/transforms", limit=100)[2:]] == [entry["id"] for entry in results]
 
 
-def test_two_take_one_place_at_once(api: Api, service: LocalService) -> None:
-    ids = [create(api, "place", f"SELECT {number} AS x")["id"] for number in range(6)]
-
-    def publishing(transform_id: str) -> int:
-        return Api(service).client.post(f"/transforms/{transform_id}/publish").status_code
-
-    with ThreadPoolExecutor(6) as pool:
-        statuses = list(pool.map(publishing, ids))
-    assert sorted(statuses) == [200, 400, 400, 400, 400, 400]
-    assert rows(api, "FROM {{model.place}}") == [{"x": statuses.index(200)}]
-
-
-def test_deleting_while_it_is_being_built(api: Api, service: LocalService) -> None:
-    transform_id = create(api, "slow", SLOW, materialization="table", publish=True)["id"]
-    attach(api, transform_id, "nightly")
-    assert get(api, transform_id)["materialization_status"] == "running"
-    delete(api, transform_id)
-    api.refused("GET", f"/transforms/{transform_id}", 404)
-    # Its place is free at once, and stays with the new one.
-    create(api, "slow", "SELECT 7 AS n", publish=True)
-    assert rows(api, "FROM {{model.slow}}") == [{"n": 7}]
-    (run,) = journalled(service, transform_id, 1)
-    assert run["status"] == "failed"
-    # Nobody waits for what was being built.
-    assert api.run_orchestration("nightly").status == "COMPLETED"
-    service.restart()
-    assert rows(api, "FROM {{model.slow}}") == [{"n": 7}]
-    assert list(references(api)) == ["model.slow", "model.v", "raw.shop.orders", "raw.shop.people"]
+def test_attach_to_an_orchestration(api: Api, service: LocalService) -> None:
+    table = create(api, "nightly_table", ONE, materialization="table")["id"]
+    refused(api, f"/{table}/orchestration", "transform_not_published", orchestration_workflow_id="nightly")
+    assert (get(api, table)["rebuild_trigger"], "orchestration_workflow_id" in get(api, table)) == ("none", False)
+    publish(api, table, wait_for_completion=True)
+    patch(api, table, cron_expression=HOURLY)
+    attached = attach(api, table, "nightly")
+    assert (attached["orchestration_workflow_id"], attached["rebuild_trigger"]) == ("nightly", "orchestration")
+    run = api.run_orchestration("nightly")
+    assert run.status == "COMPLETED"
+    (_, by_run) = journalled(service, table, 2)
+    assert (by_run["trigger"], by_run["orchestration_run_id"]) == ("orchestration", run.id)
+    assert attach(api, "view", "nightly")["rebuild_trigger"] == "orchestration"
+    for wrong in ({}, {"orchestration_workflow_id": None}, {"orchestration_workflow_id": "nightly", "cron": HOURLY}):
+        refused(api, f"/{table}/orchestration", **wrong)
 
 
-def test_a_build_that_never_ends_holds_nobody_up(api: Api) -> None:
-    endless = SLOW.replace("range(300)", "range(300000000)")
-    # As many as the service does at a time.
-    ids = [create(api, f"slow{n}", endless, materialization="table", publish=True)["id"] for n in range(8)]
-    waiting = create(api, "waiting", "SELECT 1 AS x", materialization="table", publish=True)["id"]
-    assert get(api, waiting)["materialization_status"] == "running"
-    for transform_id in ids:
-        delete(api, transform_id)
-    assert built(api, waiting)["materialization_status"] == "completed"
+def test_detach_from_an_orchestration(api: Api, service: LocalService) -> None:
+    table = create(api, "t", ONE, materialization="table", publish=True, wait_for_completion=True)["id"]
+    attach(api, table, "nightly")
+    detached = detach(api, table)
+    assert ("orchestration_workflow_id" in detached, detached["rebuild_trigger"]) == (False, "none")
+    api.run_orchestration("nightly")
+    assert len(service.journal_runs(table)) == 1
+
+    attach(api, table, "nightly")
+    detached = detach(api, table, cron_expression=HOURLY)
+    assert ("orchestration_workflow_id" in detached, detached["rebuild_trigger"]) == (False, "schedule")
+    assert detached["cron_expression"] == HOURLY
+    # The previous schedule returns.
+    attach(api, table, "nightly")
+    detached = detach(api, table)
+    assert (detached["cron_expression"], detached["rebuild_trigger"]) == (HOURLY, "schedule")
+    assert detach(api, table)["rebuild_trigger"] == "schedule"
 
 
-def test_deleting_what_an_orchestration_is_building(api: Api) -> None:
-    slow = create(api, "slow", SLOW, materialization="table")["id"]
-    api.post(f"/transforms/{slow}/publish")
-    attach(api, slow, "nightly")
-    run = api.post("/orchestrations/nightly/request_run")
-    api.until(f"/orchestration_runs/{run['id']}", lambda seen: seen["status"] == "RUNNING")
-    delete(api, slow)
-    assert api.ended(f"/orchestration_runs/{run['id']}")["status"] == "CANCELED"
+def test_detach_with_a_schedule_requires_a_published_table(api: Api) -> None:
+    draft = create(api, "draft", ONE, materialization="table")["id"]
+    attach(api, "view", "nightly")
+    for transform_id, says in ((draft, "a draft"), ("view", "a view")):
+        path = f"/transforms/{transform_id}/orchestration"
+        api.refused("DELETE", path, 400, code="not_a_published_table", says=says, params={"cron_expression": HOURLY})
+    assert get(api, "view")["rebuild_trigger"] == "orchestration"
+    assert detach(api, "view")["rebuild_trigger"] == "none"
+    publish(api, draft, wait_for_completion=True)
+    assert detach(api, draft, cron_expression=HOURLY)["rebuild_trigger"] == "schedule"
 
 
-def test_a_deletion_that_was_cut_off_is_finished(api: Api, service: LocalService) -> None:
-    table = create(api, "gone", "SELECT 1 AS x", materialization="table", publish=True)["id"]
+def test_orchestration_suspends_the_own_schedule(api: Api) -> None:
+    one = create(api, "t", ONE, materialization="table", publish=True, cron_expression=HOURLY)["id"]
+    other = api.post("/orchestrations", {"name": "Other", "cron_schedule": "0 9 * * *"}, status=201)["id"]
+    built(api, one)
+    assert attach(api, one, "nightly")["cron_expression"] == HOURLY
+    given = patch(api, one, cron_expression="30 * * * *")
+    assert (given["cron_expression"], given["rebuild_trigger"]) == ("30 * * * *", "orchestration")
+    assert attach(api, one, other)["orchestration_workflow_id"] == other
+    # A view has no schedule, and stays attached.
+    view = publish(api, one, materialization="view")
+    assert (view["cron_expression"], view["rebuild_trigger"]) == (None, "orchestration")
+    assert detach(api, one)["rebuild_trigger"] == "none"
+    # Nor has a transform that is not published as a table, or will be a view.
+    patch(api, one, materialization="table")
+    body: Json = {"cron_expression": HOURLY}
+    api.refused("PATCH", f"/transforms/{one}", 400, code="not_a_published_table", json=body)
+    patch(api, one, publish=True, **body)
+    to_view = {"materialization": "view", "publish": True, **body}
+    api.refused("PATCH", f"/transforms/{one}", 400, code="not_a_published_table", json=to_view)
+    seen = built(api, one)
+    assert (seen["materialization"], seen["cron_expression"]) == ("table", HOURLY)
+    assert references(api)["model.t"][0] == "materialized_table"
+    assert patch(api, "view", cron_expression=None)["rebuild_trigger"] == "none"
+
+
+def test_deleted_transform_leaves_the_warehouse(api: Api, service: LocalService) -> None:
+    table = create(api, "gone", ONE, materialization="table", publish=True)["id"]
     built(api, table)
-    delete(api, table)
-    # As a process leaves it that is killed in between.
-    service.stop()
-    with closing(sqlite3.connect(service.home / "state.sqlite", isolation_level=None)) as state:
-        state.execute("UPDATE transforms SET object_schema = 'models', object_name = 'v' WHERE id = ?", (table,))
-        assert state.execute("SELECT deleted_at IS NOT NULL FROM transforms WHERE id = ?", (table,)).fetchone() == (1,)
-    service.start()
-    assert failure(api, "FROM models.v") == "There is no table models.v."
+    attach(api, table, "nightly")
+    reader = create(api, "reader", "SELECT x FROM {{model.gone}}", publish=True)["id"]
+    draft = create(api, "draft", ONE)["id"]
+    for transform_id in (table, "view", draft):
+        api.delete(f"/transforms/{transform_id}")
+        for method, path in (
+            *(("GET", path) for path in ("", "/schema", "/versions")),
+            *(("DELETE", path) for path in ("", "/orchestration")),
+            *(("POST", path) for path in ("/publish", "/rematerialize")),
+        ):
+            api.refused(method, f"/transforms/{transform_id}{path}", 404)
+        api.refused("PATCH", f"/transforms/{transform_id}", 404, json={})
+    assert [entry["id"] for entry in api.all_pages("/transforms")] == ["table", reader]
+    assert list(references(api)) == ["model.reader"]
+    for name in ("gone", "v"):
+        assert f"models.{name}" in failure(api, f"FROM models.{name}")
+    # A transform that reads it fails, and names it.
+    assert "name gone does not exist" in failure(api, "FROM {{model.reader}}")
+    refused(api, f"/{reader}/rematerialize", says="{{model.gone}}")
+    api.run_orchestration("nightly")
+    assert len(service.journal_runs(table)) == 1
+    # The reverse ETL sync reads the view.
+    api.refused("POST", "/reverse_etl_syncs/export/request_run", 400, code="not_eligible")
+    # The name can be used again.
+    create(api, "gone", "SELECT 5 AS x", publish=True)
+    assert rows(api, "FROM {{model.reader}}") == [{"x": 5}]
 
 
-def test_cycles_are_refused_by_name_on_every_way_to_one(api: Api) -> None:
-    a = create(api, "a", "SELECT 1 AS x", publish=True)["id"]
+def test_cycles_are_refused(api: Api) -> None:
+    a = create(api, "a", ONE, publish=True)["id"]
     b = create(api, "b", "FROM {{model.a}}", publish=True)["id"]
     old = versions(api, a)[0].id
-    # By a change of what is published.
-    said = refused(api, f"/transforms/{a}", {"sql_template": "FROM {{model.b}}", "publish": True}, "PATCH")
-    assert (said["error_code"], "{{model.b}}, which is computed from this" in said["message"]) == (
-        "cyclic_reference",
-        True,
-    )
-    # By publishing a version of it, and an older one.
+    # By a change of a published transform.
+    change = {"sql_template": "FROM {{model.b}}", "publish": True}
+    says = "{{model.b}}, which is computed from this"
+    api.refused("PATCH", f"/transforms/{a}", 400, code="cyclic_reference", says=says, json=change)
+    # By publishing its latest or an older version.
     patch(api, a, sql_template="FROM {{model.b}}")
-    assert refused(api, f"/transforms/{a}/publish", {})["error_code"] == "cyclic_reference"
+    refused(api, f"/{a}/publish", "cyclic_reference")
     cyclic = versions(api, a)[0].id
     patch(api, a, sql_template="SELECT 2 AS x")
-    assert refused(api, f"/transforms/{a}/publish", {"version_id": cyclic})["error_code"] == "cyclic_reference"
+    refused(api, f"/{a}/publish", "cyclic_reference", version_id=cyclic)
     publish(api, a, version_id=old)
-    # By creating anew what was deleted under its readers.
-    delete(api, a)
-    for body in (
-        {"name": "a", "sql_template": "FROM {{model.b}}", "publish": True},
-        {"name": "a", "sql_template": "FROM {{model.a}}", "publish": True},
-    ):
-        assert refused(api, "/transforms", body)["error_code"] == "cyclic_reference"
-    # By giving something else its name.
+    # By creating a deleted transform again.
+    api.delete(f"/transforms/{a}")
+    for sql in ("FROM {{model.b}}", "FROM {{model.a}}"):
+        refused(api, "", "cyclic_reference", name="a", sql_template=sql, publish=True)
+    # By giving its name to another transform.
     c = create(api, "c", "FROM {{model.b}}")["id"]
-    said = refused(api, f"/transforms/{c}/publish", {"name": "a"})
-    assert (said["error_code"], "{{model.b}}" in said["message"]) == ("cyclic_reference", True)
-    # What names in vain only itself, in words.
+    refused(api, f"/{c}/publish", "cyclic_reference", "{{model.b}}", name="a")
+    # References in strings and comments are none.
     assert create(api, "a", "SELECT '{{model.b}}' AS x -- {{model.b}}", publish=True)["parameters"] == []
     assert rows(api, "FROM {{model.b}}") == [{"x": "{{model.b}}"}]
     assert get(api, b)["parameters"] == [{"weld_tag": "model.a", "type": "model_view", "dw_item_id": "models.a"}]
 
 
-def test_what_has_it_built_again(api: Api) -> None:
-    transform = create(api, "t", "SELECT 1 AS x", materialization="table", publish=True, cron_expression="0 * * * *")
-    other = api.post("/orchestrations", {"name": "Other", "cron_schedule": "0 9 * * *"}, status=201)["id"]
-    built(api, transform["id"])
-    assert attach(api, transform["id"], "nightly")["cron_expression"] == "0 * * * *"
-    # A schedule of its own rests, also one that it is given now.
-    given = patch(api, transform["id"], cron_expression="30 * * * *")
-    assert (given["cron_expression"], given["rebuild_trigger"]) == ("30 * * * *", "orchestration")
-    assert attach(api, transform["id"], other)["orchestration_workflow_id"] == other
-    # A view has none, and stays attached.
-    view = publish(api, transform["id"], materialization="view")
-    assert (view["cron_expression"], view["rebuild_trigger"]) == (None, "orchestration")
-    assert detach(api, transform["id"])["rebuild_trigger"] == "none"
-    # Neither has what is going to be a view, or was not published as a table.
-    patch(api, transform["id"], materialization="table")
-    body = {"cron_expression": "0 * * * *"}
-    assert refused(api, f"/transforms/{transform['id']}", body, "PATCH")["error_code"] == "not_a_published_table"
-    patch(api, transform["id"], publish=True, **body)
-    said = refused(api, f"/transforms/{transform['id']}", {"materialization": "view", "publish": True, **body}, "PATCH")
-    assert said["error_code"] == "not_a_published_table"
-    seen = built(api, transform["id"])
-    assert (seen["materialization"], seen["cron_expression"]) == ("table", "0 * * * *")
-    assert references(api)["model.t"][0] == "materialized_table"
-    # Nothing is taken away from what has nothing.
-    assert patch(api, "view", cron_expression=None)["rebuild_trigger"] == "none"
-
-
-def test_a_name_that_others_need(api: Api) -> None:
-    needed = create(api, "needed", "SELECT 1 AS x", publish=True)["id"]
+def test_renaming_a_transform_that_others_read(api: Api) -> None:
+    needed = create(api, "needed", ONE, publish=True)["id"]
     create(api, "needs", "FROM {{model.needed}}", publish=True)
-    # Given, but not published, it hurts nobody.
+    # A new name takes effect with the publication, which is refused.
     patch(api, needed, name="other")
     assert rows(api, "FROM {{model.needs}}") == [{"x": 1}]
-    said = refused(api, f"/transforms/{needed}/publish", {})
-    assert (said["error_code"], "'needs' would lose {{model.needed}}" in said["message"]) == ("transform_in_use", True)
-    said = refused(api, f"/transforms/{needed}", {"sql_template": "SELECT 2 AS x", "publish": True}, "PATCH")
-    assert said["error_code"] == "transform_in_use"
+    refused(api, f"/{needed}/publish", "transform_in_use", "'needs' would lose {{model.needed}}")
+    change = {"sql_template": "SELECT 2 AS x", "publish": True}
+    api.refused("PATCH", f"/transforms/{needed}", 400, code="transform_in_use", json=change)
     api.post(f"/transforms/{needed}/rematerialize")
     assert rows(api, "FROM {{model.needs}}") == [{"x": 1}]
     patch(api, needed, name="needed", sql_template="SELECT 3 AS x", publish=True)
     assert rows(api, "FROM {{model.needs}}") == [{"x": 3}]
+    # As a table it has the same name, and the view over it stays.
+    publish(api, needed, materialization="table", wait_for_completion=True)
+    assert rows(api, "FROM {{model.needs}}") == [{"x": 3}]
 
 
-def test_a_transform_cannot_reach_beyond_the_warehouse(api: Api, service: LocalService) -> None:
-    secret = service.home / "api_key"
-    for sql in (
-        f"FROM read_text('{secret}')",
-        f"FROM '{service.home}/state.sqlite'",
-        f"WITH c AS (COPY (FROM range(1)) TO '{service.home}/written.csv') FROM c",
-        f"VALUES ((FROM read_text('{secret}') SELECT content))",
-    ):
-        for kind in ("view", "table"):
-            body = {"name": "spy", "sql_template": sql, "materialization": kind, "publish": True}
-            assert refused(api, "/transforms", body)["error_code"] == "invalid_sql"
-        draft = create(api, "spy", sql)["id"]
-        api.refused("GET", f"/transforms/{draft}/schema", 400)
-        assert service.api_key not in failure(api, sql)
-    assert not (service.home / "written.csv").exists()
-
-
-def test_what_version_control_manages(service: LocalService) -> None:
-    with LocalService(
-        {
-            "transforms_managed_by_version_control": True,
-            "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-            "transforms": [
-                {
-                    "id": "t",
-                    "name": "t",
-                    "sql_template": "SELECT 1 AS x",
-                    "materialization": "table",
-                    "publish": True,
-                    "cron_expression": "0 * * * *",
-                }
-            ],
-        }
-    ) as managed:
+def test_transforms_managed_by_version_control(service: LocalService) -> None:
+    transform = {"id": "t", "name": "t", "sql_template": ONE, "publish": True}
+    seed = {
+        "transforms_managed_by_version_control": True,
+        "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+        "transforms": [{**transform, "materialization": "table", "cron_expression": HOURLY}],
+    }
+    # Only this setting of the seed prevents changes.
+    assert create(Api(service), "x", ONE)["status"] == "draft"
+    with LocalService(seed) as managed:
         api = Api(managed)
         before = built(api, "t")
-        assert (before["cron_expression"], before["rebuild_trigger"]) == ("0 * * * *", "schedule")
-        for method, path, body in [
-            ("POST", "/transforms", {"name": "x", "sql_template": "SELECT 1 AS x"}),
-            ("POST", "/transforms/bulk", {"transforms": [{"name": "x", "sql_template": "SELECT 1 AS x"}]}),
+        assert (before["cron_expression"], before["rebuild_trigger"]) == (HOURLY, "schedule")
+        new = {"name": "x", "sql_template": ONE}
+        changes: list[tuple[str, str, Json | None]] = [
+            ("POST", "/transforms", new),
+            ("POST", "/transforms/bulk", {"transforms": [new]}),
             ("PATCH", "/transforms/t", {"documentation": "x"}),
             ("PATCH", "/transforms/t", {}),
             ("POST", "/transforms/t/publish", {"name": "y"}),
             ("POST", "/transforms/t/publish", {"folder_path": ""}),
             ("POST", "/transforms/t/publish", {"materialization": "table"}),
             ("DELETE", "/transforms/t", None),
-        ]:
-            assert api.refused(method, path, 400, json=body)["error_code"] == "version_control_managed", (method, path)
+        ]
+        for method, path, body in changes:
+            api.refused(method, path, 400, code="version_control_managed", json=body)
         assert get(api, "t") == before
         (version,) = versions(api, "t")
         assert publish(api, "t", version_id=version.id, wait_for_completion=True)["status"] == "published"
         assert publish(api, "t")["status"] == "published"
         built(api, "t")
-        assert api.post("/transforms/t/rematerialize", {"wait_for_completion": True})["materialization_status"] == (
-            "completed"
-        )
+        again = api.post("/transforms/t/rematerialize", {"wait_for_completion": True})
+        assert again["materialization_status"] == "completed"
         assert attach(api, "t", "nightly")["rebuild_trigger"] == "orchestration"
         assert rows(api, "FROM {{model.t}}") == [{"x": 1}]
-    # Elsewhere nobody does.
-    assert create(Api(service), "x", "SELECT 1 AS x")["status"] == "draft"
-
-
-def test_what_was_answered_survives_a_kill(api: Api, service: LocalService) -> None:
-    view = create(api, "a", "SELECT 1 AS x", publish=True)
-    table = create(api, "b", "FROM {{model.a}}", materialization="table", publish=True, cron_expression="0 * * * *")
-    changed = patch(api, view["id"], sql_template="SELECT 2 AS x", name="c", documentation="d")
-    delete(api, "view")
-    (many,) = api.post("/transforms/bulk", {"transforms": [{"name": "m", "sql_template": "SELECT 1 AS x"}]})["results"]
-    service.kill()
-    service.start()
-    assert get(api, view["id"]) == changed
-    assert built(api, table["id"])["cron_expression"] == "0 * * * *"
-    assert rows(api, "FROM {{model.b}}, {{model.a}} a") == [{"x": 1, "x_1": 1}]
-    api.refused("GET", "/transforms/view", 404)
-    assert failure(api, "FROM models.v") == "There is no table models.v."
-    assert [entry["id"] for entry in api.all_pages("/transforms")] == ["table", view["id"], table["id"], many["id"]]
-
-
-def test_preview_interrupted_by_a_kill_fails_without_rerun(service: LocalService, api: Api) -> None:
-    preview_id = preview(api, SLOW.replace("range(300)", "range(300000000)"))
-    assert api.get(f"{PREVIEWS}/{preview_id}/status")["status"] == "RUNNING"
-    service.kill()
-    service.start()
-    status = api.get(f"{PREVIEWS}/{preview_id}/status")
-    assert (status["status"], status["error"]) == (
-        "FAILED",
-        "The service ended while the query was running: ask again.",
-    )
-    assert rows(api, "SELECT 1 AS x") == [{"x": 1}]
-
-
-def test_previews_keep_no_run_waiting(api: Api) -> None:
-    endless = SLOW.replace("range(300)", "range(300000000)")
-    previews = [preview(api, endless) for _ in range(12)]
-    table = create(api, "t", "SELECT 1 AS x", materialization="table", publish=True)["id"]
-    assert built(api, table)["materialization_status"] == "completed"
-    assert api.run_orchestration("nightly").status == "COMPLETED"
-    assert {api.get(f"{PREVIEWS}/{preview_id}/status")["status"] for preview_id in previews} == {"RUNNING"}

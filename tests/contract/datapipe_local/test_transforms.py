@@ -1,186 +1,257 @@
-"""Tests of transforms: references, publishing, views and tables."""
+"""Tests of the builds of transforms and of query previews: references, failures, concurrency and kills."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
-import pytest
-
-from airflow_provider_datapipe.api.models.transforms import Reference, Transform
-from tests.contract.datapipe_local.api import Api
+from tests.contract.datapipe_local.api import Api, Json
+from tests.contract.datapipe_local.controlled import journalled
+from tests.contract.datapipe_local.transform_calls import (
+    PREVIEWS,
+    SLOW,
+    attach,
+    built,
+    create,
+    ended,
+    failure,
+    get,
+    patch,
+    preview,
+    publish,
+    references,
+    rows,
+    versions,
+)
 from tests.support.local_service import LocalService
 
-#: Takes some seconds: one can look at it while it is being built, and stop it.
-SLOW = "SELECT count(*) AS n FROM range(3000000) a, range(300) b WHERE (a.range * b.range) % 7 = 3"
+ENDLESS = SLOW.replace("range(300)", "range(300000000)")
 
 
-def transform(name: str, sql: str, **more: Any) -> dict[str, Any]:
-    return {"id": name, "name": name, "sql_template": sql, **more}
+def test_references_to_loaded_streams_and_published_transforms(api: Api) -> None:
+    sql = "SELECT * FROM {{raw.shop.people}} WHERE id = 1"
+    view = create(api, "ada", sql, folder_path="shop/views")["id"]
+    assert get(api, view)["materialization_status"] is None
+    # A stream has a table after its first run.
+    api.refused("POST", f"/transforms/{view}/publish", 400, says="{{raw.shop.people}}")
+    api.run_stream("people")
+    parameters = [{"weld_tag": "raw.shop.people", "type": "raw_view", "dw_item_id": "shop.people"}]
+    assert get(api, view)["parameters"] == parameters
+    schema = api.get(f"/transforms/{view}/schema")["data"]
+    assert [column["name"] for column in schema] == ["id", "name", "age"]
+
+    reader = create(api, "reader", "FROM {{model.shop.views.ada}}")["id"]
+    says = "Unknown reference {{model.shop.views.ada}}"
+    said = api.refused("POST", f"/transforms/{reader}/publish", 400, says=says)
+    assert "did you mean" not in said["message"]
+    assert publish(api, view)["status"] == "published"
+    assert references(api)["model.shop.views.ada"] == ("model_view", "shop_views.ada")
+    assert publish(api, reader)["status"] == "published"
 
 
-@pytest.fixture(scope="module")
-def api(data: Path) -> Iterator[Api]:
-    seed = {
-        "connections": [{"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(data)}}],
-        "elt_syncs": [
-            {
-                "id": "shop",
-                "connection_id": "data",
-                "destination_schema_name": "shop",
-                "source_streams": [
-                    {"id": "people", "name": "people", "file": "people.csv", "options": {"nullstr": "NA"}}
-                ],
-            }
-        ],
-        "transforms": [
-            transform("adults", "SELECT * FROM {{raw.shop.people}} WHERE age >= 18", folder_path="shop/views"),
-            transform("names", "SELECT name FROM {{ model.shop.views.adults }};", materialization="table"),
-            transform("first", "SELECT 1 AS x"),
-            transform("second", "SELECT x FROM {{model.first}}"),
-            transform("slow", SLOW, materialization="table"),
-            transform("broken", "SELECT nope FROM {{raw.shop.people}}", materialization="table"),
-            transform("bad_cast", "SELECT CAST(name AS INTEGER) AS x FROM {{raw.shop.people}}"),
-            transform("never_published", "SELECT 1 AS x"),
-        ],
-    }
-    with LocalService(seed) as service:
-        api = Api(service)
-        # Nothing can be named before it is loaded.
-        assert "{{raw.shop.people}}" in refused(api, "adults")
-        api.run_stream("people")
-        yield api
-        assert "Traceback" not in service.log
+def test_failed_builds(api: Api) -> None:
+    api.run_stream("people")
+    broken = create(api, "broken", "SELECT nope FROM {{raw.shop.people}}", materialization="table")["id"]
+    # The status of a table has its error.
+    assert publish(api, broken)["status"] == "published"
+    seen = built(api, broken)
+    assert seen["materialization_status"] == "failed"
+    error = seen["materialization_error"]
+    assert error.startswith("The transform broken cannot be built: Binder Error: ")
+    assert "nope" in error
+    assert "\n" not in error
+    assert "model.broken" not in references(api)
+    # The request that publishes a view has its error.
+    view = {"materialization": "view"}
+    api.refused("POST", f"/transforms/{broken}/publish", 400, code="invalid_sql", says="nope", json=view)
+    # An error that depends on rows fails only the build of a table, which leaves the view.
+    cast = create(api, "bad_cast", "SELECT CAST(name AS INTEGER) AS x FROM {{raw.shop.people}}", publish=True)
+    assert cast["status"] == "published"
+    table = publish(api, cast["id"], materialization="table", wait_for_completion=True)
+    assert table["materialization_status"] == "failed"
+    assert references(api)["model.bad_cast"] == ("model_view", "models.bad_cast")
 
 
-def publish(api: Api, transform_id: str, **body: Any) -> Transform:
-    return Transform.model_validate(api.post(f"/transforms/{transform_id}/publish", body or None))
+def test_rematerialize_builds_the_published_definition(api: Api, service: LocalService) -> None:
+    source = create(api, "source", "SELECT 1 AS x", publish=True)["id"]
+    copy = create(api, "copy", "SELECT x FROM {{model.source}}", materialization="table")["id"]
+    path = f"/transforms/{copy}/rematerialize"
+    api.refused("POST", path, 400, code="transform_not_published")
+
+    publish(api, copy, wait_for_completion=True)
+    patch(api, source, sql_template="SELECT 2 AS x", publish=True)
+    patch(api, copy, sql_template="SELECT 9 AS x", name="other", materialization="view")
+    assert rows(api, "FROM {{model.copy}}") == [{"x": 1}]
+    again = api.post(path, {"wait_for_completion": True})
+    assert (again["status"], again["materialization_status"]) == ("published", "completed")
+    assert rows(api, "FROM {{model.copy}}") == [{"x": 2}]
+    assert references(api)["model.copy"] == ("materialized_table", "models.copy")
+    assert [run["status"] for run in journalled(service, copy, 2)] == ["completed", "completed"]
+    # The changes wait for the next publication.
+    assert (get(api, copy)["name"], get(api, copy)["materialization"]) == ("other", "view")
+    for override in ("name", "folder_path", "materialization", "version_id", "sql_template"):
+        api.refused("POST", path, 400, says=override, json={override: "view"})
 
 
-def refused(api: Api, transform_id: str, **body: Any) -> str:
-    return str(api.refused("POST", f"/transforms/{transform_id}/publish", 400, json=body)["message"])
+def test_newest_publication_wins(api: Api) -> None:
+    slow = create(api, "slow", SLOW, materialization="table")["id"]
+    assert publish(api, slow)["materialization_status"] == "running"
+    assert "model.slow" not in references(api)
+    assert get(api, slow)["materialization_status"] == "running"
+    publish(api, slow, materialization="view")
+    assert references(api)["model.slow"] == ("model_view", "models.slow")
+    assert (get(api, slow)["materialization"], get(api, slow)["materialization_status"]) == ("view", None)
 
 
-def tags(api: Api) -> dict[str, tuple[str, str]]:
-    references = [Reference.model_validate(entry) for entry in api.get("/transforms/available_references")["data"]]
-    return {reference.tag: (str(reference.type), reference.dw_item_id) for reference in references}
+def test_concurrent_publications_of_a_transform(api: Api, service: LocalService) -> None:
+    raced = create(api, "raced", "SELECT 0 AS x")["id"]
+    ids = []
+    for number in range(1, 9):
+        patch(api, raced, sql_template=f"SELECT {number} AS x")
+        ids.append(versions(api, raced)[0].id)
+
+    def publishing(number: int) -> Json:
+        kind = "table" if number % 2 else "view"
+        return publish(Api(service), raced, version_id=ids[number], materialization=kind)
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(publishing, range(8)))
+    assert all(answer["status"] == "published" for answer in answers)
+    seen = built(api, raced)
+    # One of them was the last. Version, materialization and rows are all from this one.
+    (number,) = [8 - index for index, version in enumerate(versions(api, raced)) if version.is_published]
+    assert seen["materialization"] == ("view" if number % 2 else "table")
+    assert rows(api, "FROM {{model.raced}}") == [{"x": number}]
+    assert references(api)["model.raced"][0] == ("model_view" if number % 2 else "materialized_table")
 
 
-def built(api: Api, transform_id: str) -> Transform:
-    deadline = time.monotonic() + 15
-    while time.monotonic() < deadline:
-        seen = Transform.model_validate(api.get(f"/transforms/{transform_id}"))
-        if seen.materialization_status != "running":
-            return seen
-        time.sleep(0.01)
-    raise TimeoutError(transform_id)
+def test_concurrent_publications_with_one_name(api: Api, service: LocalService) -> None:
+    ids = [create(api, "place", f"SELECT {number} AS x")["id"] for number in range(6)]
+
+    def publishing(transform_id: str) -> int:
+        return Api(service).client.post(f"/transforms/{transform_id}/publish").status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        statuses = list(pool.map(publishing, ids))
+    assert sorted(statuses) == [200, 400, 400, 400, 400, 400]
+    assert rows(api, "FROM {{model.place}}") == [{"x": statuses.index(200)}]
 
 
-def column_names(api: Api, transform_id: str) -> list[str]:
-    return [column["name"] for column in api.get(f"/transforms/{transform_id}/schema")["data"]]
+def test_delete_during_a_build(api: Api, service: LocalService) -> None:
+    slow = create(api, "slow", SLOW, materialization="table", publish=True)["id"]
+    attach(api, slow, "nightly")
+    assert get(api, slow)["materialization_status"] == "running"
+    api.delete(f"/transforms/{slow}")
+    api.refused("GET", f"/transforms/{slow}", 404)
+    # The name is free at once, and the canceled build does not take it.
+    create(api, "slow", "SELECT 7 AS n", publish=True)
+    assert rows(api, "FROM {{model.slow}}") == [{"n": 7}]
+    (run,) = journalled(service, slow, 1)
+    assert run["status"] == "failed"
+    assert api.run_orchestration("nightly").status == "COMPLETED"
+    service.restart()
+    assert rows(api, "FROM {{model.slow}}") == [{"n": 7}]
+    assert list(references(api)) == ["model.slow", "model.v", "raw.shop.orders", "raw.shop.people"]
 
 
-def test_the_life_of_transforms(api: Api) -> None:
-    # A draft.
-    draft = Transform.model_validate(api.get("/transforms/adults"))
-    assert (draft.status, draft.folder_path, draft.materialization_status) == ("draft", "shop/views", None)
-    assert [(entry.tag, entry.type) for entry in draft.parameters] == [("raw.shop.people", "raw_view")]
-    assert column_names(api, "adults") == ["id", "name", "age"]
-    api.refused("POST", "/transforms/adults/rematerialize", 400)
-
-    # What is not published cannot be named, and what is alike is told.
-    said = refused(api, "names")
-    assert "{{model.shop.views.adults}}" in said
-    assert refused(api, "second").startswith("Unknown reference {{model.first}}")
-
-    # A view is there when the call returns.
-    view = publish(api, "adults")
-    assert (view.status, view.materialization_status) == ("published", None)
-    assert tags(api)["model.shop.views.adults"] == ("model_view", "shop_views.adults")
-    assert "did you mean" not in refused(api, "second")
-
-    # A table is there when it is complete.
-    table = publish(api, "names")
-    assert table.materialization_status in {"running", "completed"}
-    assert built(api, "names").materialization_status == "completed"
-    assert tags(api)["model.names"] == ("materialized_table", "models.names")
-    assert column_names(api, "names") == ["name"]
-    assert publish(api, "names", wait_for_completion=True).materialization_status == "completed"
-    assert Transform.model_validate(api.post("/transforms/names/rematerialize")).status == "published"
-    assert built(api, "names").materialization_status == "completed"
-
-    # Overrides become its own values; what stood elsewhere is gone.
-    moved = publish(api, "names", name="people_names", folder_path="out", materialization="view")
-    assert (moved.name, moved.folder_path, moved.materialization) == ("people_names", "out", "view")
-    assert "model.names" not in tags(api)
-    assert tags(api)["model.out.people_names"] == ("model_view", "out.people_names")
-
-    # Others need it under its present name.
-    said = refused(api, "adults", name="grown_ups")
-    assert "'people_names' would lose {{model.shop.views.adults}}" in said
-    # As a table it has the same name, and the view over it goes on.
-    assert publish(api, "adults", materialization="table", wait_for_completion=True).materialization == "table"
-    assert column_names(api, "names") == ["name"]
+def test_delete_frees_the_slots_of_endless_builds(api: Api) -> None:
+    # As many builds as the service runs at a time.
+    ids = [create(api, f"slow{n}", ENDLESS, materialization="table", publish=True)["id"] for n in range(8)]
+    waiting = create(api, "waiting", "SELECT 1 AS x", materialization="table", publish=True)["id"]
+    assert get(api, waiting)["materialization_status"] == "running"
+    for transform_id in ids:
+        api.delete(f"/transforms/{transform_id}")
+    assert built(api, waiting)["materialization_status"] == "completed"
 
 
-def test_what_cannot_be_published(api: Api) -> None:
-    publish(api, "first")
-    publish(api, "second")
-    assert "'1st' is no name" in refused(api, "first", name="1st")
-    assert "'a b' is no name" in refused(api, "first", folder_path="ok/a b")
-    assert "place of the transform 'second'" in refused(api, "first", name="SECOND")
-    assert "table of the ELT stream 'people'" in refused(api, "second", name="People", folder_path="shop")
-    assert "is no name" in refused(api, "first", folder_path="information_schema")
-    api.refused("POST", "/transforms/first/publish", 404, json={"version_id": "nope"})
-    api.refused("POST", "/transforms/first/publish", 400, json={"materialization": "cube"})
-    # What stood there still does.
-    assert column_names(api, "second") == ["x"]
+def test_delete_during_an_orchestration_run_cancels_it(api: Api) -> None:
+    slow = create(api, "slow", SLOW, materialization="table", publish=True)["id"]
+    attach(api, slow, "nightly")
+    run = api.post("/orchestrations/nightly/request_run")
+    api.until(f"/orchestration_runs/{run['id']}", lambda seen: seen["status"] == "RUNNING")
+    api.delete(f"/transforms/{slow}")
+    assert api.ended(f"/orchestration_runs/{run['id']}")["status"] == "CANCELED"
 
 
-def test_sql_that_fails(api: Api) -> None:
-    # A table's error is told by its status.
-    assert publish(api, "broken").status == "published"
-    broken = built(api, "broken")
-    assert broken.materialization_status == "failed"
-    assert str(broken.materialization_error).startswith("The transform broken cannot be built: Binder Error: ")
-    assert "nope" in str(broken.materialization_error)
-    assert "\n" not in str(broken.materialization_error)
-    assert "model.broken" not in tags(api)
-    # A view's, by the call.
-    said = api.refused("POST", "/transforms/broken/publish", 400, json={"materialization": "view"})
-    assert said["error_code"] == "invalid_sql"
-    assert "nope" in said["message"]
-    # One that only rows bring to light is nobody's until somebody reads.
-    assert publish(api, "bad_cast").status == "published"
-    # A table that fails leaves what stood there.
-    assert (
-        publish(api, "bad_cast", materialization="table", wait_for_completion=True).materialization_status == "failed"
-    )
-    assert tags(api)["model.bad_cast"] == ("model_view", "models.bad_cast")
+def test_interrupted_deletion_is_finished_at_the_next_start(api: Api, service: LocalService) -> None:
+    table = create(api, "gone", "SELECT 1 AS x", materialization="table", publish=True)["id"]
+    built(api, table)
+    api.delete(f"/transforms/{table}")
+    # The state that a kill between the two steps of a deletion leaves.
+    service.stop()
+    with closing(sqlite3.connect(service.home / "state.sqlite", isolation_level=None)) as state:
+        state.execute("UPDATE transforms SET object_schema = 'models', object_name = 'v' WHERE id = ?", (table,))
+        assert state.execute("SELECT deleted_at IS NOT NULL FROM transforms WHERE id = ?", (table,)).fetchone() == (1,)
+    service.start()
+    assert failure(api, "FROM models.v") == "There is no table models.v."
 
 
-def test_the_newest_publication_counts(api: Api) -> None:
-    assert publish(api, "slow").materialization_status == "running"
-    assert "model.slow" not in tags(api)
-    # Seen running by a call that waits for another.
-    assert Transform.model_validate(api.get("/transforms/slow")).materialization_status == "running"
-    publish(api, "slow", materialization="view")
-    assert tags(api)["model.slow"] == ("model_view", "models.slow")
-    seen = Transform.model_validate(api.get("/transforms/slow"))
-    assert (seen.materialization, seen.materialization_status) == ("view", None)
+def test_transforms_cannot_read_or_write_files(api: Api, service: LocalService) -> None:
+    secret = service.home / "api_key"
+    for sql in (
+        f"FROM read_text('{secret}')",
+        f"FROM '{service.home}/state.sqlite'",
+        f"WITH c AS (COPY (FROM range(1)) TO '{service.home}/written.csv') FROM c",
+        f"VALUES ((FROM read_text('{secret}') SELECT content))",
+    ):
+        for kind in ("view", "table"):
+            body = {"name": "spy", "sql_template": sql, "materialization": kind, "publish": True}
+            api.refused("POST", "/transforms", 400, code="invalid_sql", json=body)
+        draft = create(api, "spy", sql)["id"]
+        api.refused("GET", f"/transforms/{draft}/schema", 400)
+        assert service.api_key not in failure(api, sql)
+    assert not (service.home / "written.csv").exists()
 
 
-def test_lists_and_filters(api: Api) -> None:
-    ids = ["adults", "names", "first", "second", "slow", "broken", "bad_cast", "never_published"]
-    assert [entry["id"] for entry in api.all_pages("/transforms", limit=3)] == ids
-    assert [entry["id"] for entry in api.get("/transforms", name="NEVER")["data"]] == ["never_published"]
-    assert api.get("/transforms", name="%")["data"] == []
-    assert [entry["id"] for entry in api.get("/transforms", folder_path="shop/views")["data"]] == ["adults"]
-    assert api.get("/transforms", folder_path="shop")["data"] == []
-    assert [entry["id"] for entry in api.get("/transforms", name="n", status="draft")["data"]] == ["never_published"]
-    publish(api, "first")
-    published = [entry["id"] for entry in api.get("/transforms", status="published")["data"]]
-    assert "first" in published
-    assert "never_published" not in published
+def test_answered_changes_survive_a_kill(api: Api, service: LocalService) -> None:
+    view = create(api, "a", "SELECT 1 AS x", publish=True)
+    table = create(api, "b", "FROM {{model.a}}", materialization="table", publish=True, cron_expression="0 * * * *")
+    changed = patch(api, view["id"], sql_template="SELECT 2 AS x", name="c", documentation="d")
+    api.delete("/transforms/view")
+    (many,) = api.post("/transforms/bulk", {"transforms": [{"name": "m", "sql_template": "SELECT 1 AS x"}]})["results"]
+    running = preview(api, ENDLESS)
+    assert api.get(f"{PREVIEWS}/{running}/status")["status"] == "RUNNING"
+    service.kill()
+    service.start()
+    assert get(api, view["id"]) == changed
+    assert built(api, table["id"])["cron_expression"] == "0 * * * *"
+    assert rows(api, "FROM {{model.b}}, {{model.a}} a") == [{"x": 1, "x_1": 1}]
+    api.refused("GET", "/transforms/view", 404)
+    assert failure(api, "FROM models.v") == "There is no table models.v."
+    assert [entry["id"] for entry in api.all_pages("/transforms")] == ["table", view["id"], table["id"], many["id"]]
+    # A preview that a kill interrupted fails, and is not run again.
+    status = api.get(f"{PREVIEWS}/{running}/status")
+    error = "The service ended while the query was running: ask again."
+    assert (status["status"], status["error"]) == ("FAILED", error)
+
+
+def test_query_previews(api: Api) -> None:
+    create(api, "ones", "SELECT 1 AS id, 'Ada' AS name", publish=True)
+    sql = "SELECT * FROM {{model.ones}} -- {{model.not_one}}"
+    created = api.post(PREVIEWS, {"sql_template": sql}, status=201)
+    assert created.keys() == {"query_execution_id", "dw_sql"}
+    assert created["dw_sql"] == 'SELECT * FROM "models"."ones"'
+    path = f"{PREVIEWS}/{created['query_execution_id']}"
+    assert ended(api, created["query_execution_id"]).status == "DONE"
+    assert api.get(f"{path}/status") == {"query_execution_id": created["query_execution_id"], "status": "DONE"}
+    assert api.get(f"{path}/result") == {"rows": [{"id": 1, "name": "Ada"}], "num_rows_total": 1}
+
+    slow = preview(api, SLOW)
+    assert api.get(f"{PREVIEWS}/{slow}/status")["status"] == "RUNNING"
+    api.refused("GET", f"{PREVIEWS}/{slow}/result", 400, code="query_preview_not_done")
+    failed = preview(api, "SELECT nope FROM {{model.ones}}")
+    status = ended(api, failed)
+    assert status.status == "FAILED"
+    assert 'column "nope" not found' in str(status.error)
+    api.refused("GET", f"{PREVIEWS}/{failed}/result", 400, code="query_preview_failed")
+    unknown = {"sql_template": "FROM {{model.oness}}"}
+    api.refused("POST", PREVIEWS, 400, code="unknown_reference", says="did you mean model.ones", json=unknown)
+
+
+def test_endless_previews_delay_no_run(api: Api) -> None:
+    previews = [preview(api, ENDLESS) for _ in range(12)]
+    table = create(api, "t", "SELECT 1 AS x", materialization="table", publish=True)["id"]
+    assert built(api, table)["materialization_status"] == "completed"
+    assert api.run_orchestration("nightly").status == "COMPLETED"
+    assert {api.get(f"{PREVIEWS}/{preview_id}/status")["status"] for preview_id in previews} == {"RUNNING"}

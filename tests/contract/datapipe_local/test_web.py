@@ -27,29 +27,19 @@ POLICY = {
 }
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[LocalService]:
-    with LocalService() as service:
-        yield service
-        assert "Traceback" not in service.log
-
-
-@pytest.fixture(scope="module")
-def client(service: LocalService) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=service.base_url) as client:
+@pytest.fixture
+def client(empty_service: LocalService) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=empty_service.base_url) as client:
         yield client
 
 
-def test_what_there_is() -> None:
-    assert {"app.js", "style.css", "icon.svg", "views/streams.js"} <= set(FILES)
-
-
 @pytest.mark.parametrize("path", ["/", *(f"/web/{name}" for name in FILES)])
-def test_a_file_is_for_anybody_and_is_told_as_what_it_is(client: httpx.Client, path: str) -> None:
+def test_files_are_public_and_have_security_headers(client: httpx.Client, path: str) -> None:
     answer = client.get(path)
     assert answer.status_code == 200
     content = (FOLDER / (path.removeprefix("/web/") if path != "/" else "index.html")).read_bytes()
-    assert answer.content == content
+    # With the control plane.
+    assert answer.content == content.replace(b'data-control="off"', b'data-control="on"')
     kind = {"": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[path.partition(".")[2]]
     assert answer.headers["content-type"].partition(";")[0] == kind
     said = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
@@ -70,26 +60,22 @@ def test_a_file_is_for_anybody_and_is_told_as_what_it_is(client: httpx.Client, p
     assert client.get(path, headers={"if-none-match": '"other"'}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "path", ["/web/", "/web/nope.js", "/web/index.html", "/web/__init__.py", "/web/../web.py", "/web"]
-)
-def test_nothing_else_is_there(client: httpx.Client, service: LocalService, path: str) -> None:
-    assert client.get(path).status_code == 401
-    assert client.get(path, headers=service.headers).status_code == 404
+def test_other_files_and_methods_are_refused(client: httpx.Client, empty_service: LocalService) -> None:
+    for path in ("/web/", "/web/nope.js", "/web/index.html", "/web/__init__.py", "/web/../web.py", "/web"):
+        assert client.get(path).status_code == 401
+        assert client.get(path, headers=empty_service.headers).status_code == 404
+    for path in ("/", "/web/app.js"):
+        answer = client.post(path)
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
-@pytest.mark.parametrize("path", ["/", "/web/app.js"])
-def test_it_can_only_be_read(client: httpx.Client, path: str) -> None:
-    answer = client.post(path)
-    assert answer.status_code == 405
-    assert answer.headers["allow"] == "GET, HEAD"
-
-
-def test_all_that_is_named_is_there_and_nothing_is_elsewhere() -> None:
+def test_files_refer_only_to_each_other_and_insert_no_html() -> None:
+    html = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "DOMParser")
     named = set()
     for name in ["index.html", *FILES]:
         text = (FOLDER / name).read_text()
-        # The one address is the name of SVG, which nobody asks for.
+        assert not [way for way in html if way in text], name
+        # The only address is the XML namespace of SVG, which a browser does not request.
         assert set(re.findall(r"""https?://[^"'\s]+""", text)) <= {"http://www.w3.org/2000/svg"}, name
         assert "//" not in re.sub(r"^\s*//.*$|http://www.w3.org", "", text, flags=re.MULTILINE), name
         named |= {f"web/{path}" for path in re.findall(r'"/web/([^"]+)"', text)}
@@ -100,32 +86,12 @@ def test_all_that_is_named_is_there_and_nothing_is_elsewhere() -> None:
     assert named == {f"web/{name}" for name in FILES}
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name.endswith(".js")])
-def test_no_text_can_become_html_or_a_program(name: str) -> None:
-    text = (FOLDER / name).read_text()
-    for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "DOMParser"):
-        assert way not in text
-
-
 COLUMNS = "/web/streams/people/columns"
 
 
-@pytest.fixture(scope="module")
-def controlled() -> Iterator[LocalService]:
-    with LocalService({}, control=True) as service:
-        yield service
-        assert "Traceback" not in service.log
-
-
-@pytest.fixture
-def home(controlled: LocalService, tmp_path: Path) -> Home:
-    home = Home(controlled, tmp_path)
+def test_columns_of_a_stream(home: Home, client: httpx.Client) -> None:
     home.seed({"name": "people", "hashed_columns": ["EMAIL"]})
     home.write("people", *[{"id": number, "email": "ann@x.org"} for number in range(3)])
-    return home
-
-
-def test_the_columns_of_a_stream(home: Home) -> None:
     assert home.api.get(COLUMNS) == {"columns": [], "rows": None}
     home.run("people")
     columns = [
@@ -133,11 +99,5 @@ def test_the_columns_of_a_stream(home: Home) -> None:
         {"name": "email", "type": "VARCHAR", "hashed": True},
     ]
     assert home.api.get(COLUMNS) == {"columns": columns, "rows": 3}
-
-
-def test_the_columns_of_an_unknown_stream(home: Home) -> None:
-    assert home.api.refused("GET", "/web/streams/nope/columns", 404)["error_code"] == "not_found"
-
-
-def test_the_columns_of_a_stream_need_the_key(home: Home) -> None:
-    assert httpx.get(f"{home.service.base_url}{COLUMNS}").status_code == 401
+    home.api.refused("GET", "/web/streams/nope/columns", 404, code="not_found")
+    assert client.get(COLUMNS).status_code == 401

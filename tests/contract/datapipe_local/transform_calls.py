@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_datapipe.api.models.query_previews import QueryPreviewResult, QueryPreviewStatus
@@ -12,9 +11,8 @@ from tests.contract.datapipe_local.api import check_times
 if TYPE_CHECKING:
     from tests.contract.datapipe_local.api import Api, Json
 
-_LIMIT = 15.0
 PREVIEWS = "/transforms/query_previews"
-#: Takes some seconds: one can look at it while it is going on, and stop it.
+#: Runs for some seconds, so that tests can poll it and stop it.
 SLOW = "SELECT count(*) AS n FROM range(3000000) a, range(300) b WHERE (a.range * b.range) % 7 = 3"
 
 
@@ -34,11 +32,6 @@ def publish(api: Api, transform_id: str, **overrides: Any) -> Json:
 
 def get(api: Api, transform_id: str) -> Json:
     return read(api.get(f"/transforms/{transform_id}"))
-
-
-def delete(api: Api, transform_id: str) -> None:
-    answer = api.client.delete(f"/transforms/{transform_id}")
-    assert (answer.status_code, answer.content) == (204, b""), answer.text
 
 
 def attach(api: Api, transform_id: str, orchestration_id: str) -> Json:
@@ -71,13 +64,7 @@ def versions(api: Api, transform_id: str) -> list[TransformVersion]:
 
 def built(api: Api, transform_id: str) -> Json:
     """Wait until no build of the transform is running."""
-    deadline = time.monotonic() + _LIMIT
-    while True:
-        seen = get(api, transform_id)
-        if seen["materialization_status"] != "running":
-            return seen
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.01)
+    return read(api.until(f"/transforms/{transform_id}", lambda seen: seen["materialization_status"] != "running"))
 
 
 def references(api: Api) -> dict[str, tuple[str, str]]:
@@ -91,27 +78,17 @@ def preview(api: Api, sql: str) -> str:
 
 def ended(api: Api, preview_id: str) -> QueryPreviewStatus:
     """Wait until a preview is done or has failed."""
-    deadline = time.monotonic() + _LIMIT
-    while True:
-        answer = api.get(f"{PREVIEWS}/{preview_id}/status")
-        assert answer["query_execution_id"] == preview_id
-        status = QueryPreviewStatus.model_validate(answer)
-        if status.status != "RUNNING":
-            return status
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def result(api: Api, sql: str) -> QueryPreviewResult:
-    preview_id = preview(api, sql)
-    status = ended(api, preview_id)
-    assert status.status == "DONE", status
-    return QueryPreviewResult.model_validate(api.get(f"{PREVIEWS}/{preview_id}/result"))
+    status = api.until(f"{PREVIEWS}/{preview_id}/status", lambda seen: seen["status"] != "RUNNING")
+    assert status["query_execution_id"] == preview_id
+    return QueryPreviewStatus.model_validate(status)
 
 
 def rows(api: Api, sql: str) -> list[Json]:
     """Return the rows of a query preview."""
-    return list(result(api, sql).rows)
+    preview_id = preview(api, sql)
+    status = ended(api, preview_id)
+    assert status.status == "DONE", status
+    return list(QueryPreviewResult.model_validate(api.get(f"{PREVIEWS}/{preview_id}/result")).rows)
 
 
 def failure(api: Api, sql: str) -> str:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from tests.support.processes import wait_for
+
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService
-
-_LIMIT = 10.0
 
 
 def tables_of(service: LocalService) -> dict[str, int]:
@@ -43,13 +42,10 @@ def rows_in(service: LocalService, table: str) -> list[tuple[Any, ...]]:
 
 def wait_for_schedule(service: LocalService, subject_id: str, expression: str | None) -> None:
     """Wait until a resource has this schedule, None for no schedule."""
-    deadline = time.monotonic() + _LIMIT
-    while True:
+
+    def has_schedule() -> bool:
         with closing(sqlite3.connect(f"file:{service.home / 'state.sqlite'}?mode=ro", uri=True)) as state:
-            found = state.execute(
-                "SELECT cron_expression FROM schedules WHERE subject_id = ?", (subject_id,)
-            ).fetchall()
-        if found == ([] if expression is None else [(expression,)]):
-            return
-        assert time.monotonic() < deadline, (subject_id, found, expression)
-        time.sleep(0.01)
+            query = "SELECT cron_expression FROM schedules WHERE subject_id = ?"
+            return state.execute(query, (subject_id,)).fetchall() == ([] if expression is None else [(expression,)])
+
+    wait_for(f"schedule {expression} of {subject_id}", has_schedule, limit=10, interval=0.01)

@@ -1,10 +1,11 @@
-"""Tests of the rows of connection bridges."""
+"""Tests of connection bridges: creation, lifetime, and limits of state and label."""
 
 from __future__ import annotations
 
 import datetime as dt
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -26,13 +27,13 @@ def controlled() -> Iterator[LocalService]:
         assert "Traceback" not in service.log
 
 
-@pytest.fixture
-def api(service: LocalService) -> Api:
-    return Api(service)
-
-
 def create(api: Api, **more: str) -> dict[str, Any]:
     return api.post("/connection_bridges", BRIDGE | more, status=201)
+
+
+def refused(api: Api, field: str, body: dict[str, Any]) -> None:
+    said = api.refused("POST", "/connection_bridges", 400, json=body)
+    assert said["message"].startswith(f"{field}: ")
 
 
 def listed(api: Api) -> list[str]:
@@ -41,19 +42,14 @@ def listed(api: Api) -> list[str]:
 
 def age(service: LocalService, url: str, by: dt.timedelta) -> None:
     """Move the creation and expiry times of a bridge into the past."""
-    with sqlite3.connect(service.home / "state.sqlite", timeout=10) as state:
+    with closing(sqlite3.connect(service.home / "state.sqlite", timeout=10)) as state, state:
         for column in ("created_at", "expires_at"):
-            where = "FROM connection_bridges WHERE id = ?"
-            token = url.rpartition("/")[2]
-            (moment,) = state.execute(f"SELECT {column} {where}", (token,)).fetchone()
-            earlier = (dt.datetime.fromisoformat(moment) - by).isoformat(timespec="milliseconds")
-            text = earlier.replace("+00:00", "Z")
-            state.execute(f"UPDATE connection_bridges SET {column} = ? WHERE id = ?", (text, token))  # noqa: S608
-    state.close()
+            earlier = f"strftime('%Y-%m-%dT%H:%M:%fZ', {column}, '-{by.total_seconds()} seconds')"
+            statement = f"UPDATE connection_bridges SET {column} = {earlier} WHERE id = ?"  # noqa: S608 - our own
+            assert state.execute(statement, (url.rpartition("/")[2],)).rowcount == 1
 
 
-def test_connection_bridge_create(api: Api, service: LocalService) -> None:
-    # Condition: a valid body; anything else opens none.
+def test_active_bridges_are_listed_until_used(api: Api, service: LocalService) -> None:
     for wrong in (
         {"redirect_uri": "http://app.example.com/"},
         {"redirect_uri": "https://app.example.com:8443/"},
@@ -63,19 +59,17 @@ def test_connection_bridge_create(api: Api, service: LocalService) -> None:
         {"surprise": 1},
     ):
         (field,) = wrong
-        assert api.refused("POST", "/connection_bridges", 400, json=BRIDGE | wrong)["message"].startswith(f"{field}: ")
+        refused(api, field, BRIDGE | wrong)
     for field in BRIDGE:
-        body = {name: value for name, value in BRIDGE.items() if name != field}
-        assert api.refused("POST", "/connection_bridges", 400, json=body)["message"].startswith(f"{field}: ")
+        refused(api, field, {name: value for name, value in BRIDGE.items() if name != field})
     api.refused("POST", "/connection_bridges", 404, json=BRIDGE | {"integration_id": "nope"})
     api.refused("POST", "/connection_bridges", 404, json=BRIDGE | {"connection_id": "nope"})
     assert listed(api) == []
 
-    # Result: a session, which can be used.
     new, again, old = create(api), create(api, connection_id="data"), create(api)
     for bridge in (new, again, old):
         assert httpx.get(bridge["authorize_url"]).status_code == 200
-    # Other effects: the list has those that are active, and no others.
+    # The list contains active bridges only.
     assert listed(api) == [new["authorize_url"], again["authorize_url"], old["authorize_url"]]
     age(service, old["authorize_url"], DAY)
     assert listed(api) == [new["authorize_url"], again["authorize_url"]]
@@ -86,15 +80,14 @@ def test_connection_bridge_create(api: Api, service: LocalService) -> None:
     assert len(api.all_pages("/connections")) == 2
 
 
-def test_limit_connection_bridge_lifetime(api: Api, service: LocalService) -> None:
+def test_bridge_expires_after_a_day(api: Api, service: LocalService) -> None:
     before = dt.datetime.now(dt.UTC)
     bridge = create(api)
     after = dt.datetime.now(dt.UTC)
     expires = dt.datetime.fromisoformat(bridge["expires_at"])
-    # Milliseconds are all that a time has here.
+    # Times have milliseconds.
     assert before - MILLISECOND <= expires - DAY <= after
     url = bridge["authorize_url"]
-    # A minute before its time is over it is there, after it is not.
     age(service, url, DAY - dt.timedelta(minutes=1))
     assert listed(api) == [url]
     assert httpx.get(url).status_code == 200
@@ -105,20 +98,18 @@ def test_limit_connection_bridge_lifetime(api: Api, service: LocalService) -> No
     assert len(api.all_pages("/connections")) == 1
 
 
-def test_limit_state_length(api: Api) -> None:
+def test_state_has_up_to_255_characters(api: Api) -> None:
     for state in ("s" * 255, "é" * 255, "\U0001f600" * 255, ""):
         url = create(api, state=state)["authorize_url"]
-        # All of it is handed back.
         target = httpx.post(url, data={"action": "cancel"}).headers["location"]
         assert httpx.URL(target).params["state"] == state
     for state in ("s" * 256, "é" * 256, "s" * 10_000):
-        said = api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"state": state})
-        assert said["message"].startswith("state: ")
+        refused(api, "state", BRIDGE | {"state": state})
     assert len(listed(api)) == 4
 
 
-def test_limit_label_length(api: Api) -> None:
-    assert api.refused("POST", "/connection_bridges", 400, json=BRIDGE | {"label": ""})["message"].startswith("label: ")
+def test_label_has_at_least_one_character(api: Api) -> None:
+    refused(api, "label", BRIDGE | {"label": ""})
     for label in ("x", "é", " ", "y" * 10_000):
         httpx.post(create(api, label=label)["authorize_url"], data={"path": "/elsewhere"})
         assert api.all_pages("/connections")[-1]["label"] == label

@@ -9,6 +9,7 @@ from datapipe_local.clock import Clock
 from datapipe_local.service.context import Context
 from datapipe_local.store.store import Store
 from datapipe_local.warehouse import Warehouse
+from tests.unit.datapipe_local.file_loads import FileLoads
 
 
 @pytest.fixture
@@ -30,3 +31,8 @@ def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
 @pytest.fixture
 def context(store: Store, warehouse: Warehouse) -> Context:
     return Context(store, warehouse, Clock())
+
+
+@pytest.fixture
+def files(tmp_path: Path, warehouse: Warehouse) -> FileLoads:
+    return FileLoads(tmp_path / "source", warehouse)

@@ -1,4 +1,4 @@
-"""Parser of ``host[:port]``."""
+"""Tests of the parser of ``host[:port]``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 from datapipe_local.authority import Authority, is_loopback, parse_authority
 
 LOOPBACK = ipaddress.ip_address("127.0.0.1")
+MALFORMED = """
+    :80 . .localhost localhost.. a..b -a a-.b [::1].evil.com [::1]evil.com:80 evil.com[::1] [::1 ::1 [] [127.0.0.1]
+    [fe80::1%25eth0] [fe80::1%eth0] [v1.a] 127.0.0.1:80@evil.com user@localhost localhost:port localhost:-1
+    localhost:+1 localhost:65536 localhost:000080 localhost:80:80 localhost:\u0668\u0660 localhost:8\u00b2
+    2130706433 0x7f000001 0x7f.0.0.0x1 0177.0.0.1 127.1 127.0.0.1.1 256.0.0.1 evil.com.1 127\u30020\u30020\u30021
+    \uff4cocalhost b\u00fccher.example localhost\0 localhost\0.evil.com localhost%00.evil.com localhost/..
+    localhost?x localhost#x localhost\\ http://localhost localhost,evil.com *.example
+"""
+MALFORMED_SPACES = ["", " localhost", "localhost ", "local host", "localhost\t", "localhost\n", "localhost\r\nx: y"]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("localhost", Authority("localhost", None, None)),
         ("LocalHost.:8484", Authority("localhost", None, 8484)),
         ("localhost:", Authority("localhost", None, None)),
         ("my_service", Authority("my_service", None, None)),
@@ -31,68 +39,7 @@ def test_hosts_and_ports_are_parsed(text: str, expected: Authority) -> None:
     assert parse_authority(text) == expected
 
 
-MALFORMED = [
-    "",
-    ":80",
-    ".",
-    ".localhost",
-    "localhost..",
-    "a..b",
-    "-a",
-    "a-.b",
-    "a" * 64,
-    ".".join(["a" * 63] * 4),
-    "[::1].evil.com",
-    "[::1]evil.com:80",
-    "evil.com[::1]",
-    "[::1",
-    "::1",
-    "[]",
-    "[127.0.0.1]",
-    "[fe80::1%25eth0]",
-    "[fe80::1%eth0]",
-    "[v1.a]",
-    "127.0.0.1:80@evil.com",
-    "user@localhost",
-    "localhost:port",
-    "localhost:-1",
-    "localhost:+1",
-    "localhost:65536",
-    "localhost:000080",
-    "localhost:80:80",
-    "localhost:\u0668\u0660",
-    "localhost:8\u00b2",
-    "2130706433",
-    "0x7f000001",
-    "0x7f.0.0.0x1",
-    "0177.0.0.1",
-    "127.1",
-    "127.0.0.1.1",
-    "256.0.0.1",
-    "evil.com.1",
-    "127\u30020\u30020\u30021",
-    "\uff4cocalhost",
-    "b\u00fccher.example",
-    " localhost",
-    "localhost ",
-    "local host",
-    "localhost\t",
-    "localhost\n",
-    "localhost\r\nx: y",
-    "localhost\0",
-    "localhost\0.evil.com",
-    "localhost%00.evil.com",
-    "localhost/..",
-    "localhost?x",
-    "localhost#x",
-    "localhost\\",
-    "http://localhost",
-    "localhost,evil.com",
-    "*.example",
-]
-
-
-@pytest.mark.parametrize("text", MALFORMED)
+@pytest.mark.parametrize("text", [*MALFORMED.split(), *MALFORMED_SPACES, "a" * 64, ".".join(["a" * 63] * 4)])
 def test_malformed_authorities_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_authority(text)
@@ -117,9 +64,6 @@ def test_every_ip_address_is_parsed(address: ipaddress.IPv4Address | ipaddress.I
     assert (parsed.address, parsed.port) == (address, port)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True), ("10.0.0.1", False), ("::ffff:10.0.0.1", False)],
-)
-def test_loopback_includes_ipv4_mapped_addresses(text: str, expected: bool) -> None:
-    assert is_loopback(ipaddress.ip_address(text)) is expected
+def test_loopback_includes_ipv4_mapped_addresses() -> None:
+    for text in ("127.9.9.9", "::1", "::ffff:127.0.0.1", "10.0.0.1", "::ffff:10.0.0.1"):
+        assert is_loopback(ipaddress.ip_address(text)) is ("10.0.0.1" not in text)

@@ -1,9 +1,10 @@
-"""Rule for the addresses of HTTP destinations: classes of addresses, and connections."""
+"""Tests of the rule for the addresses of HTTP destinations: classes of addresses, and connections."""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +18,6 @@ from datapipe_local.errors import RunError
 from tests.support.scripted_server import Reply, ScriptedServer
 
 PUBLIC, LOOPBACK, PRIVATE, ANY = EgressRule
-ONE = Record("1", {"n": 1}, {"n": 1})
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,37 @@ def test_each_rule_allows_what_the_stricter_one_allows(address: Any) -> None:
     assert allowed[-1]
 
 
-@pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1"])
-def test_other_forms_of_ipv4_addresses_are_read(host: str) -> None:
-    assert literal_address(host) == ipaddress.ip_address("127.0.0.1")
+def test_octal_parts_of_ipv4_addresses_are_read() -> None:
+    assert literal_address("0177.0.0.1") == ipaddress.ip_address("127.0.0.1")
 
 
-def send(url: str, rule: EgressRule = LOOPBACK) -> object:
+def send(host: str, server: ScriptedServer | None = None, rule: EgressRule = LOOPBACK) -> object:
+    """Send a record to the port of a server, under another host name. A refused destination is not tried again."""
     pauses: list[float] = []
-    destination = HttpDestination({"url": url}, Target("sync", "x"), Progress(), pauses.append, rule)
+    port = "80" if server is None else server.url.rpartition(":")[2]
+    settings = {"url": f"http://{host}:{port}"}
+    destination = HttpDestination(settings, Target("sync", "x"), Progress(), pauses.append, rule)
     try:
-        return destination.send([ONE])
+        return destination.send([Record("1", {"n": 1}, {"n": 1})])
     finally:
         destination.close()
-        # A refused destination is not tried again.
         assert pauses == []
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer([Reply(201)]) as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> ScriptedServer:
+    """Return the server, as the proxy of this process."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, server.url)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    return server
 
 
 def answer_dns(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
@@ -81,75 +98,61 @@ def answer_dns(monkeypatch: pytest.MonkeyPatch, *answers: str) -> list[str]:
     return asked
 
 
-HOSTS = "127.0.0.1 localhost LOCALHOST 127.1 2130706433 0x7f.1 [::ffff:127.0.0.1]"
+THIS_MACHINE = "127.0.0.1 localhost LOCALHOST 127.1 2130706433 0x7f.1 0x7f000001 [::ffff:127.0.0.1]"
 
 
-@pytest.mark.parametrize("host", HOSTS.split())
-def test_the_public_rule_refuses_this_machine(host: str) -> None:
-    with ScriptedServer([Reply(201)]) as server:
-        port = server.url.rpartition(":")[2]
-        with pytest.raises(RunError, match=r"an address of this machine.*--http-destinations loopback"):
-            send(f"http://{host}:{port}", PUBLIC)
-        assert server.seen == []
-        assert send(f"http://127.0.0.1:{port}", LOOPBACK) == [None]
+@pytest.mark.parametrize("host", THIS_MACHINE.split())
+def test_the_public_rule_refuses_this_machine(server: ScriptedServer, host: str) -> None:
+    with pytest.raises(RunError, match=r"an address of this machine.*--http-destinations loopback"):
+        send(host, server, PUBLIC)
+    assert server.seen == []
+    assert send("127.0.0.1", server) == [None]
 
 
 @pytest.mark.parametrize("host", ["0", "169.254.169.254", "[fe80::1]", "[::]", "[::ffff:a9fe:a9fe]", "2852039166"])
 @pytest.mark.parametrize("rule", [PUBLIC, LOOPBACK, PRIVATE])
-def test_metadata_and_unspecified_addresses_are_refused(host: str, rule: EgressRule) -> None:
-    with ScriptedServer([Reply(201)]) as server:
-        with pytest.raises(RunError, match=r"link-local, cloud metadata.*--http-destinations any"):
-            send(f"http://{host}:{server.url.rpartition(':')[2]}", rule)
-        assert server.seen == []
+def test_metadata_and_unspecified_addresses_are_refused(server: ScriptedServer, host: str, rule: EgressRule) -> None:
+    with pytest.raises(RunError, match=r"link-local, cloud metadata.*--http-destinations any"):
+        send(host, server, rule)
+    assert server.seen == []
 
 
 @pytest.mark.parametrize("host", ["10.0.0.1", "172.16.0.1", "192.168.0.1", "[fd00::1]"])
 def test_private_networks_are_refused_by_default(host: str) -> None:
     with pytest.raises(RunError, match=r"refused: \S+ is an address of a private network.*--http-destinations private"):
-        send(f"http://{host}:9")
+        send(host)
 
 
 def test_a_name_is_refused_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     answer_dns(monkeypatch, "169.254.169.254 10.0.0.1")
     with pytest.raises(RunError, match=r"meta\.example has the address 169\.254\.169\.254, a link-local"):
-        send("http://meta.example")
+        send("meta.example")
 
 
-def test_the_checked_address_is_the_connected_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([Reply(201)]) as server:
-        url = f"http://rebind.example:{server.url.rpartition(':')[2]}"
-        asked = answer_dns(monkeypatch, "127.0.0.1", "169.254.169.254")
-        assert send(url) == [None]
-        assert asked == ["rebind.example"]
-        with pytest.raises(RunError, match="was refused"):
-            send(url)
+def test_the_checked_address_is_the_connected_one(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answer_dns(monkeypatch, "127.0.0.1", "169.254.169.254")
+    assert send("rebind.example", server) == [None]
+    assert asked == ["rebind.example"]
+    with pytest.raises(RunError, match="was refused"):
+        send("rebind.example", server)
 
 
-def test_refused_addresses_of_a_name_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_addresses_of_a_name_are_skipped(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_dns(monkeypatch, "169.254.169.254 127.0.0.1")
-    with ScriptedServer([Reply(201)]) as server:
-        assert send(f"http://mixed.example:{server.url.rpartition(':')[2]}") == [None]
+    assert send("mixed.example", server) == [None]
 
 
-def test_a_proxy_does_not_get_refused_destinations(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([Reply(201)]) as proxy:
-        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, proxy.url)
-        for name in ("NO_PROXY", "no_proxy"):
-            monkeypatch.delenv(name, raising=False)
-        answer_dns(monkeypatch, "169.254.169.254")
-        for host in ("169.254.169.254", "10.0.0.1", "2852039166", "meta.example"):
-            with pytest.raises(RunError, match="was refused"):
-                send(f"http://{host}")
-        assert proxy.seen == []
+@pytest.mark.parametrize("host", ["169.254.169.254", "10.0.0.1", "2852039166", "meta.example"])
+def test_a_proxy_does_not_get_refused_destinations(
+    proxy: ScriptedServer, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    answer_dns(monkeypatch, "169.254.169.254")
+    with pytest.raises(RunError, match="was refused"):
+        send(host)
+    assert proxy.seen == []
 
 
-def test_a_proxy_gets_names_that_only_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([Reply(201)]) as proxy:
-        for name in ("HTTP_PROXY", "http_proxy"):
-            monkeypatch.setenv(name, proxy.url)
-        for name in ("NO_PROXY", "no_proxy"):
-            monkeypatch.delenv(name, raising=False)
-        answer_dns(monkeypatch, "")
-        assert send("http://partner.example") == [None]
-        assert len(proxy.seen) == 1
+def test_a_proxy_gets_names_that_only_it_resolves(proxy: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer_dns(monkeypatch, "")
+    assert send("partner.example") == [None]
+    assert len(proxy.seen) == 1

@@ -1,4 +1,4 @@
-"""The engine, with work that does as the test says."""
+"""Tests of the engine, with work that the tests define."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from datapipe_local.errors import RunError
 from datapipe_local.service import jobs
 from datapipe_local.service.context import Context
 from datapipe_local.store.records import Job, JobKind
+from tests.support.processes import wait_for
 
 KIND = JobKind.ELT_STREAM_RUN
+Start = Callable[..., "Scripted"]
 
 
 class Scripted:
-    """An executor whose work is a function per subject."""
+    """An executor whose work is a function per subject. ``failures`` are raised by the first calls of ``finish``."""
 
-    def __init__(self, context: Context, **work: Callable[[Stop], Any]) -> None:
+    def __init__(self, context: Context, failures: list[Exception], **work: Callable[[Stop], Any]) -> None:
         self.context = context
         self.work_of = work
+        self.failures = failures
         self.begun: list[str] = []
         self.ended: list[tuple[str, Any, str | None]] = []
-        self.finish_fails = 0
+        self.engine = Engine(context, {KIND: self})
 
     def begin(self, job: Job) -> None:
         if job.subject_id == "never_begins":
@@ -43,38 +46,37 @@ class Scripted:
         return self.work_of[job.subject_id](stop)
 
     def finish(self, job: Job, result: Any, error: str | None) -> None:
-        if self.finish_fails:
-            self.finish_fails -= 1
-            raise OSError("no space left")
+        if self.failures:
+            raise self.failures.pop()
         self.ended.append((job.subject_id, result, error))
         jobs.end(self.context, job, failed=error is not None)
 
+    def wait(self, number: int = 1) -> list[tuple[str, Any, str | None]]:
+        """Wait until a number of jobs ended, and return their results in the order of their subjects."""
+        wait_for("the jobs ended", lambda: len(self.ended) == number, limit=20, interval=0.005)
+        return sorted(self.ended, key=lambda ended: ended[0])
+
 
 @pytest.fixture
-def engines() -> Iterator[list[Engine]]:
-    engines: list[Engine] = []
-    yield engines
-    for engine in engines:
-        engine.stop()
+def start(context: Context) -> Iterator[Start]:
+    """Start an engine with this work, which is due at once."""
+    executors: list[Scripted] = []
 
+    def started(*, failures: list[Exception] | None = None, **work: Callable[[Stop], Any]) -> Scripted:
+        executors.append(Scripted(context, failures or [], **work))
+        executors[-1].engine.start()
+        owe(context, *work)
+        return executors[-1]
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
-def start(engines: list[Engine], executor: Scripted) -> Engine:
-    engine = Engine(executor.context, {KIND: executor})
-    engines.append(engine)
-    engine.start()
-    return engine
+    yield started
+    for executor in executors:
+        executor.engine.stop()
 
 
 def owe(context: Context, *subjects: str, after: float = 0) -> None:
     for subject in subjects:
-        jobs.add(context, KIND, subject, later(context.clock.now(), after))
+        if jobs.get(context, KIND, subject) is None:
+            jobs.add(context, KIND, subject, later(context.clock.now(), after))
     context.wake.set()
 
 
@@ -85,41 +87,32 @@ def fail(error: Exception) -> Callable[[Stop], Any]:
     return work
 
 
-def test_every_kind_of_end_is_noted(context: Context, engines: list[Engine]) -> None:
-    executor = Scripted(context, good=lambda _: 7, bad=fail(RunError("no file")), defect=fail(ZeroDivisionError()))
-    start(engines, executor)
-    owe(context, "good", "bad", "defect")
-    until(lambda: len(executor.ended) == 3)
-    assert sorted(executor.ended, key=str) == [
+def test_each_outcome_is_recorded(context: Context, start: Start) -> None:
+    executor = start(good=lambda _: 7, bad=fail(RunError("no file")), defect=fail(ZeroDivisionError()))
+    assert executor.wait(3) == [
         ("bad", None, "no file"),
         ("defect", None, "datapipe-local itself failed (ZeroDivisionError): see the service's log."),
         ("good", 7, None),
     ]
-    # What it ends with is noted a moment before it is no longer owed.
-    until(lambda: context.store.jobs.all() == [])
+    wait_for("no jobs are left", lambda: context.store.jobs.all() == [], limit=10)
 
 
-def test_what_is_due_later_waits_and_does_not_hold_up_others(context: Context, engines: list[Engine]) -> None:
-    executor = Scripted(context, soon=lambda _: 1, late=lambda _: 2)
-    start(engines, executor)
+def test_later_jobs_do_not_block_others(context: Context, start: Start) -> None:
     begin = time.monotonic()
     owe(context, "late", after=0.3)
-    owe(context, "soon")
-    until(lambda: len(executor.ended) == 2)
+    executor = start(late=lambda _: 2, soon=lambda _: 1)
+    executor.wait(2)
     assert [subject for subject, *_ in executor.ended] == ["soon", "late"]
-    assert 0.25 < time.monotonic() - begin < 3
+    assert 0.25 < time.monotonic() - begin < 10
 
 
-def test_one_that_cannot_begin_does_not_keep_others_from_it(context: Context, engines: list[Engine]) -> None:
-    executor = Scripted(context, good=lambda _: 7)
-    owe(context, "never_begins", "good")
-    start(engines, executor)
-    until(lambda: len(executor.ended) == 1)
+def test_a_job_that_cannot_begin_does_not_block_others(context: Context, start: Start) -> None:
+    owe(context, "never_begins")
+    start(good=lambda _: 7).wait()
     assert [job.subject_id for job in context.store.jobs.all()] == ["never_begins"]
 
 
-def test_more_than_there_are_workers(context: Context, engines: list[Engine]) -> None:
-    subjects = [f"s{number}" for number in range(40)]
+def test_more_jobs_than_workers(start: Start) -> None:
     at_once, most, guard = 0, 0, threading.Lock()
 
     def work(_: Stop) -> None:
@@ -131,23 +124,17 @@ def test_more_than_there_are_workers(context: Context, engines: list[Engine]) ->
         with guard:
             at_once -= 1
 
-    executor = Scripted(context, **dict.fromkeys(subjects, work))
-    owe(context, *subjects)
-    start(engines, executor)
-    until(lambda: len(executor.ended) == 40)
-    assert sorted(subject for subject, *_ in executor.ended) == sorted(subjects)
+    subjects = sorted(f"s{number}" for number in range(40))
+    ended = start(**dict.fromkeys(subjects, work)).wait(40)
+    assert [subject for subject, *_ in ended] == subjects
     assert 1 < most <= 8
 
 
-def test_an_end_that_could_not_be_noted_is_noted_later(context: Context, engines: list[Engine]) -> None:
-    executor = Scripted(context, good=lambda _: 7)
-    executor.finish_fails = 1
-    start(engines, executor)
-    owe(context, "good")
-    until(lambda: executor.ended == [("good", 7, None)])
+def test_an_outcome_that_could_not_be_recorded_is_later(start: Start) -> None:
+    assert start(failures=[OSError("no space left")], good=lambda _: 7).wait() == [("good", 7, None)]
 
 
-def test_what_a_stop_breaks_off_stays_owed_and_is_not_failed(context: Context, engines: list[Engine]) -> None:
+def test_jobs_interrupted_by_a_stop_are_resumed(context: Context, start: Start) -> None:
     going = threading.Barrier(3)
 
     def patient(stop: Stop) -> None:
@@ -160,39 +147,36 @@ def test_what_a_stop_breaks_off_stays_owed_and_is_not_failed(context: Context, e
             time.sleep(0.001)
         raise RuntimeError("interrupted")
 
-    executor = Scripted(context, patient=patient, interrupted=interrupted)
-    engine = start(engines, executor)
-    owe(context, "patient", "interrupted")
+    executor = start(patient=patient, interrupted=interrupted)
     going.wait(10)
     begin = time.monotonic()
-    assert engine.stop()
-    assert time.monotonic() - begin < 2
+    assert executor.engine.stop()
+    assert time.monotonic() - begin < 5
     assert executor.ended == []
     assert {job.run_id for job in context.store.jobs.all()} == {"run of patient", "run of interrupted"}
 
-    # The next process does not begin them again: they are the same runs.
-    following = Scripted(context, patient=lambda _: 1, interrupted=lambda _: 2)
-    start(engines, following)
-    until(lambda: len(following.ended) == 2)
+    # The next process carries the same runs on.
+    following = start(patient=lambda _: 1, interrupted=lambda _: 2)
+    following.wait(2)
     assert following.begun == []
 
 
-def test_a_stop_does_not_wait_for_ever(
-    context: Context, engines: list[Engine], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_does_not_wait_for_ever(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("datapipe_local.engine.engine._SECONDS_TO_STOP", 0.2)
-    released = threading.Event()
-    executor = Scripted(context, deaf=lambda _: released.wait(10))
-    engine = start(engines, executor)
-    owe(context, "deaf")
-    until(lambda: executor.begun == ["deaf"])
-    time.sleep(0.05)
-    assert not engine.stop()
+    working, released = threading.Event(), threading.Event()
+
+    def deaf(_: Stop) -> None:
+        working.set()
+        released.wait(10)
+
+    executor = start(deaf=deaf)
+    assert working.wait(10)
+    assert not executor.engine.stop()
     released.set()
 
 
 class Jumping(Clock):
-    """A clock that has moved on by a second from its n-th reading on."""
+    """A clock that jumps a second ahead at its n-th reading."""
 
     def __init__(self, reading: int) -> None:
         self._early = super().now()
@@ -205,24 +189,19 @@ class Jumping(Clock):
 
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("reading", range(1, 9))
-def test_what_becomes_due_within_a_step_is_not_missed(context: Context, reading: int, begun: bool) -> None:
+def test_jobs_that_become_due_during_a_step_are_not_missed(context: Context, reading: int, begun: bool) -> None:
     jumping = replace(context, clock=Jumping(reading))
-    executor = Scripted(jumping, a=lambda stop: None)
-    due_at = later(jumping.clock.now(), 0.5)
-    jobs.add(jumping, KIND, "a", due_at, begun=begun)
-    engine = Engine(jumping, {KIND: executor})
-    seconds = engine._step(Stop())
-    if seconds > 0.5:
-        # It was found at once, and only its end is still to come.
-        until(lambda: executor.ended == [("a", None, None)])
+    executor = Scripted(jumping, [], a=lambda _: None)
+    jobs.add(jumping, KIND, "a", later(jumping.clock.now(), 0.5), begun=begun)
+    if executor.engine._step(Stop()) > 0.5:
+        # The job was found at once.
+        assert executor.wait() == [("a", None, None)]
 
 
-def test_work_that_ends_during_a_step_keeps_the_engine_unsettled(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_that_ends_during_a_step_keeps_the_engine_busy(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
-    executor = Scripted(context, load=lambda _: released.wait(10))
-    engine = Engine(context, {KIND: executor})
+    executor = Scripted(context, [], load=lambda _: released.wait(10))
+    engine = executor.engine
     has_work: list[bool] = []
     monkeypatch.setattr(engine._looks, "note", lambda **noted: has_work.append(noted["has_work"]))
     advance = orchestration.advance
@@ -230,13 +209,13 @@ def test_work_that_ends_during_a_step_keeps_the_engine_unsettled(
     def advance_then_end(given: Context) -> Timestamp | None:
         moment = advance(given)
         released.set()
-        until(lambda: not engine._going)
+        wait_for("the load ended", lambda: not engine._going, limit=10, interval=0.005)
         return moment
 
     owe(context, "load")
     engine._step(Stop())
     monkeypatch.setattr(orchestration, "advance", advance_then_end)
-    # The load ends after this step advanced the orchestrations, so only the next step can finish their runs.
+    # The load ends after this step advanced the orchestrations, so that only the next step can finish their runs.
     engine._step(Stop())
     engine._step(Stop())
     assert executor.ended == [("load", True, None)]
@@ -255,68 +234,38 @@ def quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick_probes")
-def test_result_is_noted_once_the_state_can_be_written(
-    context: Context, engines: list[Engine], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_outcome_is_recorded_after_a_full_disk(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     worked: list[int] = []
-
-    class Full(Scripted):
-        def finish(self, job: Job, result: Any, error: str | None) -> None:
-            if len(failures) < 5:
-                failures.append(1)
-                raise full()
-            super().finish(job, result, error)
 
     def work(_: Stop) -> None:
         worked.append(1)
         raise RunError("no room")
 
-    failures: list[int] = []
-    executor = Full(context, bad=work)
-    start(engines, executor)
-    owe(context, "bad")
-    until(lambda: len(executor.ended) == 1)
-    assert executor.ended == [("bad", None, "no room")]
+    assert start(failures=[full() for _ in range(5)], bad=work).wait() == [("bad", None, "no room")]
     assert worked == [1]
     assert not any(record.exc_info for record in caplog.records)
 
 
 @pytest.mark.usefixtures("quick_probes")
-def test_work_that_could_not_write_the_state_is_carried_on(context: Context, engines: list[Engine]) -> None:
-    tries: list[int] = []
+def test_work_is_repeated_after_a_full_disk(start: Start) -> None:
+    failures = [full(), full()]
 
     def work(_: Stop) -> int:
-        tries.append(1)
-        if len(tries) < 3:
-            raise full()
+        if failures:
+            raise failures.pop()
         return 7
 
-    executor = Scripted(context, again=work)
-    start(engines, executor)
-    owe(context, "again")
-    until(lambda: len(executor.ended) == 1)
-    assert executor.ended == [("again", 7, None)]
-    assert len(tries) == 3
+    assert start(again=work).wait() == [("again", 7, None)]
 
 
 @pytest.mark.usefixtures("quick_probes")
-def test_work_that_never_finds_room_fails_in_the_end(context: Context, engines: list[Engine]) -> None:
-    executor = Scripted(context, large=fail(full()))
-    start(engines, executor)
-    owe(context, "large")
-    until(lambda: len(executor.ended) == 1)
-    (ended,) = executor.ended
-    assert ended == (
-        "large",
-        None,
-        f"No space left on device in {context.store.folder}: make room there, and run it again.",
-    )
+def test_work_that_never_finds_room_fails(context: Context, start: Start) -> None:
+    error = f"No space left on device in {context.store.folder}: make room there, and run it again."
+    assert start(large=fail(full())).wait() == [("large", None, error)]
 
 
 @pytest.mark.usefixtures("quick_probes")
-def test_nothing_begins_while_the_state_cannot_be_written(
-    context: Context, engines: list[Engine], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_work_begins_during_an_outage(context: Context, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     probes: list[bool] = []
 
     def probe() -> bool:
@@ -325,8 +274,5 @@ def test_nothing_begins_while_the_state_cannot_be_written(
 
     monkeypatch.setattr(context.outage, "probe", probe)
     context.outage.begin(full())
-    executor = Scripted(context, late=lambda _: len(probes))
-    owe(context, "late")
-    start(engines, executor)
-    until(lambda: len(executor.ended) == 1)
-    assert executor.ended[0][1] > 10
+    ((_, probed, _),) = start(late=lambda _: len(probes)).wait()
+    assert probed > 10

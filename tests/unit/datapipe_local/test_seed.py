@@ -1,7 +1,8 @@
-"""The seed file: what it does, what it does a second time, and how its errors read."""
+"""Tests of the seed file: its effect, its repeated use, and its errors."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ reverse_etl_syncs:
     operation: {mode: upsert, mappings: [{source_property_id: x, destination_property_id: n, primary_key: true}]}
 """
 
-EXPORTS_ID = derived_id("connection", "jsonl", "Exports")
-TO_FILES = REVERSE.replace("CONNECTION", EXPORTS_ID)
+TO_FILES = REVERSE.replace("CONNECTION", derived_id("connection", "jsonl", "Exports"))
+WITH_REVERSE = SEED + TO_FILES
+SCHEDULED = "a/b, cron_expression: 0 4 * * *"
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def dump(context: Context) -> list[list[tuple[Any, ...]]]:
     return [[tuple(row) for row in database.rows(f"SELECT * FROM {name}")] for name in names]  # noqa: S608 - ours
 
 
-def test_everything_is_there(context: Context, seed_file: Path) -> None:
+def test_a_seed_creates_all_resources(context: Context, seed_file: Path) -> None:
     applied = apply(context, seed_file)
     assert applied == {"connection": 2, "orchestration": 1, "elt_sync": 1, "elt_stream": 2, "transform": 2}
     assert (context.scheduling_delay_of("any"), context.minimum_duration_of("any")) == (0.5, 1.0)
@@ -83,7 +85,7 @@ def test_everything_is_there(context: Context, seed_file: Path) -> None:
     assert context.warehouse.columns("FROM a_b.numbers")
 
 
-def test_the_same_seed_again_changes_nothing(context: Context, seed_file: Path) -> None:
+def test_a_repeated_seed_changes_nothing(context: Context, seed_file: Path) -> None:
     apply(context, seed_file)
     elt_syncs.enable(context, "shop", enabled=False)
     publishing.publish(context, "numbers", name="figures")
@@ -92,7 +94,7 @@ def test_the_same_seed_again_changes_nothing(context: Context, seed_file: Path) 
     assert dump(context) == before
 
 
-def test_an_entry_that_changed_is_changed(context: Context, seed_file: Path) -> None:
+def test_a_changed_entry_is_changed(context: Context, seed_file: Path) -> None:
     apply(context, seed_file)
     seed_file.write_text(
         SEED.replace("orders.csv", "orders.parquet")
@@ -108,7 +110,7 @@ def test_an_entry_that_changed_is_changed(context: Context, seed_file: Path) -> 
 
 def test_a_published_table_can_have_a_schedule(context: Context, seed_file: Path) -> None:
     table = SEED.replace("publish: true", "publish: true, materialization: table")
-    for text, expression in ((table, None), (with_schedule(table), "0 4 * * *"), (table, None)):
+    for text, expression in ((table, None), (table.replace("a/b", SCHEDULED), "0 4 * * *"), (table, None)):
         seed_file.write_text(text)
         apply(context, seed_file)
         transform = transforms.get(context, "numbers")
@@ -116,11 +118,6 @@ def test_a_published_table_can_have_a_schedule(context: Context, seed_file: Path
             expression,
             "none" if expression is None else "schedule",
         )
-
-
-def with_schedule(text: str) -> str:
-    assert "folder_path: a/b" in text
-    return text.replace("folder_path: a/b", "folder_path: a/b, cron_expression: 0 4 * * *")
 
 
 def test_the_schedule_of_a_draft_waits_until_it_is_published(context: Context, seed_file: Path) -> None:
@@ -141,7 +138,7 @@ def test_the_schedule_of_a_draft_waits_until_it_is_published(context: Context, s
             apply(context, seed_file)
 
 
-def test_version_control_changes_what_it_manages(context: Context, seed_file: Path) -> None:
+def test_a_seed_changes_transforms_of_version_control(context: Context, seed_file: Path) -> None:
     seed_file.write_text("transforms_managed_by_version_control: true\n" + SEED)
     apply(context, seed_file)
     with pytest.raises(BadRequestError, match="managed by version control"):
@@ -163,77 +160,63 @@ def test_reverse_etl_writes_to_a_connection_of_the_store(context: Context, seed_
     assert apply(context, seed_file) == {"reverse_etl_sync": 1}
 
 
-def changed(old: str, new: str) -> str:
-    assert old in SEED
-    return SEED.replace(old, new, 1)
+#: A text of the seed, its replacement, and the error.
+WRONG: list[tuple[str, str, str]] = [
+    ("label: Data", "lable: Data", r"line 3: connections\[0\]\.(label|lable): "),
+    ("{path: ./data}", "{folder: ./data}", r"line 3: connections\[0\]\.settings\.(path|folder): "),
+    ("integration_id: files", "integration_id: ftp", r"line 3: .*'ftp' is none of csv, files, generated, http,"),
+    ("${EXPORTS}", "${NOT_SET_ANYWHERE}", r"line 4: .*path: .*NOT_SET_ANYWHERE is not set"),
+    ('"0 2 * * *"', '"0 25 * * *"', r"line 6: orchestrations\[0\]\.cron_schedule: '0 25"),
+    ('"0 3 * * *"', '"@daily"', r"line 11: elt_syncs\[0\]\.sync_interval: '@daily'"),
+    ("connection_id: data", "connection_id: nope", r"line 9: elt_syncs\[0\]\.connection_id: There is no connection"),
+    ("workflow_id: nightly", "workflow_id: weekly", r"line 12: .*no orchestration with the id 'weekly'"),
+    ("schema_name: shop", "schema_name: my-shop", r"line 10: .*destination_schema_name: 'my-shop'"),
+    ("nullstr: NA", "nullstr: []", r"line 14: .*source_streams\[0\]\.options\.nullstr: .*at least one text"),
+    ("nullstr: NA", "nullst: NA", r"line 14: elt_syncs\[0\]\.source_streams\[0\].*nullst"),
+    ("file: orders.csv", "file: orders.xlsx", r"line 14: .*source_streams\[0\].*format"),
+    ("file: orders.csv", "fil: orders.csv", r"line 14: .*source_streams\[0\]\.fil"),
+    ("name: items", "name: orders", r"line 15: .*source_streams\[1\]\.name: .*'orders' already"),
+    ("id: draft", "id: numbers", r"line 18: transforms\[1\]: 'numbers' stands in the seed twice"),
+    ("id: numbers", "id: num/bers", r"line 17: transforms\[0\]\.id: 'num/bers' is no id"),
+    ("a/b", SCHEDULED, r"line 17: transforms\[0\]\.cron_expression: .* is a view, and only a published table"),
+    ("folder_path: a/b", "folder_path: a//b", r"line 17: transforms\[0\]\.folder_path: '' is no name"),
+    ("SELECT 1 AS x", "SELECT nope", r"line 17: transforms\[0\]: The SQL fails"),
+    ("SELECT 1 AS x", "SELECT * FROM {{raw.x.y}}", r"line 17: .*Unknown reference \{\{raw\.x\.y\}\}"),
+    ("minimum_duration: 1", "minimum_duration: -1", r"line 1: runs\.minimum_duration: "),
+    ("minimum_duration: 1", "minimum_duration: 1, scheduling_delay: 2", r"line 1: .*second time"),
+    (SEED, SEED + "surprise: 1\n", r"line 19: surprise: "),
+    (SEED, SEED + REVERSE.replace("CONNECTION", "data"), r"line 22: .*destination_connection_id: .*no destination"),
+    (SEED, WITH_REVERSE.replace("id: out", "id: object_types"), r"line 20: .*id: 'object_types' is the name of a list"),
+    (SEED, WITH_REVERSE + "    settings: {nope: 1}\n", r"line 20: .*settings\.nope: there is no such setting"),
+    (SEED, WITH_REVERSE.replace(", primary_key: true", ""), r"operation: to upsert, mark"),
+    (SEED, "- just\n- a list\n", "line 1: a seed is a mapping"),
+    (SEED, "connections: [\n", "line 2: this is no YAML"),
+    (SEED, "a: !!python/object:os.system {}\n", "line 1"),
+    (SEED, "1: x\n", "line 1: 1: a key must be text"),
+    (SEED, "x: 1\n? [a]\n: x\n", "line 2: a key must be text"),
+    (SEED, "x:\n\tb: 1\n", r"line 2: this is no YAML: found character '\\t'"),
+    (SEED, "x: 1\ny: \x07\n", "line 2: this is no YAML: unacceptable character #x0007"),
+    (SEED, "x: &x\n  y: *x\n", r"line 1: x\.y: it is nested too deep"),
+    (SEED, f"x: {'[' * 2000}{']' * 2000}\n", "it is nested too deep"),
+    (SEED, "x: *y\n", "line 1: this is no YAML: found undefined alias 'y'"),
+    (SEED, "x: &x {a: 1}\ny:\n  <<: [*x, 2]\n", r"line 3: y\.<<: what is merged must be a mapping"),
+    (SEED, "x:\n  - &x {a: 1, a: 2}\n", r"line 2: x\[0\]\.a: the key stands here a second time"),
+    (SEED, "x: .nan\n", "line 1: x: a seed has no values such as '.nan'"),
+    (SEED, "x: !!binary aGk=\n", "line 1: x: a seed has no values such as 'aGk='"),
+    (SEED, 'x: 1\ny: "\\0"\n', "line 2: y: the text holds what is no character"),
+    (SEED, 'x: 1\ny: "\\ud800"\n', "line 2: y: the text holds what is no character"),
+    (SEED, "x: 2026-02-31\n", "line 1: x: the value cannot be read: day is out of range"),
+    (SEED, "x: schl\udcfcssel\n", r"line 1: this is not UTF-8\."),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (changed("label: Data", "lable: Data"), r"line 3: connections\[0\]\.(label|lable): "),
-        (changed("{path: ./data}", "{folder: ./data}"), r"line 3: connections\[0\]\.settings\.(path|folder): "),
-        (
-            changed("integration_id: files", "integration_id: ftp"),
-            r"line 3: .*'ftp' is none of csv, files, generated, http,",
-        ),
-        (changed("${EXPORTS}", "${NOT_SET_ANYWHERE}"), r"line 4: .*path: .*NOT_SET_ANYWHERE is not set"),
-        (changed('"0 2 * * *"', '"0 25 * * *"'), r"line 6: orchestrations\[0\]\.cron_schedule: '0 25"),
-        (changed('"0 3 * * *"', '"@daily"'), r"line 11: elt_syncs\[0\]\.sync_interval: '@daily'"),
-        (
-            changed("connection_id: data", "connection_id: nope"),
-            r"line 9: elt_syncs\[0\]\.connection_id: There is no connection",
-        ),
-        (changed("workflow_id: nightly", "workflow_id: weekly"), r"line 12: .*no orchestration with the id 'weekly'"),
-        (changed("schema_name: shop", "schema_name: my-shop"), r"line 10: .*destination_schema_name: 'my-shop'"),
-        (
-            changed("nullstr: NA", "nullstr: []"),
-            r"line 14: .*source_streams\[0\]\.options\.nullstr: .*at least one text",
-        ),
-        (changed("nullstr: NA", "nullst: NA"), r"line 14: elt_syncs\[0\]\.source_streams\[0\].*nullst"),
-        (changed("file: orders.csv", "file: orders.xlsx"), r"line 14: .*source_streams\[0\].*format"),
-        (changed("file: orders.csv", "fil: orders.csv"), r"line 14: .*source_streams\[0\]\.fil"),
-        (changed("name: items", "name: orders"), r"line 15: .*source_streams\[1\]\.name: .*'orders' already"),
-        (changed("id: draft", "id: numbers"), r"line 18: transforms\[1\]: 'numbers' stands in the seed twice"),
-        (changed("id: numbers", "id: num/bers"), r"line 17: transforms\[0\]\.id: 'num/bers' is no id"),
-        (with_schedule(SEED), r"line 17: transforms\[0\]\.cron_expression: .* is a view, and only a published table"),
-        (changed("folder_path: a/b", "folder_path: a//b"), r"line 17: transforms\[0\]\.folder_path: '' is no name"),
-        (changed("SELECT 1 AS x", "SELECT nope"), r"line 17: transforms\[0\]: The SQL fails"),
-        (changed("SELECT 1 AS x", "SELECT * FROM {{raw.x.y}}"), r"line 17: .*Unknown reference \{\{raw\.x\.y\}\}"),
-        (changed("minimum_duration: 1", "minimum_duration: -1"), r"line 1: runs\.minimum_duration: "),
-        (changed("minimum_duration: 1", "minimum_duration: 1, scheduling_delay: 2"), r"line 1: .*second time"),
-        (SEED + "surprise: 1\n", r"line 19: surprise: "),
-        (SEED + REVERSE.replace("CONNECTION", "data"), r"line 22: .*destination_connection_id: .*no destination"),
-        (
-            SEED + TO_FILES.replace("id: out", "id: object_types"),
-            r"line 20: .*id: 'object_types' is the name of a list",
-        ),
-        (SEED + TO_FILES + "    settings: {nope: 1}\n", r"line 20: .*settings\.nope: there is no such setting"),
-        (SEED + TO_FILES.replace(", primary_key: true", ""), r"operation: to upsert, mark"),
-        ("- just\n- a list\n", "line 1: a seed is a mapping"),
-        ("connections: [\n", "line 2: this is no YAML"),
-        ("a: !!python/object:os.system {}\n", "line 1"),
-        ("1: x\n", "line 1: 1: a key must be text"),
-        ("x: 1\n? [a]\n: x\n", "line 2: a key must be text"),
-        ("x:\n\tb: 1\n", r"line 2: this is no YAML: found character '\\t'"),
-        ("x: 1\ny: \x07\n", "line 2: this is no YAML: unacceptable character #x0007"),
-        ("x: &x\n  y: *x\n", r"line 1: x\.y: it is nested too deep"),
-        (f"x: {'[' * 2000}{']' * 2000}\n", "it is nested too deep"),
-        ("x: *y\n", "line 1: this is no YAML: found undefined alias 'y'"),
-        ("x: &x {a: 1}\ny:\n  <<: [*x, 2]\n", r"line 3: y\.<<: what is merged must be a mapping"),
-        ("x:\n  - &x {a: 1, a: 2}\n", r"line 2: x\[0\]\.a: the key stands here a second time"),
-        ("x: .nan\n", "line 1: x: a seed has no values such as '.nan'"),
-        ("x: !!binary aGk=\n", "line 1: x: a seed has no values such as 'aGk='"),
-        ('x: 1\ny: "\\0"\n', "line 2: y: the text holds what is no character"),
-        ('x: 1\ny: "\\ud800"\n', "line 2: y: the text holds what is no character"),
-        ("x: 2026-02-31\n", "line 1: x: the value cannot be read: day is out of range"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "said"), WRONG)
 def test_an_error_names_the_file_the_line_and_the_place(
-    context: Context, seed_file: Path, text: str, said: str
+    context: Context, seed_file: Path, old: str, new: str, said: str
 ) -> None:
-    seed_file.write_text(text)
+    assert old in SEED
+    seed_file.write_bytes(os.fsencode(SEED.replace(old, new, 1)))
     before = dump(context)
     with pytest.raises(SetupError, match=said) as failure:
         apply(context, seed_file)
@@ -257,7 +240,7 @@ def test_a_doubled_dollar_is_no_variable(tmp_path: Path) -> None:
     assert Document(path).content == {"a": "${HOME} $5 $"}
 
 
-def test_what_is_repeated_can_be_said_once(tmp_path: Path) -> None:
+def test_anchors_and_merges(tmp_path: Path) -> None:
     path = tmp_path / "seed.yaml"
     path.write_bytes(
         b"\xef\xbb\xbfx: &x {a: 1, b: 2}\r\ny: &y {b: 3, c: 4}\r\n"
@@ -277,45 +260,31 @@ def test_what_is_repeated_can_be_said_once(tmp_path: Path) -> None:
     ]
 
 
-def test_a_small_file_with_a_large_meaning(tmp_path: Path) -> None:
-    lines = ["x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
-    lines += [f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 10)}]" for n in range(1, 12)]
-    path = tmp_path / "seed.yaml"
-    path.write_text("\n".join(lines))
-    with pytest.raises(SetupError, match=r"line 1: .*a seed has 1,000,000 values at the most"):
-        Document(path)
+@pytest.mark.parametrize(
+    ("first", "form"), [("[1, 1, 1, 1, 1, 1, 1, 1, 1, 1]", "[{}]"), ("{x: 1}", "{{<<: [{}]}}")], ids=["lists", "merges"]
+)
+def test_a_small_file_with_many_values_is_refused(monkeypatch: pytest.MonkeyPatch, first: str, form: str) -> None:
+    monkeypatch.setattr("datapipe_local.seed.document._MOST_VALUES", 10_000)
+    lines = [f"x0: &x0 {first}"]
+    lines += [f"x{n}: &x{n} {form.format(', '.join([f'*x{n - 1}'] * 10))}" for n in range(1, 12)]
+    with pytest.raises(SetupError, match=r"line \d+: .*a seed has 10,000 values at the most"):
+        Document(Path("seed.yaml"), "\n".join(lines))
 
 
-def test_a_text_in_another_encoding(tmp_path: Path) -> None:
-    path = tmp_path / "seed.yaml"
-    path.write_bytes("x: 1\ny: schlüssel\n".encode("latin-1"))
-    with pytest.raises(SetupError, match=r"seed\.yaml, line 2: this is not UTF-8\."):
-        Document(path)
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"Cannot read the seed .*nope\.yaml: No such file"):
         Document(tmp_path / "nope.yaml")
 
 
-def test_an_empty_seed_is_one(context: Context, tmp_path: Path) -> None:
+def test_a_seed_can_be_empty(context: Context, tmp_path: Path) -> None:
     (tmp_path / "seed.yaml").write_text("")
     assert apply(context, tmp_path / "seed.yaml") == {}
 
 
-def test_the_example_fits(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_is_a_seed(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NYCFLIGHTS13_DATA", "/data")
     monkeypatch.setenv("PARTNER_URL", "http://127.0.0.1:1")
     example = Path(__file__).parents[3] / "example_dags" / "flights_seed.yaml"
     apply(context, example)
     declared = yaml.safe_load(example.read_text())
     assert len(context.store.elt_streams.all()) == len(declared["elt_syncs"][0]["source_streams"])
-
-
-def test_merges_that_repeat_values_count_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("datapipe_local.seed.document._MOST_VALUES", 10_000)
-    text = "a0: &a0 {x: 1}\n" + "".join(
-        f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 10)
-    )
-    with pytest.raises(SetupError, match=r"line \d+: .*10,000 values at the most"):
-        Document(Path("seed.yaml"), text)

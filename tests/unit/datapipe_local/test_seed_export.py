@@ -22,26 +22,10 @@ from datapipe_local.store.store import Store
 from datapipe_local.warehouse import Warehouse
 from tests.support.examples import scaled
 
+#: Texts with a meaning in YAML, or in seeds.
+SPECIAL = ["${HOME}", "$${HOME}", "$$${A}", "yes", "0777", "1e3", "<<", " x ", "a: b", "# x", "\n", "2026-01-31", "="]
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=20) | (
-    st.sampled_from(
-        [
-            "${HOME}",
-            "$${HOME}",
-            "$$${A}",
-            "yes",
-            "0777",
-            "1e3",
-            "<<",
-            " x ",
-            "a: b",
-            "# x",
-            "\n",
-            "2026-01-31",
-            "=",
-            "a\x85b",
-            "\u2028",
-        ]
-    )
+    st.sampled_from([*SPECIAL, "a\x85b", "\u2028"])
 )
 LINE = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "Zs"]), max_size=20) | st.sampled_from(
     ["${HOME}", "# x"]

@@ -1,8 +1,8 @@
-"""SQL tables as destinations, of both databases."""
+"""Tests of SQL tables as destinations, in SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from airflow_provider_datapipe.api.models.reverse_etl import OperationName
 from datapipe_local import destinations
-from datapipe_local.destinations.base import ABSENT, Destination, Progress, Record, Target
+from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
 from datapipe_local.destinations.sql_receipts import TABLE
 from datapipe_local.errors import RunError
 from datapipe_local.store.records import Connection
@@ -19,6 +19,54 @@ from tests.support.postgresql import PostgreSQL, need_postgresql
 
 INSERT, UPDATE, UPSERT, MIRROR = OperationName.INSERT, OperationName.UPDATE, OperationName.UPSERT, OperationName.MIRROR
 PEOPLE = "CREATE TABLE people (id INTEGER PRIMARY KEY, name VARCHAR(5) NOT NULL, age INTEGER CHECK (age >= 0))"
+ADA = "INSERT INTO people VALUES (1, 'Ada', 36)"
+LOG = "CREATE TABLE log (name TEXT)"
+A, B, C, D = (Record(name, {"name": name}) for name in "abcd")
+
+
+def person(number: int, name: str | None, **others: Any) -> Record:
+    return Record(str(number), {"id": number, "name": name, **others}, {"id": number})
+
+
+class Database:
+    """A database, and the destinations that are opened in it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.opened: list[Destination] = []
+
+    @property
+    def connection(self) -> Connection:
+        return Connection(id="db", integration_id="sql_tables", label="", settings={"url": self.url}, created_at="")
+
+    def open(self, mode: OperationName = UPSERT, table: str = "people", **progress: Any) -> Destination:
+        target = Target("sync", table, mode)
+        self.opened.append(
+            destinations.connect(self.connection, target, progress=Progress(**progress), pause=lambda _: None)
+        )
+        return self.opened[-1]
+
+    def run(self, *records: Record, **progress: Any) -> tuple[list[Outcome], str]:
+        """Insert into the log as one process, and return its outcomes and its checkpoint."""
+        destination = self.open(INSERT, "log", **progress)
+        outcomes = destination.send(records)
+        checkpoint = destination.checkpoint()
+        destination.close()
+        return outcomes, checkpoint
+
+    def execute(self, *statements: str) -> list[Any]:
+        engine = sa.create_engine(self.url)
+        with engine.begin() as connection:
+            results = [connection.execute(sa.text(statement)) for statement in statements]
+            found = [tuple(row) for row in results[-1].fetchall()] if results[-1].returns_rows else []
+        engine.dispose()
+        return found
+
+    def people(self) -> list[Any]:
+        return self.execute("SELECT id, name, age FROM people ORDER BY id")
+
+    def log(self) -> str:
+        return "".join(name for (name,) in self.execute("SELECT name FROM log ORDER BY name"))
 
 
 @pytest.fixture(scope="module")
@@ -28,135 +76,89 @@ def server() -> Iterator[PostgreSQL]:
         yield server
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'shop.db'}"
-        return
-    url = request.getfixturevalue("server").url
-    yield url
-    execute(url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
-
-
-def execute(url: str, *statements: str) -> list[Any]:
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        results = [connection.execute(sa.text(statement)) for statement in statements]
-        found = [tuple(row) for row in results[-1].fetchall()] if results[-1].returns_rows else []
-    engine.dispose()
-    return found
-
-
-def connection(url: str) -> Connection:
-    return Connection(id="db", integration_id="sql_tables", label="", settings={"url": url}, created_at="")
-
-
-def connect(
-    url: str, mode: OperationName = UPSERT, table: str = "people", checkpoint: str | None = None
-) -> Destination:
-    return destinations.connect(
-        connection(url), Target("sync", table, mode), progress=Progress(checkpoint), pause=lambda _: None
-    )
-
-
 @pytest.fixture
-def opened() -> Iterator[Callable[..., Destination]]:
-    """Opens a destination, and closes it."""
-    made: list[Destination] = []
-
-    def make(*arguments: Any, **options: Any) -> Destination:
-        made.append(connect(*arguments, **options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.close()
+def postgresql(server: PostgreSQL) -> Iterator[Database]:
+    database = Database(server.url)
+    yield database
+    for destination in database.opened:
+        destination.close()
+    database.execute("DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
 
 
-def person(number: int, name: str | None, **others: Any) -> Record:
-    return Record(str(number), {"id": number, "name": name, **others}, {"id": number})
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    if request.param == "postgresql":
+        yield request.getfixturevalue("postgresql")
+        return
+    database = Database(f"sqlite:///{tmp_path / 'shop.db'}")
+    yield database
+    for destination in database.opened:
+        destination.close()
 
 
-def people(url: str) -> list[Any]:
-    return execute(url, "SELECT id, name, age FROM people ORDER BY id")
-
-
-def test_upsert_adds_and_changes_and_leaves_what_is_not_sent(url: str, opened: Callable[..., Destination]) -> None:
-    execute(url, PEOPLE, "INSERT INTO people VALUES (1, 'Ada', 36)")
-    table = opened(url)
-    assert table.send([person(1, "Eve"), person(2, "Bob")]) == [None, None]
-    assert people(url) == [(1, "Eve", 36), (2, "Bob", None)]
-    # Again, as after a kill: nothing changes.
-    assert table.send([person(1, "Eve"), person(2, "Bob")]) == [None, None]
-    assert people(url) == [(1, "Eve", 36), (2, "Bob", None)]
+def test_upsert_adds_and_changes_sent_columns(database: Database) -> None:
+    database.execute(PEOPLE, ADA)
+    table = database.open()
+    # The second time, as after a kill, nothing changes.
+    for _ in range(2):
+        assert table.send([person(1, "Eve"), person(2, "Bob")]) == [None, None]
+        assert database.people() == [(1, "Eve", 36), (2, "Bob", None)]
     assert table.checkpoint() is None
 
 
 @pytest.mark.parametrize("mode", [INSERT, UPSERT, MIRROR])
-def test_each_refused_record_has_the_reason_of_the_database(
-    url: str, opened: Callable[..., Destination], mode: OperationName
-) -> None:
-    execute(url, PEOPLE)
-    outcomes = opened(url, mode).send(
+def test_each_refused_record_has_the_reason_of_the_database(database: Database, mode: OperationName) -> None:
+    database.execute(PEOPLE)
+    outcomes = database.open(mode).send(
         [person(1, "Ada"), person(2, None), person(3, "Cyd", age=-1), person(4, "Dan"), person(2**70, "Big")]
     )
     assert [outcome is None for outcome in outcomes] == [True, False, False, True, False]
-    assert all(isinstance(outcome, str) for outcome in outcomes[1:3])
     assert "null" in str(outcomes[1]).lower()
     assert "check" in str(outcomes[2]).lower()
-    assert people(url) == [(1, "Ada", None), (4, "Dan", None)]
+    assert database.people() == [(1, "Ada", None), (4, "Dan", None)]
 
 
-def test_insert_tells_of_a_key_that_is_there(url: str, opened: Callable[..., Destination]) -> None:
-    execute(url, PEOPLE, "INSERT INTO people VALUES (1, 'Ada', 36)")
-    first, second = opened(url, INSERT).send([person(1, "Eve"), person(2, "Bob")])
+def test_insert_refuses_a_key_that_exists(database: Database) -> None:
+    database.execute(PEOPLE, ADA)
+    first, second = database.open(INSERT).send([person(1, "Eve"), person(2, "Bob")])
     assert "unique" in str(first).lower()
     assert second is None
-    assert people(url) == [(1, "Ada", 36), (2, "Bob", None)]
+    assert database.people() == [(1, "Ada", 36), (2, "Bob", None)]
 
 
-def test_update_changes_what_is_there(url: str, opened: Callable[..., Destination]) -> None:
-    execute(url, PEOPLE, "INSERT INTO people VALUES (1, 'Ada', 36)")
-    table = opened(url, UPDATE)
-    refused = person(1, "Ada", age=-1)
+def test_update_changes_existing_rows_only(database: Database) -> None:
+    database.execute(PEOPLE, ADA)
+    table = database.open(UPDATE)
     assert table.send([person(1, "Eve"), person(2, "Bob")]) == [None, ABSENT]
-    assert "check" in str(table.send([refused])[0]).lower()
-    assert people(url) == [(1, "Eve", 36)]
-    # Of its key alone: it is there, or is not.
+    assert "check" in str(table.send([person(1, "Ada", age=-1)])[0]).lower()
+    assert database.people() == [(1, "Eve", 36)]
+    # Records of their key alone.
     assert table.send([Record("1", {"id": 1}, {"id": 1}), Record("9", {"id": 9}, {"id": 9})]) == [None, ABSENT]
 
 
-def test_a_mirror_deletes_by_key(url: str, opened: Callable[..., Destination]) -> None:
-    execute(
-        url,
-        PEOPLE,
-        "CREATE TABLE orders (person INTEGER REFERENCES people (id))",
-        "INSERT INTO people VALUES (1, 'Ada', 36), (2, 'Bob', 7)",
-        "INSERT INTO orders VALUES (2)",
-    )
-    first, second, third = opened(url, MIRROR).delete([person(1, ""), person(2, ""), person(3, "")])
+def test_a_mirror_deletes_by_key(database: Database) -> None:
+    orders = "CREATE TABLE orders (person INTEGER REFERENCES people (id))"
+    database.execute(PEOPLE, ADA, "INSERT INTO people VALUES (2, 'Bob', 7)", orders, "INSERT INTO orders VALUES (2)")
+    first, second, third = database.open(MIRROR).delete([person(1, ""), person(2, ""), person(3, "")])
     assert (first, third) == (None, None)
     assert "foreign key" in str(second).lower()
-    assert people(url) == [(2, "Bob", 7)]
+    assert database.people() == [(2, "Bob", 7)]
 
 
-def test_a_key_of_several_columns_and_odd_names(url: str, opened: Callable[..., Destination]) -> None:
-    execute(url, 'CREATE TABLE odd ("a b" INTEGER, "c\\:d" TEXT, "e""f%" TEXT, UNIQUE ("a b", "c\\:d"))')
-    table = opened(url, UPSERT, "odd")
-
-    def record(value: str) -> Record:
-        return Record("x", {"a b": 1, "c:d": "y", 'e"f%': value}, {"a b": 1, "c:d": "y"})
-
-    assert table.send([record("old")]) == table.send([record("new; DROP TABLE odd; --")]) == [None]
-    assert execute(url, "SELECT * FROM odd") == [(1, "y", "new; DROP TABLE odd; --")]
+def test_a_key_of_several_columns_and_odd_names(database: Database) -> None:
+    database.execute('CREATE TABLE odd ("a b" INTEGER, "c\\:d" TEXT, "e""f%" TEXT, UNIQUE ("a b", "c\\:d"))')
+    table = database.open(UPSERT, "odd")
+    for value in ("old", "new; DROP TABLE odd; --"):
+        key = {"a b": 1, "c:d": "y"}
+        assert table.send([Record("x", {**key, 'e"f%': value}, key)]) == [None]
+    assert database.execute("SELECT * FROM odd") == [(1, "y", "new; DROP TABLE odd; --")]
 
 
-def test_values_become_what_the_columns_are(url: str, opened: Callable[..., Destination]) -> None:
-    json_type = "JSON" if url.startswith("sqlite") else "JSONB"
-    execute(
-        url,
+def test_values_get_the_types_of_the_columns(database: Database) -> None:
+    is_sqlite = database.url.startswith("sqlite")
+    database.execute(
         "CREATE TABLE kinds (id TEXT PRIMARY KEY, day DATE, at TIMESTAMP, x NUMERIC(10, 2), exact NUMERIC(30, 2),"
-        f" big BIGINT, ok BOOLEAN, more {json_type})",
+        f" big BIGINT, ok BOOLEAN, more {'JSON' if is_sqlite else 'JSONB'})",
     )
     values = {
         "id": "ü",
@@ -168,166 +170,140 @@ def test_values_become_what_the_columns_are(url: str, opened: Callable[..., Dest
         "ok": True,
         "more": {"a": [1, None]},
     }
-    assert opened(url, UPSERT, "kinds").send([Record("ü", values, {"id": "ü"})]) == [None]
-    (row,) = execute(url, "SELECT id, CAST(day AS TEXT), CAST(x AS REAL), big, CAST(more AS TEXT) FROM kinds")
+    assert database.open(UPSERT, "kinds").send([Record("ü", values, {"id": "ü"})]) == [None]
+    (row,) = database.execute("SELECT id, CAST(day AS TEXT), CAST(x AS REAL), big, CAST(more AS TEXT) FROM kinds")
     assert row == ("ü", "2026-01-02", 1.5, 2**40, '{"a": [1, null]}')
-    if not url.startswith("sqlite"):
+    if not is_sqlite:
         # SQLite has no such numbers.
-        assert execute(url, "SELECT CAST(exact AS TEXT) FROM kinds") == [("12345678901234567.89",)]
+        assert database.execute("SELECT CAST(exact AS TEXT) FROM kinds") == [("12345678901234567.89",)]
 
 
-def test_lists_become_arrays_where_the_column_is_one(server: PostgreSQL, opened: Callable[..., Destination]) -> None:
-    execute(server.url, "CREATE TABLE lists (id INTEGER PRIMARY KEY, numbers INTEGER[], texts TEXT[], json JSONB)")
+def test_lists_become_arrays_in_columns_of_arrays(postgresql: Database) -> None:
+    postgresql.execute("CREATE TABLE lists (id INTEGER PRIMARY KEY, numbers INTEGER[], texts TEXT[], json JSONB)")
     values = {"id": 1, "numbers": [1, None, 3], "texts": ["a,b", 'c"'], "json": [1, {"a": None}]}
     records = [Record("1", values, {"id": 1}), Record("2", {**values, "id": 2, "numbers": ["x"]}, {"id": 2})]
-    try:
-        outcomes = opened(server.url, UPSERT, "lists").send(records)
-        assert outcomes[0] is None
-        assert "integer" in str(outcomes[1])
-        found = execute(server.url, "SELECT id, numbers, texts, json::text FROM lists")
-        assert found == [(1, [1, None, 3], ["a,b", 'c"'], '[1, {"a": null}]')]
-    finally:
-        execute(server.url, "DROP TABLE lists")
+    outcomes = postgresql.open(UPSERT, "lists").send(records)
+    assert outcomes[0] is None
+    assert "integer" in str(outcomes[1])
+    found = postgresql.execute("SELECT id, numbers, texts, json::text FROM lists")
+    assert found == [(1, [1, None, 3], ["a,b", 'c"'], '[1, {"a": null}]')]
 
 
-def test_a_deferred_constraint_refuses_a_record_and_not_the_run(
-    server: PostgreSQL, opened: Callable[..., Destination]
-) -> None:
-    execute(
-        server.url,
+def test_a_deferred_constraint_refuses_one_record(postgresql: Database) -> None:
+    postgresql.execute(
         "CREATE TABLE parents (id INTEGER PRIMARY KEY)",
         "INSERT INTO parents VALUES (1)",
         "CREATE TABLE children (id INTEGER PRIMARY KEY,"
         " parent INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)",
     )
     records = [Record(str(n), {"id": n, "parent": parent}, {"id": n}) for n, parent in enumerate((1, 2, 1))]
-    try:
-        outcomes = opened(server.url, UPSERT, "children").send(records)
-        assert [outcome is None for outcome in outcomes] == [True, False, True]
-        assert "violates foreign key constraint" in str(outcomes[1])
-        assert execute(server.url, "SELECT id FROM children ORDER BY id") == [(0,), (2,)]
-    finally:
-        execute(server.url, "DROP TABLE children, parents")
+    outcomes = postgresql.open(UPSERT, "children").send(records)
+    assert [outcome is None for outcome in outcomes] == [True, False, True]
+    assert "violates foreign key constraint" in str(outcomes[1])
+    assert postgresql.execute("SELECT id FROM children ORDER BY id") == [(0,), (2,)]
 
 
-def test_what_cannot_be_written_at_all(url: str) -> None:
+def test_a_table_of_another_schema(postgresql: Database) -> None:
+    postgresql.execute("CREATE SCHEMA crm", "CREATE TABLE crm.people (id INTEGER PRIMARY KEY, name TEXT)")
+    assert postgresql.open(UPSERT, "crm.people").send([person(1, "Ada")]) == [None]
+    assert postgresql.execute("SELECT * FROM crm.people") == [(1, "Ada")]
+    postgresql.opened.pop().close()
+    postgresql.execute("DROP SCHEMA crm CASCADE")
+
+
+def test_unsuitable_tables_fail_the_run(database: Database) -> None:
     with pytest.raises(RunError, match="has no table people: create it there"):
-        connect(url)
-    execute(url, "CREATE TABLE people (id INTEGER, name TEXT)")
+        database.open()
+    database.execute("CREATE TABLE people (id INTEGER, name TEXT)")
     for record, said in (
         (person(1, "Ada"), "no primary key, and no unique index, of id"),
         (Record("1", {"id": 1, "nmae": "Ada"}, {"id": 1}), "has no column 'nmae': it has id, name"),
     ):
-        table = connect(url)
         with pytest.raises(RunError, match=said) as raised:
-            table.send([record])
-        table.close()
+            database.open().send([record])
         assert "s3cret" not in str(raised.value)
-    assert execute(url, "SELECT * FROM people") == []
+    assert database.execute("SELECT * FROM people") == []
 
 
-def test_a_database_that_is_away(tmp_path: Path) -> None:
+def test_an_unreachable_database_fails_the_run(tmp_path: Path) -> None:
     for url in (f"sqlite:///{tmp_path}/no/such/folder.db", "postgresql://u:s3cret@127.0.0.1:1/x"):
+        away = Database(url)
         with pytest.raises(RunError, match="cannot be reached") as raised:
-            connect(url)
+            away.open()
         assert "s3cret" not in str(raised.value)
-        assert destinations.offer(connection(url)).object_type_ids() == []
-        assert destinations.offer(connection(url)).properties("people") == []
+        offer = destinations.offer(away.connection)
+        assert (offer.object_type_ids(), offer.properties("people")) == ([], [])
 
 
-@pytest.mark.parametrize("killed_after", ["commit", "note"])
-def test_no_row_is_inserted_twice_after_a_kill(url: str, opened: Callable[..., Destination], killed_after: str) -> None:
-    """The service stores the checkpoint. The kill occurs between the commit and that, or later."""
-    execute(url, "CREATE TABLE log (name TEXT)")
-    records = [Record(name, {"name": name}) for name in "abcd"]
-    first = opened(url, INSERT, "log")
-    begin = first.checkpoint()
-    assert first.send(records[:2]) == [None, None]
-    after_two = first.checkpoint()
-    assert first.send(records[2:3]) == [None]
-    noted = after_two if killed_after == "commit" else first.checkpoint()
-    first.close()
-    # What was noted is not sent again; the rest is.
-    second = opened(url, INSERT, "log", checkpoint=noted)
-    left = records[2:] if killed_after == "commit" else records[3:]
-    assert second.send(left) == [None] * len(left)
-    assert execute(url, "SELECT name FROM log ORDER BY name") == [("a",), ("b",), ("c",), ("d",)]
-    # A run of its own begins with nothing: the same record may be sent for a good reason.
-    assert begin != second.checkpoint()
-    assert opened(url, INSERT, "log").send(records[3:]) == [None]
-    assert len(execute(url, "SELECT name FROM log")) == 5
+@pytest.mark.parametrize("is_stored", [False, True], ids=["before its checkpoint", "after its checkpoint"])
+def test_a_batch_committed_before_a_kill_is_not_repeated(database: Database, is_stored: bool) -> None:
+    database.execute(LOG)
+    killed = database.open(INSERT, "log")
+    begin = killed.checkpoint()
+    assert killed.send([A, B]) == [None, None]
+    after_two = killed.checkpoint()
+    assert killed.send([C]) == [None]
+    noted = killed.checkpoint() if is_stored else after_two
+    killed.close()
+    left = [D] if is_stored else [C, D]
+    outcomes, checkpoint = database.run(*left, checkpoint=noted)
+    assert outcomes == [None] * len(left)
+    assert database.log() == "abcd"
+    # The next run may insert the same record again.
+    assert begin != checkpoint
+    assert database.run(D)[0] == [None]
+    assert database.log() == "abcdd"
 
 
-def test_rows_committed_at_a_disconnect_are_not_inserted_again(url: str, opened: Callable[..., Destination]) -> None:
-    """Nobody was told of the COMMIT: the run failed, and what it noted last is of before."""
-    execute(url, "CREATE TABLE log (name TEXT)")
-    records = [Record(name, {"name": name}) for name in "abc"]
-    failed = opened(url, INSERT, "log")
-    failed.send(records[:1])
+def test_a_batch_committed_by_a_failed_run_is_not_repeated(database: Database) -> None:
+    """The connection was lost during COMMIT: the last checkpoint of the failed run is from before it."""
+    database.execute(LOG)
+    failed = database.open(INSERT, "log")
+    failed.send([A])
     noted = failed.checkpoint()
-    failed.send(records[1:2])
+    failed.send([B])
     failed.close()
-    following = destinations.connect(
-        connection(url), Target("sync", "log", INSERT), progress=Progress(before=noted), pause=lambda _: None
-    )
-    assert following.send(records[1:]) == [None, None]
-    noted = following.checkpoint()
-    following.close()
-    assert sorted(execute(url, "SELECT name FROM log")) == [("a",), ("b",), ("c",)]
-    # Once that is noted, the same may be sent for a good reason; also where somebody has removed the receipts.
-    for is_emptied in (False, True):
-        if is_emptied:
-            execute(url, f"DELETE FROM {TABLE}")  # noqa: S608 - our own name
-        again = destinations.connect(
-            connection(url), Target("sync", "log", INSERT), progress=Progress(before=noted), pause=lambda _: None
-        )
-        assert again.send(records[:1]) == [None]
-        noted = again.checkpoint()
-        again.close()
-    assert len(execute(url, "SELECT name FROM log")) == 5
+    outcomes, noted = database.run(B, C, before=noted)
+    assert outcomes == [None, None]
+    assert database.log() == "abc"
+    # Then the same may be inserted again, also if someone removed the receipts.
+    for statements in ([], [f"DELETE FROM {TABLE}"]):  # noqa: S608 - our own name
+        database.execute("SELECT 1", *statements)
+        outcomes, noted = database.run(A, before=noted)
+        assert outcomes == [None]
+    assert database.log() == "aaabc"
 
 
-def test_a_record_that_moves_after_a_kill_is_not_inserted_twice(url: str, opened: Callable[..., Destination]) -> None:
-    execute(url, "CREATE TABLE log (name TEXT)")
-    a, b, c, d = (Record(name, {"name": name}) for name in "abcd")
-    first = opened(url, INSERT, "log")
-    noted = first.checkpoint()
-    first.send([a, b])
-    first.close()
-    # The source gives its rows in another order now.
-    second = opened(url, INSERT, "log", checkpoint=noted)
-    assert second.send([c, b]) == [None, None]
-    noted = second.checkpoint()
-    second.close()
-    third = opened(url, INSERT, "log", checkpoint=noted)
-    assert third.send([d, a]) == [None, None]
-    assert sorted(execute(url, "SELECT name FROM log")) == [("a",), ("b",), ("c",), ("d",)]
+def test_a_record_in_another_batch_after_a_kill_is_not_repeated(database: Database) -> None:
+    database.execute(LOG)
+    killed = database.open(INSERT, "log")
+    noted = killed.checkpoint()
+    killed.send([A, B])
+    killed.close()
+    # The source returns its rows in another order now.
+    for batch in ((C, B), (D, A)):
+        outcomes, noted = database.run(*batch, checkpoint=noted)
+        assert outcomes == [None, None]
+    assert database.log() == "abcd"
 
 
-def test_a_record_that_was_refused_may_be_inserted_after_a_kill(url: str, opened: Callable[..., Destination]) -> None:
-    execute(url, PEOPLE, "INSERT INTO people VALUES (1, 'Ada', 36)")
-    first = opened(url, INSERT)
-    noted = first.checkpoint()
-    assert first.send([person(1, "Eve")])[0] is not None
-    first.close()
-    execute(url, "DELETE FROM people")
-    assert opened(url, INSERT, checkpoint=noted).send([person(1, "Eve")]) == [None]
+def test_a_refused_record_may_be_inserted_after_a_kill(database: Database) -> None:
+    database.execute(PEOPLE, ADA)
+    killed = database.open(INSERT)
+    noted = killed.checkpoint()
+    assert killed.send([person(1, "Eve")])[0] is not None
+    killed.close()
+    database.execute("DELETE FROM people")
+    assert database.open(INSERT, checkpoint=noted).send([person(1, "Eve")]) == [None]
 
 
-def test_what_a_database_offers(url: str) -> None:
-    execute(url, PEOPLE, "CREATE TABLE other (x REAL)")
-    offer = destinations.offer(connection(url))
-    connect(url, INSERT).close()
+def test_tables_are_offered_with_their_columns(database: Database) -> None:
+    database.execute(PEOPLE, "CREATE TABLE other (x REAL)")
+    offer = destinations.offer(database.connection)
+    database.open(INSERT).close()
     assert offer.object_type_ids() == ["other", "people"]
     found = {one.id: (one.type, one.required, one.primary_key) for one in offer.properties("people")}
     assert found["name"] == ("string", True, False)
     assert found["age"] == ("integer", False, False)
     assert found["id"][::2] == ("integer", True)
-    assert execute(url, f"SELECT sync_id FROM {TABLE}") == []  # noqa: S608 - our own name
-
-
-def test_a_table_of_another_schema(server: PostgreSQL, opened: Callable[..., Destination]) -> None:
-    execute(server.url, "CREATE SCHEMA crm", "CREATE TABLE crm.people (id INTEGER PRIMARY KEY, name TEXT)")
-    assert opened(server.url, UPSERT, "crm.people").send([person(1, "Ada")]) == [None]
-    assert execute(server.url, "SELECT * FROM crm.people") == [(1, "Ada")]
-    assert execute(server.url, "DROP SCHEMA crm CASCADE") == []
+    assert database.execute(f"SELECT sync_id FROM {TABLE}") == []  # noqa: S608 - our own name

@@ -1,4 +1,4 @@
-"""SQL databases: rows that are not needed do not travel, and which these are makes no difference to the table."""
+"""Tests of SQL databases as sources: only new rows are transferred, and the table is the same as after a full read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import socket
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -18,109 +18,122 @@ import sqlalchemy as sa
 
 from datapipe_local.errors import RunError
 from datapipe_local.loading.increment import OutdatedError
-from datapipe_local.loading.manner import Manner, Run
+from datapipe_local.loading.manner import Manner
 from datapipe_local.loading.readable import Query, Selection
-from datapipe_local.loads import Loads, Told
+from datapipe_local.loads import Loads
 from datapipe_local.sources.base import Need
 from datapipe_local.sources.sql import SqlSource
-from datapipe_local.warehouse import Place, Warehouse, WarehouseError
+from datapipe_local.warehouse import Place, Warehouse
 from tests.support.postgresql import PostgreSQL, need_postgresql
+from tests.unit.datapipe_local.file_loads import TOLD
 
 pytestmark = pytest.mark.slow
 
 
 ALL, PART = Place("raw", "all"), Place("raw", "part")
-TOLD = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
 MERGED = Manner(pointer="at", key=("id",))
 
 
+class Database:
+    """A database with a table ``t``."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.pool.NullPool)
+
+    def create(self, columns: str, *rows: str) -> None:
+        self.execute("DROP TABLE IF EXISTS t", f"CREATE TABLE t {columns}")
+        self.execute(*(f"INSERT INTO t VALUES {row}" for row in rows))  # noqa: S608 - the test's own
+
+    def execute(self, *statements: str) -> None:
+        with self._engine.begin() as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+
+    def insert(self, *pointers: Any, start: int) -> None:
+        with self._engine.begin() as connection:
+            table = sa.Table("t", sa.MetaData(), autoload_with=connection)
+            connection.execute(sa.insert(table), [{"id": start + n, "at": value} for n, value in enumerate(pointers)])
+
+
 @pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
+def server() -> Iterator[str]:
     need_postgresql()
     with PostgreSQL() as server:
         yield server.url.replace("+psycopg", "")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgresql":
-        return str(request.getfixturevalue("postgresql"))
-    sqlite3.connect(tmp_path / "source.db").close()
-    return f"sqlite:///{tmp_path}/source.db"
+@pytest.fixture
+def postgresql(server: str) -> Database:
+    return Database(server)
 
 
 @pytest.fixture
-def engine(url: str) -> Iterator[sa.Engine]:
-    engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS t")
-    yield engine
-    engine.dispose()
+def sqlite(tmp_path: Path) -> Database:
+    sqlite3.connect(tmp_path / "source.db").close()
+    return Database(f"sqlite:///{tmp_path}/source.db")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Database:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Database)
+    return found
 
 
 class Sync:
-    """A table of a database, and two tables of a warehouse: one gets what the source leaves, the other gets all."""
+    """A table of a database, and two tables of a warehouse: one gets the new rows only, the other gets all rows."""
 
-    def __init__(self, url: str, warehouse: Warehouse, manner: Manner = MERGED) -> None:
-        self._source, self._warehouse, self._manner = SqlSource({"url": url}), warehouse, manner
+    def __init__(self, database: Database, warehouse: Warehouse, manner: Manner = MERGED) -> None:
+        self._source, self._warehouse, self._manner = SqlSource({"url": database.url}), warehouse, manner
 
     def run(self) -> tuple[int, int]:
-        """Load what is new into both; give how many rows have travelled, and how many were new."""
+        """Load new rows into both tables. Return how many rows were transferred, and how many of them were new."""
         loads = Loads(self._warehouse)
         added = [self._added(loads, place) for place in (ALL, PART)]
         assert self.rows(ALL) == self.rows(PART)
         assert added[0][1] == added[1][1]
         return added[1]
 
-    def rows(self, place: Place) -> list[tuple[Any, ...]]:
+    def rows(self, place: Place = PART) -> list[tuple[Any, ...]]:
         with self._warehouse.cursor() as cursor:
             return sorted(cursor.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {place.sql}").fetchall(), key=str)  # noqa: S608
 
-    def type_of(self, column: str) -> str:
-        return next(one.type for one in self._warehouse.columns(f"FROM {PART.sql}") if one.name == column)
+    def types(self) -> dict[str, str]:
+        return {column.name: column.type for column in self._warehouse.columns(f"FROM {PART.sql}")}
 
     def _added(self, loads: Loads, place: Place) -> tuple[int, int]:
         newest = loads.newest(place, self._manner) if place == PART else None
         need = Need(self._manner.selection.excluded, newest)
         with self._source.fetch({"table": "t"}, self._warehouse.scratch, need) as fetched:
-            travelled = len(written(fetched.scan))
+            transferred = len(written(fetched.scan))
             assert fetched.is_whole or newest is not None
             if loads.noted(place) is None:
-                return travelled, loads.whole(place, fetched.scan, self._manner, TOLD)
+                return transferred, loads.whole(place, fetched.scan, self._manner, TOLD)
             since = None if fetched.is_whole else newest
             try:
-                return travelled, loads.added(place, fetched.scan, self._manner, TOLD, since=since)
+                return transferred, loads.added(place, fetched.scan, self._manner, TOLD, since=since)
             except OutdatedError:
                 pass
         # As the engine does it.
         with self._source.fetch({"table": "t"}, self._warehouse.scratch, Need()) as fetched:
-            return travelled, loads.whole(place, fetched.scan, self._manner, TOLD)
+            return transferred, loads.whole(place, fetched.scan, self._manner, TOLD)
 
 
 def written(scan: Any) -> list[dict[str, Any]]:
-    """Return the rows that the source has transferred."""
+    """Return the rows that the source transferred."""
     assert isinstance(scan, Query)
     file = scan.sql.partition("read_json('")[2].partition("'")[0]
     return [json.loads(line) for line in Path(file).read_text().splitlines()]
 
 
-def insert(engine: sa.Engine, *values: Any, start: int) -> None:
-    with engine.begin() as connection:
-        table = sa.Table("t", sa.MetaData(), autoload_with=connection)
-        connection.execute(sa.insert(table), [{"id": start + n, "at": value} for n, value in enumerate(values)])
-
-
-def moment(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(text)
-
-
 class Pointer(NamedTuple):
     """
-    A column that tells what is new.
+    Column that shows which rows are new.
 
     :param kind: Its type.
-    :param first: What a first run loads; the last of them is the greatest.
-    :param new: What comes then.
+    :param first: Values of the first run. The last one is the greatest.
+    :param new: Values that are added then.
     """
 
     kind: str
@@ -128,6 +141,7 @@ class Pointer(NamedTuple):
     new: list[Any]
 
 
+MOMENTS = [dt.datetime.fromisoformat(text) for text in ("1969-12-31T23:59:59.999999", "2026-01-02T03:04:05.678901")]
 POINTERS = [
     Pointer("BIGINT", [-5, 0, 2**53 + 1, 2**62 + 1], [2**62 + 1, 2**62 + 2]),
     Pointer("SMALLINT", [-1, 3], [3, 4]),
@@ -135,42 +149,38 @@ POINTERS = [
     Pointer("TEXT", ["", "B", "Z", "a", "\u00e9"], ["\u00e9", "\u00ea", "\U0001f600"]),
     Pointer("VARCHAR(20)", ["10", "9"], ["9", "90"]),
     Pointer("DATE", [dt.date(1900, 1, 1), dt.date(2026, 1, 2)], [dt.date(2026, 1, 2), dt.date(2026, 1, 3)]),
-    Pointer(
-        "TIMESTAMP",
-        [moment("1969-12-31T23:59:59.999999"), moment("2026-01-02T03:04:05.678901")],
-        [moment("2026-01-02T03:04:05.678901"), moment("2026-01-02T03:04:06.678901")],
-    ),
+    Pointer("TIMESTAMP", MOMENTS, [MOMENTS[1], MOMENTS[1] + dt.timedelta(seconds=1)]),
 ]
 
 
 @pytest.mark.parametrize("pointer", POINTERS, ids=lambda pointer: pointer.kind)
-def test_rows_that_are_older_do_not_travel(url: str, engine: sa.Engine, warehouse: Warehouse, pointer: Pointer) -> None:
+def test_older_rows_are_not_transferred(database: Database, warehouse: Warehouse, pointer: Pointer) -> None:
     kind, first, new = pointer
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE TABLE t (id INTEGER, at {kind})")
-    insert(engine, *first, None, start=0)
-    sync = Sync(url, warehouse)
+    database.create(f"(id INTEGER, at {kind})")
+    database.insert(*first, None, start=0)
+    sync = Sync(database, warehouse)
     assert sync.run() == (len(first) + 1, len(first) + 1)
-    # The greatest again, and none.
+    # The greatest value again, and null.
     assert sync.run() == (2, 0)
-    insert(engine, *new, first[0], None, start=100)
+    database.insert(*new, first[0], None, start=100)
     assert sync.run() == (2 + len(new) + 1, len(new) + 1)
     assert sync.run() == (1 + 2, 0)
 
 
-@pytest.mark.parametrize(("url", "collation"), [("sqlite", "NOCASE"), ("postgresql", '"en-x-icu"')], indirect=["url"])
-def test_text_is_compared_as_duckdb_does(url: str, engine: sa.Engine, warehouse: Warehouse, collation: str) -> None:
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE TABLE t (id INTEGER, at TEXT COLLATE {collation})")
-    insert(engine, "A", "Z", start=0)
-    sync = Sync(url, warehouse)
+@pytest.mark.parametrize(
+    ("database", "collation"), [("sqlite", "NOCASE"), ("postgresql", '"en-x-icu"')], indirect=["database"]
+)
+def test_text_is_compared_as_by_duckdb(database: Database, warehouse: Warehouse, collation: str) -> None:
+    database.create(f"(id INTEGER, at TEXT COLLATE {collation})")
+    database.insert("A", "Z", start=0)
+    sync = Sync(database, warehouse)
     sync.run()
-    # To a person it comes before Z.
-    insert(engine, "a", "B", start=100)
+    # By the collation, both are less than Z.
+    database.insert("a", "B", start=100)
     assert sync.run() == (2, 1)
 
 
-#: What these databases do not compare as DuckDB does.
+#: Types that these databases compare in another way than DuckDB.
 OTHERS = {
     "postgresql": [
         Pointer("REAL", [0.7], [0.7, 0.8]),
@@ -187,46 +197,39 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(
-    ("url", "pointer"),
+    ("database", "pointer"),
     [(database, pointer) for database, pointers in OTHERS.items() for pointer in pointers],
-    indirect=["url"],
+    indirect=["database"],
 )
-def test_what_is_compared_in_another_way_is_read_as_a_whole(
-    url: str, engine: sa.Engine, warehouse: Warehouse, pointer: Pointer
+def test_types_that_compare_differently_are_read_in_full(
+    database: Database, warehouse: Warehouse, pointer: Pointer
 ) -> None:
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"CREATE TABLE t (id INTEGER, at {pointer.kind})")
-    insert(engine, *pointer.first, start=0)
-    sync = Sync(url, warehouse)
+    database.create(f"(id INTEGER, at {pointer.kind})")
+    database.insert(*pointer.first, start=0)
+    sync = Sync(database, warehouse)
     sync.run()
-    insert(engine, *pointer.new, start=100)
-    travelled, _ = sync.run()
-    assert travelled == len(pointer.first) + len(pointer.new)
+    database.insert(*pointer.new, start=100)
+    transferred, _ = sync.run()
+    assert transferred == len(pointer.first) + len(pointer.new)
 
 
-def test_moments_with_a_zone(postgresql: str, warehouse: Warehouse) -> None:
-    engine = sa.create_engine(postgresql.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS t")
-        connection.exec_driver_sql("CREATE TABLE t (id INTEGER, at TIMESTAMPTZ)")
-        connection.exec_driver_sql(
-            "INSERT INTO t VALUES (1, '2026-01-01 00:00+02'), (2, '2026-01-01 00:00+00'), (3, '1800-01-01 00:00+00'),"
-            " (4, '-infinity')"
-        )
+def test_pointers_with_a_time_zone(postgresql: Database, warehouse: Warehouse) -> None:
+    postgresql.create(
+        "(id INTEGER, at TIMESTAMPTZ)",
+        "(1, '2026-01-01 00:00+02'), (2, '2026-01-01 00:00+00'), (3, '1800-01-01 00:00+00'), (4, '-infinity')",
+    )
     sync = Sync(postgresql, warehouse)
     assert sync.run() == (4, 4)
-    assert sync.type_of("at") == "TIMESTAMP WITH TIME ZONE"
-    with engine.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO t VALUES (5, '2026-01-01 01:00+02'), (6, '2026-01-01 03:00+02')")
+    assert sync.types()["at"] == "TIMESTAMP WITH TIME ZONE"
+    postgresql.execute("INSERT INTO t VALUES (5, '2026-01-01 01:00+02'), (6, '2026-01-01 03:00+02')")
     assert sync.run() == (2, 1)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO t VALUES (7, 'infinity')")
-    # What is infinite is greater than all; from the greatest of the others on rows are read.
+    postgresql.execute("INSERT INTO t VALUES (7, 'infinity')")
+    # Infinity is greater than all values. Rows are read from the greatest finite one.
     assert sync.run() == (2, 1)
     assert sync.run() == (2, 0)
 
 
-#: Values of SQLite, where any can stand in any column; and the type that its column gets.
+#: Values of SQLite, which can be in any column, and the resulting type.
 LOOSE: list[tuple[str, list[Any], str]] = [
     ("INTEGER", [1, 1.5, 2], "DOUBLE"),
     ("INTEGER", [2**53 + 1, 1.5], "VARCHAR"),
@@ -249,17 +252,17 @@ LOOSE: list[tuple[str, list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "values", "expected"), LOOSE)
-def test_sqlite_keeps_what_it_is_given(
-    tmp_path: Path, warehouse: Warehouse, kind: str, values: list[Any], expected: str
+def test_sqlite_values_of_other_types_are_kept(
+    sqlite: Database, warehouse: Warehouse, kind: str, values: list[Any], expected: str
 ) -> None:
-    with closing(sqlite3.connect(tmp_path / "source.db")) as database, database:
+    with closing(sqlite3.connect(sqlite.url.removeprefix("sqlite:///"))) as database, database:
         database.execute(f"CREATE TABLE t (id INTEGER, at INTEGER, x {kind})")
         database.executemany("INSERT INTO t VALUES (?, 0, ?)", enumerate(values))
         stored = [str(x) for (x,) in database.execute("SELECT x FROM t")]
-    sync = Sync(f"sqlite:///{tmp_path}/source.db", warehouse)
+    sync = Sync(sqlite, warehouse)
     sync.run()
-    assert sync.type_of("x") == expected
-    found = [row[2] for row in sorted(sync.rows(PART))]
+    assert sync.types()["x"] == expected
+    found = [row[2] for row in sync.rows()]
     if expected == "VARCHAR":
         assert found == stored
     elif expected == "DOUBLE":
@@ -276,122 +279,78 @@ def test_sqlite_keeps_what_it_is_given(
         ("", ["b", 3], ["a", 2, 4, "c"]),
     ],
 )
-def test_a_pointer_of_sqlite_that_is_written_in_several_ways(
-    tmp_path: Path, warehouse: Warehouse, kind: str, first: list[Any], new: list[Any]
+def test_sqlite_pointers_of_several_forms_lose_no_row(
+    sqlite: Database, warehouse: Warehouse, kind: str, first: list[Any], new: list[Any]
 ) -> None:
-    """Whatever is new in the eyes of DuckDB has travelled: both tables are the same, also where the type changes."""
-    with closing(sqlite3.connect(tmp_path / "source.db")) as database:
+    """All rows that DuckDB takes as new are transferred, also if the type of the column changes."""
+    with closing(sqlite3.connect(sqlite.url.removeprefix("sqlite:///"), isolation_level=None)) as database:
         database.execute(f"CREATE TABLE t (id INTEGER, at {kind} COLLATE NOCASE)")
         database.executemany("INSERT INTO t VALUES (?, ?)", enumerate(first))
-        database.commit()
-        sync = Sync(f"sqlite:///{tmp_path}/source.db", warehouse)
+        sync = Sync(sqlite, warehouse)
         sync.run()
         for number, value in enumerate(new, 100):
             database.execute("INSERT INTO t VALUES (?, ?)", (number, value))
-            database.commit()
             sync.run()
 
 
-def test_columns_that_are_excluded_do_not_travel(url: str, engine: sa.Engine, warehouse: Warehouse) -> None:
-    with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE TABLE t (id INTEGER, at INTEGER, secret TEXT, hashed TEXT)")
-        connection.exec_driver_sql("INSERT INTO t VALUES (1, 1, 's3cret', 'h')")
+def test_excluded_columns_are_not_transferred(database: Database, warehouse: Warehouse) -> None:
+    database.create("(id INTEGER, at INTEGER, secret TEXT, hashed TEXT)", "(1, 1, 's3cret', 'h')")
     need = Need(excluded=("SECRET", "nothing"))
-    with SqlSource({"url": url}).fetch({"table": "t"}, warehouse.scratch, need) as fetched:
+    with SqlSource({"url": database.url}).fetch({"table": "t"}, warehouse.scratch, need) as fetched:
         assert written(fetched.scan) == [{"id": 1, "at": 1, "hashed": "h"}]
     selection = Selection(excluded=("SECRET",), hashed=("hashed",))
-    assert Sync(url, warehouse, Manner(selection, "at", ("id",))).run() == (1, 1)
+    assert Sync(database, warehouse, Manner(selection, "at", ("id",))).run() == (1, 1)
 
 
-def test_a_look_at_the_columns_reads_no_row(url: str, engine: sa.Engine, warehouse: Warehouse) -> None:
-    with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE TABLE t (id INTEGER, price NUMERIC(10,2))")
-        connection.exec_driver_sql("INSERT INTO t VALUES (1, 1.5)")
-    with SqlSource({"url": url}).fetch({"table": "t"}, warehouse.scratch, Need(rows=False)) as fetched:
+def test_columns_are_read_without_a_row(database: Database, warehouse: Warehouse) -> None:
+    database.create("(id INTEGER, price NUMERIC(10,2))", "(1, 1.5)")
+    with SqlSource({"url": database.url}).fetch({"table": "t"}, warehouse.scratch, Need(rows=False)) as fetched:
         assert written(fetched.scan) == []
         assert isinstance(fetched.scan, Query)
-        assert [(one.name, one.type) for one in warehouse.columns(fetched.scan.sql)] == [
-            ("id", "BIGINT"),
-            ("price", "DECIMAL(10,2)"),
-        ]
+        columns = [(one.name, one.type) for one in warehouse.columns(fetched.scan.sql)]
+    assert columns == [("id", "BIGINT"), ("price", "DECIMAL(10,2)")]
 
 
-def counted(after: int) -> tuple[list[None], Callable[[], None]]:
-    """Return a check that fails after a number of calls, and the number of its calls."""
-    asked: list[None] = []
-
-    def check() -> None:
-        asked.append(None)
-        if len(asked) > after:
-            raise WarehouseError("It is not wanted any more.")
-
-    return asked, check
-
-
-def test_a_long_read_ends_once_nobody_wants_it(url: str, engine: sa.Engine, warehouse: Warehouse) -> None:
-    with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE TABLE t (id INTEGER)")
-        numbers = "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 50000)"
-        connection.exec_driver_sql(f"INSERT INTO t {numbers} SELECT id FROM n")  # noqa: S608 - the test's own
-    asked, check = counted(3)
-    source = SqlSource({"url": url})
-    with (
-        pytest.raises(WarehouseError, match="not wanted"),
-        source.fetch({"table": "t"}, warehouse.scratch, Need(check=check)),
-    ):
-        pass
-    assert len(asked) == 4
-    assert list(warehouse.scratch.glob("tmp*")) == []
-
-
-def test_names_that_differ_in_case_alone_are_columns_apart(postgresql: str, warehouse: Warehouse) -> None:
-    engine = sa.create_engine(postgresql.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS t")
-        connection.exec_driver_sql('CREATE TABLE t (id INTEGER, at INTEGER, "Name" TEXT, name TEXT, "NAME" TEXT)')
-        connection.exec_driver_sql("INSERT INTO t VALUES (1, 1, 'a', 'b', 'c')")
+def test_names_that_differ_in_case_are_separate_columns(postgresql: Database, warehouse: Warehouse) -> None:
+    postgresql.create('(id INTEGER, at INTEGER, "Name" TEXT, name TEXT, "NAME" TEXT)', "(1, 1, 'a', 'b', 'c')")
     sync = Sync(postgresql, warehouse)
     sync.run()
-    assert [one.name for one in warehouse.columns(f"FROM {PART.sql}")] == ["id", "at", "Name", "name_1", "NAME_2"]
-    assert sync.rows(PART) == [("1", "1", "a", "b", "c")]
+    assert list(sync.types()) == ["id", "at", "Name", "name_1", "NAME_2"]
+    assert sync.rows() == [("1", "1", "a", "b", "c")]
 
 
-def test_what_python_cannot_hold_arrives(postgresql: str, warehouse: Warehouse) -> None:
-    engine = sa.create_engine(postgresql.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.pool.NullPool)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE IF EXISTS t")
-        connection.exec_driver_sql(
-            "CREATE TABLE t AS SELECT 1 AS id, 1 AS at, timestamp 'infinity' AS forever, date '-infinity' AS never,"
-            " interval '1 month 2 days' AS span, jsonb '{\"n\": 1.10, \"big\": 12345678901234567890.5}' AS j,"
-            " timetz '10:00+02' AS t, numeric 'NaN' AS nan, timestamp '0044-03-15 00:00 BC' AS ides, null::json AS none"
-            ", CAST('NaN' AS numeric(10, 2)) AS odd, '2026-01-01' AS words"
-        )
+def test_values_without_a_python_type_are_loaded(postgresql: Database, warehouse: Warehouse) -> None:
+    postgresql.create(
+        "AS SELECT 1 AS id, 1 AS at, timestamp 'infinity' AS forever, date '-infinity' AS never,"
+        " interval '1 month 2 days' AS span, jsonb '{\"n\": 1.10, \"big\": 12345678901234567890.5}' AS j,"
+        " timetz '10:00+02' AS t, numeric 'NaN' AS nan, timestamp '0044-03-15 00:00 BC' AS ides, null::json AS none,"
+        " CAST('NaN' AS numeric(10, 2)) AS odd, '2026-01-01' AS words"
+    )
     sync = Sync(postgresql, warehouse)
     sync.run()
-    assert sync.rows(PART) == [
+    assert sync.rows() == [
         (
             *("1", "1", "infinity", "-infinity", "1 mon 2 days"),
             '{"n": 1.10, "big": 12345678901234567890.5}',
             *("10:00:00+02", "NaN", "0044-03-15 (BC) 00:00:00", None, "NaN", "2026-01-01"),
         )
     ]
-    assert [sync.type_of(one) for one in ("odd", "words", "ides", "j")] == ["VARCHAR", "VARCHAR", "TIMESTAMP", "JSON"]
+    types = sync.types()
+    assert [types[one] for one in ("odd", "words", "ides", "j")] == ["VARCHAR", "VARCHAR", "TIMESTAMP", "JSON"]
 
 
-def test_what_is_wrong_is_told_with_what_to_do(tmp_path: Path, warehouse: Warehouse) -> None:
+def test_failures_name_the_remedy_and_no_password(tmp_path: Path, warehouse: Warehouse) -> None:
     def said(url: str) -> str:
-        with (
-            pytest.raises(RunError) as failure,
-            SqlSource({"url": url}).fetch({"table": "t"}, warehouse.scratch, Need()),
-        ):
+        source = SqlSource({"url": url})
+        with pytest.raises(RunError) as failure, source.fetch({"table": "t"}, warehouse.scratch, Need()):
             pass
         assert "s3cret" not in str(failure.value)
         return str(failure.value)
 
-    (tmp_path / "none.db").write_text("this is no database, whatever it is called")
+    (tmp_path / "none.db").write_text("this is no database, whatever its name is")
     assert said(f"sqlite:///{tmp_path}/none.db").endswith("none.db cannot be read: file is not a database.")
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        url = f"postgresql://user:s3cret@127.0.0.1:{nobody.getsockname()[1]}/shop"
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"postgresql://user:s3cret@127.0.0.1:{closed.getsockname()[1]}/shop"
     refused = said(url)
     assert "cannot be reached: " in refused
     assert refused.endswith("Correct `url`, or start it.")

@@ -1,24 +1,26 @@
-"""Previews see the tables and views of the warehouse as they are, with all types, in copies as small as possible."""
+"""Tests of query previews: rows and totals as in the warehouse, from snapshots as small as possible."""
 
 from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
+from datapipe_local.clock import later
+from datapipe_local.engine.query_previews import QueryPreviewer
+from datapipe_local.engine.stop import Stop
+from datapipe_local.errors import RunError
 from datapipe_local.previews import Preview, preview
 from datapipe_local.query_process import snapshot
+from datapipe_local.service import jobs, query_previews
+from datapipe_local.service.context import Context
+from datapipe_local.store.records import JobKind, QueryPreview
 from datapipe_local.warehouse import Place, Warehouse, WarehouseError, bytes_of
 
-pytestmark = pytest.mark.slow
-
-
-PEOPLE = Place("shop", "people")
+ENDLESS = "SELECT count(*) FROM range(100000000000) a, range(100000) b WHERE a.range % 7 = b.range % 5"
 QUERIES = [
-    "SELECT * FROM shop.people ORDER BY id",
     "SELECT NAME FROM Shop.People ORDER BY 1",
     "SELECT count(*) FROM shop.people",
     "SELECT p FROM shop.people AS p ORDER BY p.id",
@@ -29,7 +31,6 @@ QUERIES = [
     "SELECT p.address.city FROM shop.people p ORDER BY 1",
     "SELECT address.city FROM shop.people ORDER BY 1",
     "SELECT COLUMNS('na.*') FROM shop.people ORDER BY ALL",
-    "SELECT name FROM shop.adults ORDER BY name",
     'SELECT * FROM shop."of ""age""" ORDER BY ALL',
     "WITH people AS (SELECT 7 AS id) SELECT id FROM people",
     "WITH few AS (SELECT * FROM shop.people) SELECT max(id) FROM few",
@@ -39,13 +40,14 @@ QUERIES = [
     "SELECT id FROM shop.people UNION SELECT age FROM shop.adults ORDER BY 1",
     "SELECT * EXCLUDE (name) REPLACE (id + 1 AS id) FROM shop.people ORDER BY ALL",
     "FROM shop.people SELECT id WHERE name = 'Ada'",
+    "SELECT extract(hour FROM TIMESTAMPTZ '2026-01-01 00:00:00+00') AS of_the_time_zone",
 ]
 
 
 @pytest.fixture
 def ours(warehouse: Warehouse) -> Warehouse:
     rows = "(VALUES (1, 'Ada', 36, {'city': 'London'}), (2, 'Bob', 7, {'city': 'Rome'})) t (id, name, age, address)"
-    warehouse.show(warehouse.build(PEOPLE, f"FROM {rows}", 1))
+    warehouse.show(warehouse.build(Place("shop", "people"), f"FROM {rows}", 1))
     warehouse.create_view(Place("shop", "adults"), "SELECT id, name, age FROM shop.people WHERE age >= 18")
     warehouse.create_view(Place("shop", 'of "age"'), "SELECT a.name FROM shop.adults a")
     warehouse.show(warehouse.build(Place("shop", "many"), "SELECT range AS id, range % 7 AS k FROM range(5000)", 1))
@@ -56,6 +58,7 @@ def shown(warehouse: Warehouse, query: str, most_rows: int = 1000) -> Preview:
     return preview(warehouse, query, seconds=60, most_rows=most_rows, most_characters=1_000_000, with_total=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_preview_equals_query_in_the_warehouse(ours: Warehouse, query: str) -> None:
     with ours.cursor() as cursor:
@@ -66,6 +69,7 @@ def test_preview_equals_query_in_the_warehouse(ours: Warehouse, query: str) -> N
     assert (found.total, found.is_complete) == (len(expected), True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "rows", "total"),
     [
@@ -82,17 +86,19 @@ def test_preview_equals_query_in_the_warehouse(ours: Warehouse, query: str) -> N
         ("FROM shop.many LIMIT 10%", 10, 500),
         ("SELECT unnest([id, k]) FROM shop.many", 10, 10_000),
         ("SELECT k FROM shop.many GROUP BY k", 7, 7),
+        ("FROM range(9) AS numbers(i) ORDER BY i DESC", 9, 9),
+        ("FROM range(10)", 10, 10),
+        ("FROM range(11)", 10, 11),
     ],
 )
 def test_rows_and_total_of_a_large_table(ours: Warehouse, query: str, rows: int, total: int) -> None:
     found = shown(ours, query, most_rows=10)
     assert (len(found.rows), found.total) == (rows, total)
+    if "DESC" in query:
+        assert next(iter(found.rows[0].values())) == (8 if "range" in query else 4999)
 
 
-def test_order_of_a_limited_query_counts_all_rows(ours: Warehouse) -> None:
-    assert shown(ours, "SELECT id FROM shop.many ORDER BY id DESC LIMIT 1").rows == [{"id": 4999}]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "columns", "rows"),
     [
@@ -113,58 +119,50 @@ def test_snapshot_has_no_more_than_the_query_needs(
         assert copy.execute("SELECT count(*) FROM duckdb_tables()").fetchall() == [(1,)]
 
 
+@pytest.mark.slow
 def test_values_of_every_type_are_copied(ours: Warehouse) -> None:
     ours.show(ours.build(Place("shop", "types"), "SELECT * FROM test_all_types()", 1))
     query = "SELECT * FROM {}"
     assert shown(ours, query.format("shop.types")) == shown(ours, query.format("test_all_types()"))
 
 
+@pytest.mark.slow
 def test_snapshot_is_one_moment_during_loads(ours: Warehouse) -> None:
-    over = threading.Event()
-    failures: list[Exception] = []
+    over, loaded = threading.Event(), threading.Semaphore(0)
+    sides = ("shop.left_side", "shop.right_side")
 
     def load() -> None:
         turn = 1
-        try:
-            while not over.is_set():
-                turn += 1
-                with ours.cursor() as cursor:
-                    cursor.execute("BEGIN")
-                    cursor.execute(f"CREATE OR REPLACE TABLE shop.left_side AS FROM repeat({turn}, 500) AS t (n)")
-                    cursor.execute(f"CREATE OR REPLACE TABLE shop.right_side AS FROM repeat({turn}, 500) AS t (n)")
-                    cursor.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - a thread's failure is the test's
-            failures.append(error)
+        while not over.is_set():
+            turn += 1
+            creations = [f"CREATE OR REPLACE TABLE {side} AS FROM repeat({turn}, 500) AS t (n)" for side in sides]
+            with ours.cursor() as cursor:
+                cursor.execute("; ".join(["BEGIN", *creations, "COMMIT"]))
+            loaded.release()
 
-    for name in ("left", "right"):
-        ours.show(ours.build(Place("shop", f"{name}_side"), "SELECT 1 AS n FROM range(500)", 1))
     thread = threading.Thread(target=load)
     thread.start()
     try:
-        found: list[dict[str, Any]] = []
+        query = "SELECT l.n = r.n AS same, count(*) AS rows FROM shop.left_side l, shop.right_side r GROUP BY 1"
         for _ in range(5):
-            query = "SELECT l.n = r.n AS same, count(*) AS rows FROM shop.left_side l, shop.right_side r GROUP BY 1"
-            found += shown(ours, query).rows
+            # A load that fails ends this wait.
+            assert loaded.acquire(timeout=30)
+            assert shown(ours, query).rows == [{"same": True, "rows": 250_000}]
     finally:
         over.set()
         thread.join()
-    assert found == [{"same": True, "rows": 250_000}] * 5
-    assert failures == []
 
 
-def test_preview_uses_the_time_zone_of_the_service(ours: Warehouse) -> None:
-    query = "SELECT extract(hour FROM TIMESTAMPTZ '2026-01-01 00:00:00+00') AS h"
-    with ours.cursor() as cursor:
-        expected = cursor.execute(query).fetchall()[0][0]
-    assert shown(ours, query).rows == [{"h": expected}]
-
-
-def test_snapshots_leave_no_database_attached(ours: Warehouse) -> None:
+@pytest.mark.slow
+def test_previews_leave_nothing_behind(ours: Warehouse) -> None:
+    threads = threading.active_count()
     with pytest.raises(WarehouseError):
         shown(ours, "SELECT id, error('stop') FROM shop.people")
-    shown(ours, "SELECT id FROM shop.people")
+    assert shown(ours, "SELECT 1 AS x") == ([{"x": 1}], 1, True)
     with ours.cursor() as cursor:
         assert cursor.execute("SELECT count(*) FROM duckdb_databases() WHERE NOT internal").fetchall() == [(1,)]
+    assert threading.active_count() == threads
+    assert list(ours.scratch.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -172,3 +170,81 @@ def test_snapshots_leave_no_database_attached(ours: Warehouse) -> None:
 )
 def test_bytes_of_a_size(size: str, expected: int) -> None:
     assert bytes_of(size) == expected
+
+
+def done(context: Context, sql: str, *, seconds: float = 30.0) -> QueryPreview:
+    """Create a preview, and execute its query as the engine does."""
+    created = query_previews.create(context, sql)
+    job = jobs.get(context, JobKind.QUERY_PREVIEW, created.id)
+    assert job is not None
+    previewer = QueryPreviewer(context, seconds=seconds)
+    try:
+        result, error = previewer.work(job, Stop()), None
+    except RunError as failure:
+        result, error = None, str(failure)
+    previewer.finish(job, result, error)
+    assert jobs.get(context, JobKind.QUERY_PREVIEW, created.id) is None
+    return query_previews.get(context, created.id)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", [ENDLESS, "FROM range(3), (" + ENDLESS + ")", "SELECT 1 WHERE 1 = (" + ENDLESS + ")"])
+def test_a_query_that_takes_too_long_fails(context: Context, query: str) -> None:
+    failed = done(context, query, seconds=0.2)
+    assert failed.status == "FAILED"
+    assert failed.error == (
+        "The query took longer than 0.2 seconds: have it read less, or raise --preview-time-limit of the service."
+    )
+    assert done(context, "SELECT 1 AS x").rows == [{"x": 1}]
+
+
+def test_the_count_of_rows_has_the_same_time_limit(context: Context) -> None:
+    # The first rows are found at once.
+    failed = done(context, "SELECT * FROM range(100000000000) WHERE range % 3 = 1 AND hash(range) > 0", seconds=0.5)
+    assert "took longer than 0.5 seconds" in str(failed.error)
+
+
+def test_large_rows_are_fewer(context: Context) -> None:
+    found = done(context, "SELECT repeat('x', 1000000) AS text FROM range(100)")
+    assert (found.num_rows_total, len(found.rows or [])) == (100, 4)
+
+
+def test_values_are_valid_in_json(context: Context) -> None:
+    found = done(
+        context,
+        "SELECT 1 AS a, 2 AS a, 3 AS a_1, TIMESTAMPTZ '2026-01-01 10:00:00+02' AS z, {'k': [1, NULL]} AS n,"
+        " 'nan'::DOUBLE AS f, 'é' || chr(0) AS t, 'x'::BLOB AS b, DATE '2026-01-02' AS d, 1.50::DECIMAL(9,2) AS m"
+        " -- the end",
+    )
+    values = {"z": "2026-01-01T08:00:00.000000Z", "n": {"k": [1, None]}, "f": None, "t": "é\0", "b": "eA=="}
+    assert found.rows == [{"a": 1, "a_2": 2, "a_1": 3, **values, "d": "2026-01-02", "m": 1.5}]
+    assert done(context, "FROM test_all_types()").status == "DONE"
+
+
+def test_sequences_cannot_be_advanced(context: Context) -> None:
+    with context.warehouse.cursor() as cursor:
+        cursor.execute("CREATE SEQUENCE numbers")
+    assert "nextval" in str(done(context, "SELECT nextval('numbers') AS n").error)
+
+
+def stored(context: Context, number: int, **fields: str) -> None:
+    values = {"status": "DONE", "created_at": context.clock.now(), **fields}
+    context.store.query_previews.insert(QueryPreview(id=str(number), dw_sql="SELECT 1", **values))
+
+
+def test_previews_are_kept_for_a_day(context: Context) -> None:
+    day_ago = later(context.clock.now(), -24 * 60 * 60 - 1)
+    stored(context, 1, created_at=day_ago)
+    stored(context, 2, created_at=day_ago, status="RUNNING")
+    stored(context, 3)
+    newest = query_previews.create(context, "SELECT 1")
+    assert [found.id for found in context.store.query_previews.all("ORDER BY seq")] == ["2", "3", newest.id]
+
+
+def test_a_thousand_previews_are_kept(context: Context) -> None:
+    with context.store.transaction():
+        for number in range(1_005):
+            stored(context, number)
+        query_previews.create(context, "SELECT 1")
+    ids = [found.id for found in context.store.query_previews.all("ORDER BY seq")]
+    assert (len(ids), ids[0]) == (1_000, "6")

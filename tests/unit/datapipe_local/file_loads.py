@@ -1,0 +1,65 @@
+"""Loads of files into a warehouse, without a service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from datapipe_local.loading.manner import Manner, Run
+from datapipe_local.loads import Loads, Told
+from datapipe_local.sources.base import Need
+from datapipe_local.sources.files import FileOrigin, FilesSource
+from datapipe_local.warehouse import Place, Warehouse
+
+PLACE = Place("raw", "things")
+TOLD = Told(Run("run", "2026-01-01T00:00:00"), 0, "FULL", "NONE")
+#: A full load without options.
+PLAIN = (Manner(), TOLD)
+
+
+def lines(*rows: Any) -> str:
+    """Return JSON lines. A text is a line as it is."""
+    return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
+
+
+class FileLoads:
+    """
+    Loads of the files of a folder into one table.
+
+    :param manner: Options of the stream. With a pointer, all loads but the first are incremental.
+    """
+
+    def __init__(self, folder: Path, warehouse: Warehouse, manner: Manner | None = None) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.manner = manner or Manner()
+        self._warehouse = warehouse
+        self._runs = 0
+
+    def load(self, need: Need | None = None, meanwhile: Callable[[], object] = lambda: None, **origin: Any) -> int:
+        """Load the files of an origin, and return the number of rows. ``meanwhile`` is called while they are open."""
+        self._runs += 1
+        run = Run(f"run{self._runs}", f"2026-01-01T00:00:{self._runs:02}")
+        loads, scratch = Loads(self._warehouse), self._warehouse.scratch
+        load = loads.added if self.manner.pointer and self._runs > 1 else loads.whole
+        wanted = FileOrigin(**origin).model_dump(exclude_none=True)
+        try:
+            with FilesSource({"path": str(self.folder)}).fetch(wanted, scratch, need or Need()) as fetched:
+                meanwhile()
+                return load(PLACE, fetched.scan, self.manner, TOLD._replace(run=run))
+        finally:
+            assert list(scratch.glob("tmp*")) == [], "unpacked files are left"
+
+    def load_text(self, name: str, content: str) -> int:
+        """Replace a file, and load it."""
+        (self.folder / name).write_text(content)
+        return self.load(file=name)
+
+    def rows(self, columns: str = "*", place: Place = PLACE) -> list[tuple[Any, ...]]:
+        with self._warehouse.cursor() as cursor:
+            return cursor.execute(f"SELECT {columns} FROM {place.sql} ORDER BY ALL").fetchall()  # noqa: S608 - ours
+
+    def types(self) -> dict[str, str]:
+        return {column.name: column.type for column in self._warehouse.columns(f"FROM {PLACE.sql}")}

@@ -1,0 +1,392 @@
+"""Tests of CSV and JSON Lines files as destinations: operations, kills, other writers, and full disks."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_datapipe.api.models.reverse_etl import OperationName
+from datapipe_local import destinations
+from datapipe_local.destinations.base import ABSENT, Destination, Outcome, Progress, Record, Target
+from datapipe_local.destinations.changes import Changes
+from datapipe_local.destinations.csv_form import as_row
+from datapipe_local.destinations.jsonl_table import JsonLinesTable
+from datapipe_local.errors import RunError
+from datapipe_local.store.records import Connection
+from tests.support.examples import scaled
+from tests.support.room import no_file_beyond
+
+INSERT, UPDATE, UPSERT, MIRROR = OperationName.INSERT, OperationName.UPDATE, OperationName.UPSERT, OperationName.MIRROR
+ODD = "a,\"b\"\r\n\nü; 'c'"
+
+
+def record(key: Any, **properties: Any) -> Record:
+    return Record(str(key), {"id": key, **properties}, {"id": key})
+
+
+@dataclass
+class Files:
+    """A folder with the file ``things`` of one format, as the destination of a sync."""
+
+    folder: Path
+    kind: str = "jsonl"
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"things.{self.kind}"
+
+    @property
+    def connection(self) -> Connection:
+        settings = {"path": str(self.folder)}
+        return Connection(id="c", integration_id=self.kind, label="", settings=settings, created_at="")
+
+    def open(self, mode: OperationName = MIRROR, checkpoint: str | None = None, **progress: Any) -> Destination:
+        target = Target("sync", "things", mode)
+        progress_ = Progress(checkpoint, **progress)
+        return destinations.connect(self.connection, target, progress=progress_, pause=lambda _: None)
+
+    def run(self, mode: OperationName, *records: Record, delete: tuple[Record, ...] = ()) -> list[Outcome]:
+        destination = self.open(mode)
+        outcomes = destination.send(records) if records else []
+        if delete:
+            destination.delete(delete)
+        destination.close()
+        return outcomes
+
+    def killed(self, mode: OperationName, *records: Record) -> str:
+        """Send as a process that is killed before it closes the file, and return what it stored."""
+        noted: list[str] = []
+        self.open(mode, note=noted.append).send(records)
+        return noted[-1]
+
+    def resume(self, noted: str, *more: Record) -> None:
+        """Repeat the last batch, as the engine does after a kill, and send more records."""
+        destination = self.open(INSERT, noted)
+        left = destination.unanswered()
+        assert left is not None
+        destination.send([*left.records])
+        if more:
+            destination.send(more)
+        destination.close()
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.file.read_text(encoding="utf-8").splitlines()]
+
+    def rows(self) -> list[list[str]]:
+        with self.file.open(newline="", encoding="utf-8") as file:
+            return list(csv.reader(file, strict=True))
+
+    def names(self) -> list[str]:
+        if self.kind == "jsonl":
+            return [line["name"] for line in self.lines()]
+        return [row[1] for row in self.rows()[1:]]
+
+
+@pytest.fixture
+def jsonl(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+@pytest.fixture
+def csvs(tmp_path: Path) -> Files:
+    return Files(tmp_path, "csv")
+
+
+@pytest.fixture(params=["csv", "jsonl"])
+def either(tmp_path: Path, request: pytest.FixtureRequest) -> Files:
+    return Files(tmp_path, request.param)
+
+
+def fail_to_replace(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("next_mode", [INSERT, MIRROR])
+def test_changes_of_a_failed_run_are_written_by_the_next(
+    either: Files, next_mode: OperationName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", fail_to_replace)
+        with pytest.raises(RunError, match=r"things\.\w+ cannot be written: No space left on device"):
+            either.run(UPSERT, record(1, name="Zoë"))
+    either.run(next_mode, record(2, name="Bob"))
+    assert either.names() == ["Zoë", "Bob"]
+    assert list(either.folder.iterdir()) == [either.file]
+
+
+@settings(max_examples=scaled(60))
+@given(
+    kind=st.sampled_from(["csv", "jsonl"]),
+    names=st.lists(st.text(alphabet='ab,"\r\n ü', max_size=5), min_size=1, max_size=4, unique=True),
+    share=st.floats(0, 1),
+)
+def test_a_kill_at_any_byte_of_an_insert_repeats_no_row(kind: str, names: list[str], share: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        files = Files(Path(folder), kind)
+        files.run(INSERT, record(-1, name="before"))
+        begin = files.file.stat().st_size
+        noted = files.killed(INSERT, *(record(number, name=name) for number, name in enumerate(names)))
+        whole = files.file.read_bytes()
+        files.file.write_bytes(whole[: begin + int(share * (len(whole) - begin))])
+        files.resume(noted, record(99, name="after"))
+        assert sorted(files.names()) == sorted(["before", *names, "after"])
+
+
+def test_an_insert_keeps_lines_of_other_writers(jsonl: Files) -> None:
+    noted = jsonl.killed(INSERT, record(1))
+    # All of it was written. Then another writer wrote the same, and a line without an end.
+    jsonl.file.write_bytes(jsonl.file.read_bytes() + b'{"id": 1}\n{"id": 8}')
+    jsonl.resume(noted, record(2))
+    assert [line["id"] for line in jsonl.lines()] == [1, 1, 8, 2]
+    # Nothing of it was written, and another writer wrote there.
+    jsonl.file.write_bytes(b'{"id": 9}')
+    jsonl.resume(noted)
+    assert [line["id"] for line in jsonl.lines()] == [9, 1]
+
+
+def test_a_full_disk_leaves_no_part_of_an_insert(either: Files) -> None:
+    either.run(INSERT, record(-1, name="before"))
+    before = either.file.read_bytes()
+    many = [record(n, name="x" * 50) for n in range(1_000)]
+    with no_file_beyond(len(before) + 20_000), pytest.raises(RunError, match=r"cannot be written: File too large"):
+        either.run(INSERT, *many)
+    assert either.file.read_bytes() == before
+    either.run(INSERT, *many)
+    assert either.file.read_bytes().count(b"\n") == before.count(b"\n") + 1_000
+
+
+@pytest.mark.parametrize("mode", [INSERT, UPSERT, UPDATE])
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path, mode: OperationName) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunError, match=r"things\.jsonl.* cannot be written"):
+        Files(tmp_path / "file" / "folder").open(mode).send([record(1)])
+
+
+def test_csv_rows_are_appended_below_a_header(tmp_path: Path) -> None:
+    csvs = Files(tmp_path / "new", "csv")
+    assert csvs.run(INSERT, record(1, name=ODD), record(2, name=None)) == [None, None]
+    csvs.run(INSERT, record(True, name=[1, "x"]))
+    assert csvs.rows() == [["id", "name"], ["1", ODD], ["2", ""], ["true", '[1, "x"]']]
+
+
+def test_the_header_of_a_csv_file_decides_its_columns(csvs: Files) -> None:
+    csvs.file.write_bytes(b"name,more,id\r\nAda,x,1\r\n")
+    csvs.run(INSERT, record(2, name="Bob"))
+    assert csvs.rows() == [["name", "more", "id"], ["Ada", "x", "1"], ["Bob", "", "2"]]
+    with pytest.raises(RunError, match="has no column 'age': it has name, more, id"):
+        csvs.run(INSERT, record(3, age=1))
+
+
+def test_csv_rows_are_changed_and_deleted_by_key(csvs: Files) -> None:
+    csvs.file.write_bytes(b"id,name\r\n1,Ada\r\nno row\r\n2,Bob")
+    assert csvs.run(UPSERT, record(2, name="Eve"), record(3, name=ODD)) == [None, None]
+    # Other rows stay the same, byte for byte.
+    assert csvs.file.read_bytes().startswith(b'id,name\r\n1,Ada\r\nno row\r\n2,Eve\n"3",')
+    assert csvs.run(UPDATE, record(1, name="Zoe"), record(9, name="Nobody")) == [None, ABSENT]
+    assert csvs.run(MIRROR, record(3, name="Cyd", age=7), delete=(record(2),)) == [None]
+    assert csvs.rows() == [["id", "name", "age"], ["1", "Zoe", ""], ["no row"], ["3", "Cyd", "7"]]
+    before = csvs.file.read_bytes()
+    csvs.run(UPSERT, record(3, name="Cyd"))
+    assert csvs.file.read_bytes() == before
+
+
+def test_csv_changes_of_a_killed_process_are_resumed(csvs: Files) -> None:
+    killed = csvs.open(UPSERT)
+    begin = killed.checkpoint()
+    killed.send([record(1, name="Ada")])
+    following = csvs.open(UPSERT, begin)
+    following.send([record(1, name="Ada"), record(2, name="Bob")])
+    following.close()
+    assert csvs.rows() == [["id", "name"], ["1", "Ada"], ["2", "Bob"]]
+
+
+@pytest.mark.parametrize("torn", [b"", b"i", b"id,name", as_row(["id", "name"])])
+def test_a_torn_csv_header_is_written_again(csvs: Files, torn: bytes) -> None:
+    noted = csvs.killed(INSERT, record(1, name="Ada"))
+    csvs.file.write_bytes(torn)
+    csvs.resume(noted)
+    assert csvs.rows() == [["id", "name"], ["1", "Ada"]]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_csv_header(csvs: Files) -> None:
+    csvs.file.write_bytes(b"\xef\xbb\xbfid,name\r\n1,Ada\r\n")
+    csvs.run(INSERT, record(2, name="Bob"))
+    csvs.run(UPSERT, record(1, name="Eve"))
+    assert csvs.file.read_bytes() == b"\xef\xbb\xbfid,name\r\n1,Eve\n2,Bob\n"
+    csvs.run(UPSERT, record(1, age=7))
+    assert csvs.file.read_bytes() == b"\xef\xbb\xbfid,name,age\n1,Eve,7\n2,Bob,\n"
+
+
+def test_a_csv_file_removed_during_an_insert_is_created_again(csvs: Files) -> None:
+    destination = csvs.open(INSERT)
+    destination.send([record(1)])
+    csvs.file.unlink()
+    assert destination.send([record(2)]) == [None]
+    assert csvs.rows() == [["id"], ["2"]]
+
+
+def test_csv_files_of_a_folder_are_offered(csvs: Files) -> None:
+    csvs.run(INSERT, record(1, name="Ada"))
+    (csvs.folder / "other.jsonl").touch()
+    offer = destinations.offer(csvs.connection)
+    assert offer.object_type_ids() == ["things"]
+    assert [one.id for one in offer.properties("things")] == ["id", "name"]
+    assert offer.properties("nobody") == []
+
+
+def test_lines_do_not_change_before_the_end_of_a_run(jsonl: Files) -> None:
+    jsonl.file.write_text('{"id": 1, "a": 1}\n{"id": 2}\n')
+    table = jsonl.open()
+    table.send([record(1, b=2), record(3)])
+    table.delete([record(2)])
+    assert jsonl.lines() == [{"id": 1, "a": 1}, {"id": 2}]
+    table.close()
+    assert jsonl.lines() == [{"id": 1, "a": 1, "b": 2}, {"id": 3}]
+
+
+def test_a_kill_after_the_write_repeats_it(jsonl: Files) -> None:
+    jsonl.file.write_text('{"id": 2}\n')
+    changes = jsonl.folder / ".things.jsonl.sync"
+    table = jsonl.open()
+    table.send([record(1)])
+    table.delete([record(2)])
+    noted, kept = table.checkpoint(), changes.read_bytes()
+    table.close()
+    changes.write_bytes(kept)
+    # Killed before, and after, the changes were removed.
+    for _ in range(2):
+        jsonl.open(MIRROR, noted).close()
+        assert jsonl.lines() == [{"id": 1}]
+
+
+def test_an_update_reports_absent_lines(jsonl: Files) -> None:
+    jsonl.file.write_text('{"id": 1, "a": 1}\n{"id": "2"}\n{"id": 1.5, "a": 1}')
+    table = jsonl.open(UPDATE)
+    assert table.send([record(1, a=2), record(2), record(3)]) == [None, ABSENT, ABSENT]
+    assert table.send([Record("x", {"a": 3}, {"a": 1})]) == [None]
+    table.close()
+    assert jsonl.lines() == [{"id": 1, "a": 2}, {"id": "2"}, {"id": 1.5, "a": 3}]
+
+
+def test_lines_of_other_writers_stay_the_same(jsonl: Files) -> None:
+    theirs = b'  {"id": 9}  \n\xff\n"\\ud800"\n[' + b"[" * 100_000 + b'\n{"other": NaN}\n{"id": 1, "half": "\\ud800"}\n'
+    jsonl.file.write_bytes(theirs)
+    jsonl.run(MIRROR, record(1, x="é"))
+    *before, changed = jsonl.file.read_bytes().splitlines()
+    assert before == theirs.splitlines()[:-1]
+    assert json.loads(changed) == {"id": 1, "half": "\ud800", "x": "é"}
+
+
+def test_lines_written_during_a_rewrite_are_kept(jsonl: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    jsonl.file.write_text('{"id": 1}\n')
+    rewritten = JsonLinesTable.rewritten
+    rewrites: list[int] = []
+
+    def write_meanwhile(self: JsonLinesTable, changes: Changes) -> Iterator[bytes]:
+        yield from rewritten(self, changes)
+        if not rewrites:
+            jsonl.file.write_text('{"id": 1}\n{"id": 2}\n{"id": 3}\n')
+        rewrites.append(1)
+
+    monkeypatch.setattr(JsonLinesTable, "rewritten", write_meanwhile)
+    jsonl.run(MIRROR, record(1, a=2), record(3, a=4))
+    assert jsonl.lines() == [{"id": 1, "a": 2}, {"id": 2}, {"id": 3, "a": 4}]
+    assert len(rewrites) == 2
+
+
+def test_a_rewritten_file_keeps_its_link_and_permissions(jsonl: Files) -> None:
+    elsewhere = jsonl.folder / "elsewhere"
+    elsewhere.mkdir()
+    target = elsewhere / "file"
+    target.write_text('{"id": 1}\n')
+    target.chmod(0o640)
+    jsonl.file.symlink_to(target)
+    jsonl.run(MIRROR, record(2))
+    assert jsonl.file.is_symlink()
+    assert target.read_text() == '{"id": 1}\n{"id": 2}\n'
+    assert target.stat().st_mode & 0o777 == 0o640
+    assert list(elsewhere.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("room", [10_000, 300_000], ids=["for no changes", "for the changes only"])
+def test_a_full_disk_leaves_the_file_unchanged(jsonl: Files, room: int) -> None:
+    jsonl.file.write_text('{"id": -1, "text": "' + "y" * 250_000 + '"}\n')
+    before = jsonl.file.read_bytes()
+    many = [record(n, text="x" * 200) for n in range(1_000)]
+    with no_file_beyond(room), pytest.raises(RunError, match="cannot be written: File too large"):
+        jsonl.run(MIRROR, *many)
+    assert jsonl.file.read_bytes() == before
+    assert {path.name for path in jsonl.folder.iterdir()} == {"things.jsonl", ".things.jsonl.sync"}
+    jsonl.run(MIRROR, *many)
+    assert len(jsonl.lines()) == 1_001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", [UPSERT, UPDATE])
+def test_memory_does_not_grow_with_the_changes(jsonl: Files, mode: OperationName) -> None:
+    number = 4_000
+    jsonl.file.write_text("".join(f'{{"id": {n}}}\n' for n in range(0, number, 2)))
+    table = jsonl.open(mode)
+    tracemalloc.start()
+    try:
+        for start in range(0, number, 200):
+            table.send([record(n, text=f"{n} {'x' * 100}") for n in range(start, start + 200)])
+        table.close()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum("text" in line for line in jsonl.lines()) == (number if mode == UPSERT else number // 2)
+    # All changes, or all keys, of so few lines take 3 to 5 MiB.
+    assert peak < 1.5 * 1024 * 1024
+
+
+_STEPS = st.lists(
+    st.tuples(st.sampled_from(["send", "delete", "kill", "end"]), st.integers(0, 4), st.integers(0, 2)), max_size=30
+)
+
+
+@settings(max_examples=scaled(60))
+@given(steps=_STEPS)
+def test_the_result_is_the_same_without_kills(steps: list[tuple[str, int, int]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        jsonl = Files(Path(folder))
+        expected: dict[int, int] = {}
+        noted: str | None = None
+        table = jsonl.open()
+
+        def check() -> None:
+            found = jsonl.lines()
+            assert {line["id"]: line["v"] for line in found} == expected
+            assert len(found) == len(expected)
+
+        for what, key, value in steps:
+            if what == "send":
+                table.send([record(key, v=value)])
+                expected[key] = value
+            elif what == "delete":
+                table.delete([record(key)])
+                expected.pop(key, None)
+            elif what == "kill":
+                # Killed in the middle of a line. The following process does not have this record any more.
+                table.send([record(9, v=9)])
+                with (jsonl.folder / ".things.jsonl.sync").open("a") as torn:
+                    torn.write('{"key": {"id": 3')
+                table = jsonl.open(MIRROR, noted or "0")
+                continue
+            else:
+                table.close()
+                check()
+                table = jsonl.open()
+            noted = table.checkpoint()
+        table.close()
+        check()

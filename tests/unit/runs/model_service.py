@@ -1,4 +1,4 @@
-"""A service in a few lines, for tests of decisions: answers requests by endpoint name, and keeps count."""
+"""Models of the service and of Airflow's task state, for tests without HTTP."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+
+from typing_extensions import override
 
 from airflow_provider_datapipe.api.endpoints import orchestration_runs
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
@@ -15,6 +17,15 @@ from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
+from tests.support.responses import LONG_AGO
+from tests.support.tasks import Memory
+
+_RUNS: dict[str, tuple[type[Any], str, dict[str, str]]] = {
+    "elt_stream": (EltStreamRun, "elt_stream_id", {"elt_sync_id": "y"}),
+    "reverse_etl": (ReverseEtlSyncRun, "reverse_etl_sync_id", {}),
+    "orchestration": (OrchestrationRun, "orchestration_id", {"due_at": LONG_AGO}),
+}
+REQUESTED = RunRequested(status_url="/elt_stream_runs?elt_stream_id=s&starting_after=r0&limit=1&sort_direction=asc")
 
 Answer = Any | DatapipeError | Callable[[Request[Any]], Any]
 
@@ -50,16 +61,53 @@ class ModelService:
         return self.now
 
 
-def stream_run(status: str | None, run_id: str = "r1", **more: Any) -> EltStreamRun:
-    fields = {"id": run_id, "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
-    return EltStreamRun.model_validate(fields | ({"status": status} if status else {}) | more)
+def run_of(kind: str, run_id: str = "r1", status: str | None = None, *, of: str = "s", **fields: Any) -> Any:
+    """Return a run of a resource, as the service shows it."""
+    model, resource_field, required = _RUNS[kind]
+    known = {"id": run_id, resource_field: of, "started_at": LONG_AGO} | ({"status": status} if status else {})
+    return model.model_validate(known | required | fields)
+
+
+def stream_run(status: str | None, run_id: str = "r1", **fields: Any) -> EltStreamRun:
+    run: EltStreamRun = run_of("elt_stream", run_id, status, **fields)
+    return run
 
 
 def page(*runs: Any) -> Page[Any]:
     return Page(data=tuple(runs), has_more=False)
 
 
-REQUESTED = RunRequested(status_url="/elt_stream_runs?elt_stream_id=s&starting_after=r0&limit=1&sort_direction=asc")
+def listed(request: Request[Any], ids: list[str]) -> list[str]:
+    """Return the IDs of runs, oldest first, in the order and from the place that a request for a list asks for."""
+    query = dict(request.query)
+    ordered = ids if query.get("sort_direction") == "asc" else ids[::-1]
+    after = query.get("starting_after")
+    if after is None:
+        return ordered
+    return ordered[ordered.index(after) + 1 :] if after in ordered else []
+
+
+class TaskState(Memory):
+    """Task state that survives a killed process. ``step`` is called before and after each access."""
+
+    step: Callable[[], None] = staticmethod(lambda: None)
+
+    @override
+    def get(self, key: str) -> Any:
+        self.step()
+        return super().get(key)
+
+    @override
+    def set(self, key: str, value: Any) -> None:
+        self.step()
+        super().set(key, value)
+        self.step()
+
+    @override
+    def delete(self, key: str) -> None:
+        self.step()
+        super().delete(key)
+        self.step()
 
 
 @dataclass(frozen=True)
@@ -139,7 +187,9 @@ class World:
         resource_id = self.resource_of(request)
         if self.kind == "transform":
             return self._transform(resource_id, at)
-        there = [(self.old(resource_id), Shown(self._run(resource_id, self.old(resource_id), "COMPLETED", ended=True)))]
+        times = {"finished_at": "2026-01-01T00:01:00Z"}
+        old = self.old(resource_id)
+        there = {old: Shown(run_of(self.kind, old, "COMPLETED", of=resource_id, **times))}
         asked, life = self.begun[resource_id]
         begins = asked + life.appears
         for number, seconds in enumerate(life.slices):
@@ -149,24 +199,17 @@ class World:
             if at >= begins:
                 over = at >= ends and not (last and life.ends_as == "never")
                 status = life.going if not over else life.ends_as if last else "CHUNK_COMPLETED"
-                run = self._run(resource_id, run_id, status, ended=over and life.dated, failed_rows=life.failed_rows)
-                there.append((run_id, Shown(run, over=over and last)))
+                known = {"rows_synced": 1, "failed_rows": life.failed_rows} | (times if over and life.dated else {})
+                run = run_of(self.kind, run_id, status, of=resource_id, **known)
+                there[run_id] = Shown(run, over=over and last)
             begins = ends + life.gap
-        query = dict(request.query)
         if not request.endpoint.name.endswith(".list"):
-            by_id = dict(there)
             wanted = request.path.rpartition("/")[2]
-            if wanted not in by_id:
+            if wanted not in there:
                 raise NotFoundError("not there yet", status=404)
-            return by_id[wanted]
-        if query.get("sort_direction") != "asc":
-            there.reverse()
-        if after := query.get("starting_after"):
-            ids = [run_id for run_id, _ in there]
-            there = there[ids.index(after) + 1 :] if after in ids else []
-        if not there:
-            return Shown(page(), absent=True)
-        return replace(there[0][1], answer=page(there[0][1].answer))
+            return there[wanted]
+        shown = [there[run_id] for run_id in listed(request, list(there))]
+        return replace(shown[0], answer=page(shown[0].answer)) if shown else Shown(page(), absent=True)
 
     def show_all(self, at: float) -> dict[str, Shown]:
         """Show each orchestration's runs, as the list of all does, by resource; none where they are not there yet."""
@@ -177,24 +220,6 @@ class World:
                 single = Request(orchestration_runs.get(run_id).endpoint, f"/orchestration_runs/{run_id}")
                 shown[resource_id] = self.show(single, at)
         return shown
-
-    def _run(
-        self, resource_id: str, run_id: str, status: str | None, *, ended: bool, failed_rows: int = 0
-    ) -> EltStreamRun | ReverseEtlSyncRun | OrchestrationRun:
-        stamp = "2026-01-01T00:00:00Z"
-        fields: dict[str, Any] = {"id": run_id, "started_at": stamp}
-        if status is not None:
-            fields["status"] = status
-        if ended:
-            fields["finished_at"] = "2026-01-01T00:01:00Z"
-        if self.kind == "elt_stream":
-            return EltStreamRun.model_validate(
-                fields | {"elt_sync_id": "y", "elt_stream_id": resource_id, "rows_synced": 1}
-            )
-        if self.kind == "reverse_etl":
-            more = {"reverse_etl_sync_id": resource_id, "failed_rows": failed_rows}
-            return ReverseEtlSyncRun.model_validate(fields | more)
-        return OrchestrationRun.model_validate(fields | {"orchestration_id": resource_id, "due_at": stamp})
 
     def _transform(self, resource_id: str, at: float) -> Shown:
         asked, life = self.begun[resource_id]

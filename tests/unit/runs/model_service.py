@@ -12,12 +12,13 @@ from typing_extensions import override
 from airflow_provider_datapipe.api.endpoints import orchestration_runs
 from airflow_provider_datapipe.api.errors import DatapipeError, NotFoundError
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
-from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun
+from airflow_provider_datapipe.api.models.elt_streams import EltStream, EltStreamRun
+from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.api.request import Request
-from tests.support.responses import LONG_AGO
+from tests.support.responses import LONG_AGO, elt_stream
 from tests.support.tasks import Memory
 
 _RUNS: dict[str, tuple[type[Any], str, dict[str, str]]] = {
@@ -71,6 +72,28 @@ def run_of(kind: str, run_id: str = "r1", status: str | None = None, *, of: str 
 def stream_run(status: str | None, run_id: str = "r1", **fields: Any) -> EltStreamRun:
     run: EltStreamRun = run_of("elt_stream", run_id, status, **fields)
     return run
+
+
+def stream(stream_id: str = "s", name: str = "orders") -> EltStream:
+    return EltStream.model_validate(elt_stream(stream_id, name=name))
+
+
+def sync(sync_id: str = "y", **fields: Any) -> EltSync:
+    return EltSync.model_validate(
+        {
+            "id": sync_id,
+            "account_id": "a",
+            "source_connection_id": "c",
+            "source_integration_id": "files",
+            "destination_connection_id": "w",
+            "destination_integration_id": "warehouse",
+            "enabled": True,
+            "status": "RUNNING",
+            "created_at": LONG_AGO,
+            "updated_at": LONG_AGO,
+            **fields,
+        }
+    )
 
 
 def page(*runs: Any) -> Page[Any]:

@@ -8,21 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.api.errors import (
-    ApiError,
-    AuthenticationError,
-    ConfigurationError,
-    DatapipeError,
-    InvalidRequestError,
-    NotFoundError,
-    RateLimitError,
-    ServerError,
-)
 from airflow_provider_datapipe.runs.condition import Check, Condition
 from airflow_provider_datapipe.runs.conditions import condition_of
-from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError
+from airflow_provider_datapipe.runs.errors import RunFailedError
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.patience import Patience, is_final
 from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.run_conditions import FreshCondition, LastRunCondition, RunCondition
 from airflow_provider_datapipe.runs.steps import drive
@@ -331,31 +320,3 @@ def test_a_sync_is_fresh_if_all_streams_are() -> None:
     assert not look(condition, service, 107).is_met
     service.runs["a"].append(Past("a3", 107, 108))
     assert look(condition, service, 109).is_met
-
-
-def test_a_missing_resource_is_final_a_bad_key_only_at_first() -> None:
-    def error(kind: type[ApiError], status: int) -> ApiError:
-        return kind("no", status=status)
-
-    for was_answered in (False, True):
-        assert is_final(error(NotFoundError, 404), was_answered=was_answered)
-        assert is_final(error(InvalidRequestError, 400), was_answered=was_answered)
-        assert is_final(error(InvalidRequestError, 423), was_answered=was_answered) == (not was_answered)
-        assert is_final(error(AuthenticationError, 401), was_answered=was_answered) == (not was_answered)
-        assert is_final(ConfigurationError("x"), was_answered=was_answered) == (not was_answered)
-        assert not is_final(error(ServerError, 503), was_answered=was_answered)
-        assert not is_final(error(RateLimitError, 429), was_answered=was_answered)
-
-
-def test_half_an_hour_without_a_response_ends_the_wait() -> None:
-    patience, now, pauses = Patience(0), 0.0, []
-    while now < 1800:
-        pauses.append(patience.failed(DatapipeError("down."), now, 5))
-        now += pauses[-1]
-    with pytest.raises(LostContactError, match=f"for {now:.0f} s.\ndown"):
-        patience.failed(DatapipeError("down."), now, 5)
-    assert pauses[:4] == [5, 10, 20, 40]
-    assert max(pauses) == 300
-    assert len(pauses) < 20
-    patience.answered(now)
-    assert patience.failed(DatapipeError("down."), now + 1, 5) == 5

@@ -368,7 +368,7 @@ def outage(begin: float, end: float, said: Said) -> Any:
     return lambda path, now: said if START + begin <= now < START + end else None
 
 
-@pytest.mark.parametrize("count", [1, 10, 1000])
+@pytest.mark.parametrize("count", [1, 10, 100])
 def test_an_outage_is_met_with_few_requests_however_many_wait(count: int) -> None:
     simulation = Simulation(direct(count, 2000))
     simulation.wait_for_all()
@@ -398,7 +398,7 @@ def test_all_go_on_soon_after_an_outage(count: int, status: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_patience_that_is_asked_for_is_shown_by_all(status: int) -> None:
-    simulation = Simulation(direct(200, 1000), latency=0.5)
+    simulation = Simulation(direct(50, 1000), latency=0.5)
     simulation.wait_for_all()
     simulation.run(20)
     # One request is refused; those that are under way with it are answered.
@@ -409,7 +409,7 @@ def test_the_patience_that_is_asked_for_is_shown_by_all(status: int) -> None:
     simulation.run(300)
     later = sorted(asked.at for asked in simulation.service.asked if asked.at > refused_at + simulation.latency)
     assert later[0] >= refused_at + 120
-    assert len(later) > 200
+    assert len(later) > 50
 
 
 def test_contact_is_lost_once_for_all_without_requests_for_them() -> None:

@@ -31,13 +31,12 @@ def test_an_unknown_status_is_never_a_success(status: str | None, failed_rows: i
     assert outcome_of(status, finished=True, failed_rows=failed_rows) is Outcome.UNKNOWN
 
 
-def test_completed_with_failed_rows_is_partial() -> None:
-    assert outcome_of("COMPLETED", finished=True, failed_rows=1) is Outcome.PARTIAL
-    assert outcome_of("COMPLETED", finished=True, failed_rows=0) is Outcome.SUCCEEDED
-
-
-def test_a_failed_run_with_failed_rows_stays_failed() -> None:
-    assert outcome_of("FAILED", finished=True, failed_rows=1) is Outcome.FAILED
+@pytest.mark.parametrize(
+    ("status", "failed_rows", "expected"),
+    [("COMPLETED", 1, Outcome.PARTIAL), ("COMPLETED", 0, Outcome.SUCCEEDED), ("FAILED", 1, Outcome.FAILED)],
+)
+def test_failed_rows_make_a_completed_run_partial(status: str, failed_rows: int, expected: Outcome) -> None:
+    assert outcome_of(status, finished=True, failed_rows=failed_rows) is expected
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
 from tests.support.examples import scaled
-from tests.unit.runs.model_service import Life, Shown, World
+from tests.unit.runs.waited_runs import OUTCOMES, Life, Part, Setup, Shown, World, setups
 
 POLL = 10.0
 #: Seconds after the deadline in which a last look may still begin.
@@ -57,27 +57,7 @@ MISSING_PAUSE = MISSING / 40
 #: What is asserted of times, which are sums of floats.
 NEARLY = 1e-6
 
-#: What a run comes to, by its last status; with any other it is over and not known.
-OUTCOMES = {
-    "COMPLETED": Outcome.SUCCEEDED,
-    "completed": Outcome.SUCCEEDED,
-    "FAILED": Outcome.FAILED,
-    "failed": Outcome.FAILED,
-    "CANCELED": Outcome.CANCELED,
-}
-GOING: dict[str, list[str | None]] = {
-    "elt_stream": ["RUNNING", None, "REHEARSING"],
-    "reverse_etl": ["SCHEDULED", "RUNNING", "REHEARSING"],
-    "orchestration": ["NOT_STARTED", "RUNNING", "REHEARSING"],
-    "transform": ["running", None, "rehearsing"],
-}
-ENDS: dict[str, list[str | None]] = {
-    "elt_stream": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", None, "never"],
-    "reverse_etl": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", "never"],
-    "orchestration": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", "never"],
-    "transform": ["completed", "completed", "failed", "never"],
-}
-#: Those that leave it open what the run is doing.
+#: Failures that leave the state of the run open.
 ERRORS: list[DatapipeError] = [
     RateLimitError("slow down", status=429),
     RateLimitError("slow down", status=429, retry_after=3),
@@ -99,72 +79,8 @@ GONE: list[DatapipeError] = [
 ]
 
 
-#: What a list says of a run that it does not show.
+#: The state of a run that a list does not show.
 UNLISTED = Shown(None)
-
-
-@st.composite
-def lives(draw: st.DrawFn, kind: str, *, may_last: bool) -> Life:
-    may_be_late, has_slices = kind in ("elt_stream", "reverse_etl"), kind == "elt_stream"
-    ends_as = draw(st.sampled_from([end for end in ENDS[kind] if may_last or end != "never"]))
-    return Life(
-        # Publishing a transform shows at once; the run of an orchestration is the response to its request.
-        appears=draw(st.sampled_from([0.0, 0.0, 12.0, 70.0])) if may_be_late else 0.0,
-        slices=tuple(draw(st.lists(st.sampled_from([0.0, 3.0, 25.0, 60.0]), min_size=1, max_size=1 + 2 * has_slices))),
-        gap=draw(st.sampled_from([0.0, 7.0, 30.0])),
-        going=draw(st.sampled_from(GOING[kind])),
-        ends_as=ends_as,
-        dated=ends_as not in OUTCOMES or draw(st.booleans()),
-        failed_rows=draw(st.sampled_from([0, 0, 2])) if kind == "reverse_etl" else 0,
-    )
-
-
-@dataclass(frozen=True)
-class Part:
-    """
-    One resource of the batch.
-
-    :param life: course of its run.
-    :param place: where it begins: ``waiting``, ``hindered`` or ``queued``.
-    :param before: course of the run that hinders it.
-    """
-
-    life: Life
-    place: str
-    before: Life
-
-
-@dataclass(frozen=True)
-class Setup:
-    """A batch, the limits of its wait as seconds, and the state of the service at the end of the test."""
-
-    kind: str
-    parts: list[Part]
-    deadline: float | None = None
-    contact_limit: float = 60.0
-    schedule_limit: float = 300.0
-    at_a_time: int | None = None
-    finale: str = "honest"
-
-
-@st.composite
-def setups(draw: st.DrawFn) -> Setup:
-    # Query previews have no history to lag or to vanish from: their waits are in tests/contract/test_query.py.
-    kind = draw(st.sampled_from(list(ENDS)))
-    deadline = draw(st.sampled_from([None, None, 0.0, 35.0, 100.0, 400.0, 1000.0]))
-    # Without a deadline, the wait for a run that never ends would never end.
-    life = lives(kind, may_last=deadline is not None)
-    # Only runs of these kinds have conflicts.
-    places = ["waiting", "waiting", "queued"] + ["hindered"] * (kind in ("elt_stream", "reverse_etl"))
-    return Setup(
-        kind,
-        draw(st.lists(st.builds(Part, life, st.sampled_from(places), life), min_size=1, max_size=4)),
-        deadline,
-        draw(st.sampled_from([5.0, 60.0, 200.0, 1000.0])),
-        draw(st.sampled_from([0.0, 50.0, 300.0, 300.0])),
-        draw(st.sampled_from([None, 1, 2])),
-        draw(st.sampled_from(["honest", "down", "absent", "gone"])),
-    )
 
 
 @dataclass

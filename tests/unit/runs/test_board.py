@@ -32,7 +32,8 @@ from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.sharing import SyncStatus
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
-from tests.support.many_runs import ManyRuns, ManyRunsServer, Run, Said
+from tests.support.many_runs import ManyRunsServer, Said
+from tests.unit.runs.many_waits import many, references, reverse_etl
 
 CONN_ID = "datapipe_board"
 OFTEN = WaitPolicy(poll_interval=0.1)
@@ -42,38 +43,19 @@ SUCCEEDED = {Outcome.SUCCEEDED}
 COUNT = replace(reverse_etl_failed_records.count("e"), once=True)
 
 
-def reverse_etl(name: str) -> Reference:
-    return Reference("reverse_etl", "r", name, run_id=name)
-
-
-def stream(name: str) -> Reference:
-    return Reference("elt_stream", name, name, run_id=f"y.{name}", sync_id="y")
-
-
-def orchestration(name: str) -> Reference:
-    return Reference("orchestration", "o", name, run_id=name)
-
-
 class Scene:
     """
     Active runs, their server, and the Airflow connection to it.
 
     :param latency: seconds per response.
-    :param more: further settings of the connection.
+    :param settings: further settings of the connection.
+    :param counts: numbers of runs by kind.
     """
 
-    def __init__(
-        self, *, reverse_etl: int = 0, streams: int = 0, orchestrations: int = 0, latency: float = 0.0, **more: Any
-    ) -> None:
-        now = time.time()
-        self.runs = ManyRuns()
-        self.runs.reverse_etl = {f"r{number}": Run(now - 5, now + 10_000) for number in range(reverse_etl)}
-        self.runs.streams["y"] = {f"s{number}": Run(now - 5, now + 10_000) for number in range(streams)}
-        self.runs.orchestrations = {
-            f"o{number}": Run(now - 5 - number, now + 10_000) for number in range(orchestrations)
-        }
+    def __init__(self, latency: float = 0.0, settings: dict[str, Any] | None = None, **counts: int) -> None:
+        self.runs = many(time.time(), **counts)
         self.server = ManyRunsServer(self.runs, latency)
-        self.more = more
+        self.more = settings or {}
         #: How often the connection was read, and the error of the next time.
         self.reads = 0
         self.error: Exception | None = None
@@ -94,9 +76,7 @@ class Scene:
 
     @property
     def references(self) -> list[Reference]:
-        runs = self.runs
-        streams = map(stream, runs.streams["y"])
-        return [*map(reverse_etl, runs.reverse_etl), *streams, *map(orchestration, runs.orchestrations)]
+        return references(self.runs)
 
     def end_all(self) -> None:
         runs = self.runs
@@ -112,14 +92,19 @@ class Scene:
         return [asyncio.create_task(self.wait(each, policy)) for each in self.references]
 
     def disturb(
-        self, disturb: Callable[[list[asyncio.Task[Batch]]], Any], *, after: int = 60, policy: WaitPolicy = OFTEN
+        self,
+        disturb: Callable[[list[asyncio.Task[Batch]]], Any] | None = None,
+        *,
+        after: int = 60,
+        policy: WaitPolicy = OFTEN,
     ) -> list[Any]:
         """Wait for all runs, and end them after a disturbance. Return the batches, or the errors of the waits."""
 
         async def main() -> list[Any]:
             waits = self.tasks(policy)
             await until(lambda: self.runs.count() > after)
-            await disturb(waits)
+            if disturb is not None:
+                await disturb(waits)
             self.end_all()
             return await asyncio.gather(*waits, return_exceptions=True)
 
@@ -168,7 +153,7 @@ def outcomes(batches: Iterable[Batch]) -> set[Outcome]:
 
 @pytest.mark.slow
 def test_many_waits_share_requests_and_connections() -> None:
-    with Scene(reverse_etl=10, streams=50, orchestrations=120, latency=0.02, max_connections=4) as scene:
+    with Scene(reverse_etl=10, streams=50, orchestrations=120, latency=0.02, settings={"max_connections": 4}) as scene:
         runs = scene.runs
 
         async def main() -> list[Batch]:
@@ -353,12 +338,13 @@ def test_canceled_waits_leave_nothing_while_the_others_go_on() -> None:
         kept = {reference.run_id for reference in scene.references[1::2]}
 
         async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
+            board = _BOARDS[asyncio.get_running_loop()][CONN_ID]
+            looks = board._looks
+            await until(lambda: len(board._waits) == 60)
             for wait in waits[::2]:
                 wait.cancel()
             await asyncio.gather(*waits[::2], return_exceptions=True)
             assert all(wait.cancelled() for wait in waits[::2])
-            board = _BOARDS[asyncio.get_running_loop()][CONN_ID]
-            looks = board._looks
             assert (board.users, len(board._waits), len(looks)) == (30, 30, 30)
             # Their requests come to an end.
             await until(
@@ -508,7 +494,7 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
 
     monkeypatch.setattr(KINDS["reverse_etl"], "read", broken)
     with Scene(reverse_etl=3, streams=3) as scene:
-        batches = scene.disturb(nothing, after=30, policy=replace(OFTEN, contact_limit=0.5))
+        batches = scene.disturb(after=30, policy=replace(OFTEN, contact_limit=0.5))
     ends = {end.reference.run_id: end for batch in batches for end in batch.ended}
     assert ends.pop("r1").reason is EndReason.LOST_CONTACT
     assert [end.outcome for end in ends.values()] == [Outcome.SUCCEEDED] * 5
@@ -520,11 +506,7 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
 def test_a_list_that_can_not_be_read_costs_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SyncStatus, where, Mock(side_effect=OverflowError("date value out of range")))
     with Scene(streams=3) as scene:
-        assert outcomes(scene.disturb(nothing, after=10)) == SUCCEEDED
-
-
-async def nothing(_: object) -> None:
-    """Do not disturb the waits."""
+        assert outcomes(scene.disturb(after=10)) == SUCCEEDED
 
 
 def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,17 +144,6 @@ def test_a_failure_that_is_passed_over_settles_nothing() -> None:
     assert condition.settled_by(ended(Past("b", 11, 12)))
 
 
-def test_the_newest_run_stays_the_one_that_was_seen_first() -> None:
-    service = HistoryService({"s": [Past("a", 1, 2), Past("b", 3, None, "RUNNING")]})
-    condition = stream(newest=True)
-    assert not look(condition, service).is_met
-    assert condition.fields["run_id"] == "b"
-    service.runs["s"][1:] = [Past("b", 3, 4, "FAILED"), Past("c", 5, None, "RUNNING")]
-    assert run_of(look(condition, service)) == "b"
-    # A trigger made from what the worker has seen goes on the same.
-    assert run_of(look(condition_of("run", condition.fields), service)) == "b"
-
-
 def test_where_there_is_no_run_so_far_the_newest_is_the_first() -> None:
     service = HistoryService({"s": []})
     condition = stream(newest=True)
@@ -300,12 +289,6 @@ def test_a_sync_with_a_failed_stream_fails_when_all_have_ended() -> None:
     assert result["outcome"] == "partial"
     assert isinstance(error, RunFailedError)
     assert "1 of 2 streams failed" in str(error)
-
-
-def test_chosen_streams_only() -> None:
-    service = HistoryService({"a": [Past("a1", 11, 12)], "b": []})
-    assert not look(SyncCondition(sync_id="y", after=stamp(10)), service).is_met
-    assert look(SyncCondition(sync_id="y", streams=["a"], after=stamp(10)), service).is_met
 
 
 def test_a_sync_is_fresh_if_all_streams_are() -> None:

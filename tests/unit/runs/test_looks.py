@@ -26,6 +26,8 @@ from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
 from tests.support.examples import scaled
 from tests.support.many_runs import Asked, ManyRuns, Run, Said
+from tests.support.responses import LONG_AGO
+from tests.unit.runs.many_waits import many, orchestration, references, reverse_etl, stream
 
 START = 1_000_000.0
 SETTINGS = Settings("https://api.example.com", "k")
@@ -83,13 +85,8 @@ class Simulation:
         return watch
 
     def wait_for_all(self, policy: WaitPolicy = EVERY_5) -> None:
-        for sync_id, streams in self.service.streams.items():
-            for name in streams:
-                self.wait(stream(sync_id, name), policy)
-        for run_id in self.service.orchestrations:
-            self.wait(orchestration(run_id), policy)
-        for run_id in self.service.reverse_etl:
-            self.wait(reverse_etl(run_id), policy)
+        for reference in references(self.service):
+            self.wait(reference, policy)
 
     def run(self, seconds: float) -> None:
         """Advance the clock."""
@@ -137,36 +134,6 @@ class Simulation:
                 assert self.now >= self.service.streams[sync_id][stream_id].ends_at, "no false end"
 
 
-def stream(sync_id: str, name: str) -> Reference:
-    return Reference("elt_stream", name, name, run_id=f"{sync_id}.{name}", sync_id=sync_id)
-
-
-def orchestration(run_id: str) -> Reference:
-    return Reference("orchestration", "o", "nightly", run_id=run_id)
-
-
-def reverse_etl(run_id: str) -> Reference:
-    return Reference("reverse_etl", "r", "customers", run_id=run_id)
-
-
-def sync_of(count: int, ends_after: float, sync_id: str = "y") -> ManyRuns:
-    service = ManyRuns()
-    service.streams[sync_id] = {f"s{number}": Run(START - 10, START + ends_after) for number in range(count)}
-    return service
-
-
-def direct(count: int, ends_after: float) -> ManyRuns:
-    service = ManyRuns()
-    service.reverse_etl = {f"r{number}": Run(START - 10, START + ends_after) for number in range(count)}
-    return service
-
-
-def listed(count: int, ends_after: float) -> ManyRuns:
-    service = ManyRuns()
-    service.orchestrations = {f"o{number}": Run(START - number, START + ends_after) for number in range(count)}
-    return service
-
-
 def delays(simulation: Simulation) -> list[float]:
     """Return the delays with which the ends of the runs of a stream were noticed."""
     found = []
@@ -181,7 +148,7 @@ def delays(simulation: Simulation) -> list[float]:
 
 
 def test_several_waits_for_one_run_are_one_request() -> None:
-    simulation = Simulation(direct(1, 50))
+    simulation = Simulation(many(START, 50, reverse_etl=1))
     for _ in range(7):
         simulation.wait(reverse_etl("r0"))
     simulation.run(60)
@@ -191,7 +158,7 @@ def test_several_waits_for_one_run_are_one_request() -> None:
 
 
 def test_a_frequent_wait_is_not_delayed_by_a_rare_one() -> None:
-    simulation = Simulation(direct(1, 100))
+    simulation = Simulation(many(START, 100, reverse_etl=1))
     for seconds in (60.0, 5.0):
         simulation.wait(reverse_etl("r0"), WaitPolicy(poll_interval=seconds))
     simulation.run(99)
@@ -199,7 +166,7 @@ def test_a_frequent_wait_is_not_delayed_by_a_rare_one() -> None:
 
 
 def test_the_streams_of_a_sync_share_one_request() -> None:
-    simulation = Simulation(sync_of(100, 600))
+    simulation = Simulation(many(START, 600, streams=100))
     simulation.wait_for_all()
     simulation.run(700)
     assert len(delays(simulation)) == 100
@@ -212,14 +179,14 @@ def test_the_streams_of_a_sync_share_one_request() -> None:
 
 
 def test_one_stream_alone_is_looked_at_itself() -> None:
-    simulation = Simulation(sync_of(1, 50))
+    simulation = Simulation(many(START, 50, streams=1))
     simulation.wait_for_all()
     simulation.run(60)
     assert simulation.service.per_path == {"/elt_stream_runs/y.s0": 11}
 
 
 def test_runs_of_orchestrations_share_one_list_of_several_pages() -> None:
-    simulation = Simulation(listed(250, 100))
+    simulation = Simulation(many(START, 100, orchestrations=250))
     simulation.wait_for_all()
     simulation.run(110)
     assert len(simulation.ends) == 250
@@ -230,7 +197,7 @@ def test_runs_of_orchestrations_share_one_list_of_several_pages() -> None:
 
 
 def test_a_run_that_is_far_down_the_list_is_looked_at_itself() -> None:
-    simulation = Simulation(listed(5000, 100))
+    simulation = Simulation(many(START, 100, orchestrations=5000))
     for run_id in ("o1", "o2", "o4999"):
         simulation.wait(orchestration(run_id))
     simulation.run(200)
@@ -241,7 +208,7 @@ def test_a_run_that_is_far_down_the_list_is_looked_at_itself() -> None:
 
 
 def test_never_more_requests_than_allowed_at_a_time() -> None:
-    simulation = Simulation(direct(500, 300), most=4, latency=1.0)
+    simulation = Simulation(many(START, 300, reverse_etl=500), most=4, latency=1.0)
     simulation.wait_for_all()
     simulation.run(60)
     assert simulation.most_under_way == 4
@@ -251,44 +218,35 @@ def test_never_more_requests_than_allowed_at_a_time() -> None:
 # A status that can't be relied on.
 
 
-def each_stream(**snapshots: Any) -> Any:
-    def forge(status: dict[str, Any]) -> Any:
-        return status | {"source_streams": [{"name": each["name"], **snapshots} for each in status["source_streams"]]}
-
-    return forge
-
-
-def renamed(name: Callable[[str], dict[str, str]]) -> Any:
-    def forge(status: dict[str, Any]) -> Any:
-        streams = ({key: value for key, value in each.items() if key != "name"} for each in status["source_streams"])
-        names = [each["name"] for each in status["source_streams"]]
-        return status | {"source_streams": [each | name(old) for each, old in zip(streams, names, strict=True)]}
-
-    return forge
-
-
+Status = dict[str, Any]
 NUMBERS = itertools.count()
 
 
-def always_new(status: dict[str, Any]) -> Any:
-    return each_stream(active_sync={"status": str(next(NUMBERS))})(status)
+def each_stream(change: Callable[[Status], Status]) -> Callable[[Status], Status]:
+    return lambda status: status | {"source_streams": [change(each) for each in status["source_streams"]]}
 
 
-LIES: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "always the same": each_stream(active_sync={"status": "RUNNING", "started_at": "2026-01-01T00:00:00Z"}),
-    "over too early": each_stream(latest_sync={"status": "COMPLETED", "finished_at": "2026-01-01T00:00:00Z"}),
+LIES: dict[str, Callable[[Status], Status]] = {
+    "always the same": each_stream(
+        lambda each: {"name": each["name"], "active_sync": {"status": "RUNNING", "started_at": LONG_AGO}}
+    ),
+    "over too early": each_stream(
+        lambda each: {"name": each["name"], "latest_sync": {"status": "COMPLETED", "finished_at": LONG_AGO}}
+    ),
     "without some": lambda status: status | {"source_streams": status["source_streams"][::2]},
-    "of one name": renamed(lambda name: {"name": "s0"}),
-    "without names": renamed(lambda name: {}),
-    "of other names": renamed(lambda name: {"name": name + "!"}),
+    "of one name": each_stream(lambda each: each | {"name": "s0"}),
+    "without names": each_stream(lambda each: {key: value for key, value in each.items() if key != "name"}),
+    "of other names": each_stream(lambda each: each | {"name": each["name"] + "!"}),
     "empty": lambda status: status | {"source_streams": []},
-    "changing all the time": always_new,
+    "changing all the time": each_stream(
+        lambda each: {"name": each["name"], "active_sync": {"status": str(next(NUMBERS))}}
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", LIES)
 def test_a_wrong_status_causes_no_false_end_and_no_endless_wait(kind: str) -> None:
-    simulation = Simulation(sync_of(6, 400))
+    simulation = Simulation(many(START, 400, streams=6))
     simulation.service.forge = LIES[kind]
     simulation.wait_for_all()
     simulation.run(700)
@@ -300,7 +258,7 @@ def test_a_wrong_status_causes_no_false_end_and_no_endless_wait(kind: str) -> No
 
 
 def test_a_status_that_lags_costs_its_lag() -> None:
-    simulation = Simulation(sync_of(6, 400))
+    simulation = Simulation(many(START, 400, streams=6))
     simulation.service.status_lag = 30
     simulation.wait_for_all()
     simulation.run(500)
@@ -310,7 +268,7 @@ def test_a_status_that_lags_costs_its_lag() -> None:
 @pytest.mark.parametrize("lag", [2, 12])
 def test_a_status_that_is_ahead_of_the_runs_costs_their_lag(lag: float) -> None:
     """The status shows that a run is over, and the run itself is still said to be going."""
-    simulation = Simulation(sync_of(6, 400))
+    simulation = Simulation(many(START, 400, streams=6))
     simulation.service.run_lag = lag
     simulation.wait_for_all()
     simulation.run(500)
@@ -333,7 +291,7 @@ def test_a_status_that_is_ahead_of_the_runs_costs_their_lag(lag: float) -> None:
     ids=["404", "403", "500", "html", "null", "number", "redirect", "500 for an hour"],
 )
 def test_a_status_that_fails_costs_no_time(said: Said) -> None:
-    simulation = Simulation(sync_of(6, 400))
+    simulation = Simulation(many(START, 400, streams=6))
     simulation.service.fault = lambda path, now: said if path.startswith("/elt_syncs") else None
     simulation.wait_for_all()
     simulation.run(500)
@@ -349,7 +307,7 @@ def test_a_status_that_fails_costs_no_time(said: Said) -> None:
 @pytest.mark.parametrize("how", ["503", "no answer"])
 def test_a_status_that_fails_like_an_outage_ends_no_wait(how: str) -> None:
     """A gateway gives up on the one request that takes long; the runs themselves can be looked at."""
-    simulation = Simulation(sync_of(6, 4000))
+    simulation = Simulation(many(START, 4000, streams=6))
     if how == "503":
         simulation.service.fault = lambda path, now: Said(503) if path.startswith("/elt_syncs") else None
     else:
@@ -370,7 +328,7 @@ def outage(begin: float, end: float, said: Said) -> Any:
 
 @pytest.mark.parametrize("count", [1, 10, 100])
 def test_an_outage_is_met_with_few_requests_however_many_wait(count: int) -> None:
-    simulation = Simulation(direct(count, 2000))
+    simulation = Simulation(many(START, 2000, reverse_etl=count))
     simulation.wait_for_all()
     simulation.run(30)
     simulation.service.fault = outage(30, 630, Said(503))
@@ -385,7 +343,7 @@ def test_an_outage_is_met_with_few_requests_however_many_wait(count: int) -> Non
 @pytest.mark.parametrize("status", [503, 401, 429])
 def test_all_go_on_soon_after_an_outage(count: int, status: int) -> None:
     """The longest pause is a minute, whoever failed in it, and how often."""
-    simulation = Simulation(direct(count, 700))
+    simulation = Simulation(many(START, 700, reverse_etl=count))
     simulation.wait_for_all()
     simulation.run(30)
     simulation.service.fault = outage(30, 1200, Said(status))
@@ -398,7 +356,7 @@ def test_all_go_on_soon_after_an_outage(count: int, status: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_patience_that_is_asked_for_is_shown_by_all(status: int) -> None:
-    simulation = Simulation(direct(50, 1000), latency=0.5)
+    simulation = Simulation(many(START, 1000, reverse_etl=50), latency=0.5)
     simulation.wait_for_all()
     simulation.run(20)
     # One request is refused; those that are under way with it are answered.
@@ -413,7 +371,7 @@ def test_the_patience_that_is_asked_for_is_shown_by_all(status: int) -> None:
 
 
 def test_contact_is_lost_once_for_all_without_requests_for_them() -> None:
-    simulation = Simulation(direct(300, 9000))
+    simulation = Simulation(many(START, 9000, reverse_etl=300))
     simulation.wait_for_all(replace(EVERY_5, contact_limit=100))
     simulation.run(30)
     simulation.service.fault = lambda path, now: Said(503)
@@ -425,7 +383,7 @@ def test_contact_is_lost_once_for_all_without_requests_for_them() -> None:
 
 def test_a_wait_that_is_not_due_has_not_lost_contact() -> None:
     """Looked at once an hour, it is not ended because another wait meets with one failure."""
-    service = direct(2, 8000)
+    service = many(START, 8000, reverse_etl=2)
     simulation = Simulation(service)
     simulation.wait(reverse_etl("r0"), WaitPolicy(poll_interval=3600.0))
     simulation.wait(reverse_etl("r1"))
@@ -438,7 +396,7 @@ def test_a_wait_that_is_not_due_has_not_lost_contact() -> None:
 
 
 def test_an_outage_during_a_shared_request_ends_no_wait_early() -> None:
-    simulation = Simulation(sync_of(50, 3000))
+    simulation = Simulation(many(START, 3000, streams=50))
     simulation.wait_for_all()
     simulation.run(30)
     simulation.service.fault = outage(30, 1500, Said(503))
@@ -454,7 +412,9 @@ def test_an_outage_during_a_shared_request_ends_no_wait_early() -> None:
 
 @pytest.mark.parametrize("how", ["paused", "hanging", "shared and hanging"])
 def test_a_deadline_holds_during_a_pause_or_a_hanging_request(how: str) -> None:
-    simulation = Simulation(sync_of(4, 9000) if how == "shared and hanging" else direct(50, 9000))
+    simulation = Simulation(
+        many(START, 9000, streams=4) if how == "shared and hanging" else many(START, 9000, reverse_etl=50)
+    )
     simulation.wait_for_all(replace(EVERY_5, deadline=START + 20))
     simulation.run(7)
     if how == "paused":
@@ -469,7 +429,7 @@ def test_a_deadline_holds_during_a_pause_or_a_hanging_request(how: str) -> None:
 
 def test_a_run_is_polled_directly_before_its_deadline() -> None:
     """The status fails for long: that it is left alone does not cost the last look."""
-    simulation = Simulation(sync_of(4, 95))
+    simulation = Simulation(many(START, 95, streams=4))
     simulation.service.fault = lambda path, now: Said(500) if path.startswith("/elt_syncs") else None
     simulation.wait_for_all(replace(EVERY_5, deadline=START + 99))
     simulation.run(130)
@@ -477,7 +437,7 @@ def test_a_run_is_polled_directly_before_its_deadline() -> None:
 
 
 def test_after_a_long_standstill_each_is_looked_at_once() -> None:
-    simulation = Simulation(direct(100, 9000))
+    simulation = Simulation(many(START, 9000, reverse_etl=100))
     simulation.wait_for_all()
     simulation.run(12)
     simulation.now += 300
@@ -494,8 +454,8 @@ class Anything(RuleBasedStateMachine):
     """Waits come and go, the service does what it likes, and time passes: whatever the order."""
 
     KEYS = st.sampled_from(
-        [stream("y", f"s{n}") for n in range(5)]
-        + [stream("z", "t0")]
+        [stream(f"s{n}") for n in range(5)]
+        + [stream("t0", "z")]
         + [orchestration(f"o{n}") for n in (70, 150, 160, 249, 999)]
         + [reverse_etl(f"r{n}") for n in range(3)]
     )

@@ -370,14 +370,6 @@ def test_new_id_format_and_a_list_that_lags_behind(formats: tuple[str, str, str]
     assert [event["run_id"] for event in events] == [f"{formats[-1]}r3"]
 
 
-def test_a_run_in_the_future_hides_no_earlier_one() -> None:
-    _, cursor = take(None, [], now=NOW)
-    due = Seen("due", at(90_000), "", False, False, {})
-    _, cursor = take(cursor, [due], now=NOW)
-    told, _ = take(cursor, [due, seen(1, 50)], now=NOW)
-    assert [event["run_id"] for event in told] == ["r1"]
-
-
 def test_a_sync_costs_one_request_while_nothing_changes() -> None:
     service = Service("elt_stream", ["a", "b", "c"], runs=[Run(number, "abc"[number], number) for number in range(3)])
     feed = SyncFeed("y")

@@ -91,6 +91,9 @@ class Scene:
     def tasks(self, policy: WaitPolicy = OFTEN) -> list[asyncio.Task[Batch]]:
         return [asyncio.create_task(self.wait(each, policy)) for each in self.references]
 
+    async def wait_for_all(self, policy: WaitPolicy = OFTEN) -> list[Any]:
+        return await asyncio.gather(*self.tasks(policy), return_exceptions=True)
+
     def disturb(
         self,
         disturb: Callable[[list[asyncio.Task[Batch]]], Any] | None = None,
@@ -100,7 +103,7 @@ class Scene:
     ) -> list[Any]:
         """Wait for all runs, and end them after a disturbance. Return the batches, or the errors of the waits."""
 
-        async def main() -> list[Any]:
+        async def main() -> Any:
             waits = self.tasks(policy)
             await until(lambda: self.runs.count() > after)
             if disturb is not None:
@@ -108,11 +111,11 @@ class Scene:
             self.end_all()
             return await asyncio.gather(*waits, return_exceptions=True)
 
-        return run(main())  # type: ignore[no-any-return]  # run() returns what its argument returns
+        results: list[Any] = run(main())
+        return results
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Wait for a condition."""
     async with asyncio.timeout(PATIENCE):
         while not holds():  # noqa: ASYNC110 - what is waited for happens in another thread
             await asyncio.sleep(0.01)
@@ -324,10 +327,7 @@ def test_an_unreadable_connection_is_an_error_for_each_wait() -> None:
     with Scene(reverse_etl=3) as scene:
         scene.error = ConfigurationError("there is no key")
 
-        async def main() -> list[Any]:
-            return await asyncio.gather(*scene.tasks(), return_exceptions=True)
-
-        assert [str(error) for error in run(main())] == ["there is no key"] * 3
+        assert [str(error) for error in run(scene.wait_for_all())] == ["there is no key"] * 3
 
 
 # Canceled waits.
@@ -369,7 +369,6 @@ def test_all_that_are_canceled_during_hanging_requests_leave_nothing() -> None:
             assert all(wait.cancelled() for wait in waits)
 
         scene.disturb(cancel, after=15)
-        gc.collect()
 
 
 def test_a_wait_that_begins_while_the_last_one_leaves_has_a_board() -> None:
@@ -412,11 +411,8 @@ def test_several_loops_at_a_time_and_one_after_the_other() -> None:
     results: list[set[Outcome]] = []
     with Scene(reverse_etl=4, streams=4) as scene:
 
-        async def main() -> list[Batch]:
-            return await asyncio.gather(*scene.tasks())
-
         def one_after_the_other() -> None:
-            results.extend(outcomes(asyncio.run(asyncio.wait_for(main(), PATIENCE))) for _ in range(2))
+            results.extend(outcomes(asyncio.run(asyncio.wait_for(scene.wait_for_all(), PATIENCE))) for _ in range(2))
 
         before = sockets()
         threads = [threading.Thread(target=one_after_the_other) for _ in range(3)]
@@ -457,11 +453,8 @@ def test_a_deadline_holds_during_a_hanging_request_or_a_pause(monkeypatch: pytes
             scene.server.hangs = ("/",)
         else:
             scene.runs.fault = lambda path, now: Said(429, {}, {"retry-after": "3600"})
-
-        async def main() -> list[Batch]:
-            return await asyncio.gather(*scene.tasks(replace(OFTEN, deadline=time.time() + 0.5)))
-
-        assert {end.reason for batch in run(main()) for end in batch.ended} == {EndReason.TIMEOUT}
+        batches = run(scene.wait_for_all(replace(OFTEN, deadline=time.time() + 0.5)))
+        assert {end.reason for batch in batches for end in batch.ended} == {EndReason.TIMEOUT}
 
 
 @pytest.mark.parametrize("where", ["answered", "failed", "next", "overdue"])

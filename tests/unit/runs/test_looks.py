@@ -134,6 +134,13 @@ class Simulation:
                 assert self.now >= self.service.streams[sync_id][stream_id].ends_at, "no false end"
 
 
+def waiting(ends_after: float, **counts: int) -> Simulation:
+    """Return a simulation with a wait for each run of a service."""
+    simulation = Simulation(many(START, ends_after, **counts))
+    simulation.wait_for_all()
+    return simulation
+
+
 def delays(simulation: Simulation) -> list[float]:
     """Return the delays with which the ends of the runs of a stream were noticed."""
     found = []
@@ -166,8 +173,7 @@ def test_a_frequent_wait_is_not_delayed_by_a_rare_one() -> None:
 
 
 def test_the_streams_of_a_sync_share_one_request() -> None:
-    simulation = Simulation(many(START, 600, streams=100))
-    simulation.wait_for_all()
+    simulation = waiting(600, streams=100)
     simulation.run(700)
     assert len(delays(simulation)) == 100
     assert max(delays(simulation)) <= 6
@@ -179,15 +185,13 @@ def test_the_streams_of_a_sync_share_one_request() -> None:
 
 
 def test_one_stream_alone_is_looked_at_itself() -> None:
-    simulation = Simulation(many(START, 50, streams=1))
-    simulation.wait_for_all()
+    simulation = waiting(50, streams=1)
     simulation.run(60)
     assert simulation.service.per_path == {"/elt_stream_runs/y.s0": 11}
 
 
 def test_runs_of_orchestrations_share_one_list_of_several_pages() -> None:
-    simulation = Simulation(many(START, 100, orchestrations=250))
-    simulation.wait_for_all()
+    simulation = waiting(100, orchestrations=250)
     simulation.run(110)
     assert len(simulation.ends) == 250
     assert all(end.outcome is Outcome.SUCCEEDED for end, _ in simulation.ends.values())
@@ -246,9 +250,8 @@ LIES: dict[str, Callable[[Status], Status]] = {
 
 @pytest.mark.parametrize("kind", LIES)
 def test_a_wrong_status_causes_no_false_end_and_no_endless_wait(kind: str) -> None:
-    simulation = Simulation(many(START, 400, streams=6))
+    simulation = waiting(400, streams=6)
     simulation.service.forge = LIES[kind]
-    simulation.wait_for_all()
     simulation.run(700)
     assert len(delays(simulation)) == 6
     # What can be seen to be of no use costs no time; a plain lie is found out by the next look at the run itself.
@@ -257,23 +260,14 @@ def test_a_wrong_status_causes_no_false_end_and_no_endless_wait(kind: str) -> No
     assert simulation.service.count() <= 7 * 700 / 5
 
 
-def test_a_status_that_lags_costs_its_lag() -> None:
-    simulation = Simulation(many(START, 400, streams=6))
-    simulation.service.status_lag = 30
-    simulation.wait_for_all()
-    simulation.run(500)
-    assert max(delays(simulation)) <= 36
-
-
-@pytest.mark.parametrize("lag", [2, 12])
-def test_a_status_that_is_ahead_of_the_runs_costs_their_lag(lag: float) -> None:
-    """The status shows that a run is over, and the run itself is still said to be going."""
-    simulation = Simulation(many(START, 400, streams=6))
-    simulation.service.run_lag = lag
-    simulation.wait_for_all()
+@pytest.mark.parametrize(("status_lag", "run_lag", "most"), [(30, 0, 36), (0, 2, 8), (0, 12, 18)])
+def test_lags_of_the_status_and_of_the_runs_delay_a_wait(status_lag: float, run_lag: float, most: float) -> None:
+    """If the runs lag, the status shows that a run has ended while the run itself seems to be active."""
+    simulation = waiting(400, streams=6)
+    simulation.service.status_lag, simulation.service.run_lag = status_lag, run_lag
     simulation.run(500)
     assert len(delays(simulation)) == 6
-    assert max(delays(simulation)) <= lag + 6
+    assert max(delays(simulation)) <= most
 
 
 @pytest.mark.parametrize(
@@ -291,9 +285,8 @@ def test_a_status_that_is_ahead_of_the_runs_costs_their_lag(lag: float) -> None:
     ids=["404", "403", "500", "html", "null", "number", "redirect", "500 for an hour"],
 )
 def test_a_status_that_fails_costs_no_time(said: Said) -> None:
-    simulation = Simulation(many(START, 400, streams=6))
+    simulation = waiting(400, streams=6)
     simulation.service.fault = lambda path, now: said if path.startswith("/elt_syncs") else None
-    simulation.wait_for_all()
     simulation.run(500)
     assert len(delays(simulation)) == 6
     assert max(delays(simulation)) <= 6
@@ -307,13 +300,12 @@ def test_a_status_that_fails_costs_no_time(said: Said) -> None:
 @pytest.mark.parametrize("how", ["503", "no answer"])
 def test_a_status_that_fails_like_an_outage_ends_no_wait(how: str) -> None:
     """A gateway gives up on the one request that takes long; the runs themselves can be looked at."""
-    simulation = Simulation(many(START, 4000, streams=6))
+    simulation = waiting(4000, streams=6)
     if how == "503":
         simulation.service.fault = lambda path, now: Said(503) if path.startswith("/elt_syncs") else None
     else:
         simulation.service.answer("/elt_syncs", START)
         simulation.hangs = ("/elt_syncs",)
-    simulation.wait_for_all()
     simulation.run(5000)
     assert len(delays(simulation)) == 6
     assert max(delays(simulation)) <= 130
@@ -328,8 +320,7 @@ def outage(begin: float, end: float, said: Said) -> Any:
 
 @pytest.mark.parametrize("count", [1, 10, 100])
 def test_an_outage_is_met_with_few_requests_however_many_wait(count: int) -> None:
-    simulation = Simulation(many(START, 2000, reverse_etl=count))
-    simulation.wait_for_all()
+    simulation = waiting(2000, reverse_etl=count)
     simulation.run(30)
     simulation.service.fault = outage(30, 630, Said(503))
     simulation.run(600)
@@ -343,8 +334,7 @@ def test_an_outage_is_met_with_few_requests_however_many_wait(count: int) -> Non
 @pytest.mark.parametrize("status", [503, 401, 429])
 def test_all_go_on_soon_after_an_outage(count: int, status: int) -> None:
     """The longest pause is a minute, whoever failed in it, and how often."""
-    simulation = Simulation(many(START, 700, reverse_etl=count))
-    simulation.wait_for_all()
+    simulation = waiting(700, reverse_etl=count)
     simulation.run(30)
     simulation.service.fault = outage(30, 1200, Said(status))
     simulation.run(1170)
@@ -396,8 +386,7 @@ def test_a_wait_that_is_not_due_has_not_lost_contact() -> None:
 
 
 def test_an_outage_during_a_shared_request_ends_no_wait_early() -> None:
-    simulation = Simulation(many(START, 3000, streams=50))
-    simulation.wait_for_all()
+    simulation = waiting(3000, streams=50)
     simulation.run(30)
     simulation.service.fault = outage(30, 1500, Said(503))
     simulation.run(1470)
@@ -437,8 +426,7 @@ def test_a_run_is_polled_directly_before_its_deadline() -> None:
 
 
 def test_after_a_long_standstill_each_is_looked_at_once() -> None:
-    simulation = Simulation(many(START, 9000, reverse_etl=100))
-    simulation.wait_for_all()
+    simulation = waiting(9000, reverse_etl=100)
     simulation.run(12)
     simulation.now += 300
     woken = simulation.now

@@ -233,7 +233,7 @@ def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
 
 
 @pytest.mark.parametrize("counts", [{"streams": 4}, {"reverse_etl": 4}], ids=["shared", "direct"])
-def test_a_batch_whose_runs_are_late_together_ends_by_itself(counts: dict[str, int]) -> None:
+def test_a_batch_whose_runs_are_late_together_ends_by_itself(counts: dict[str, Any]) -> None:
     """Delayed waits end with the first one, and do not affect those of other batches."""
     with Scene(**counts) as scene:
 

@@ -78,7 +78,7 @@ def find(service: HistoryService, rule: After, kind: str = "elt_stream") -> tupl
 
 
 def run_id(sight: Sight | None) -> str | None:
-    return sight and sight.run_id
+    return None if sight is None else sight.run_id
 
 
 @given(

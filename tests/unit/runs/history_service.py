@@ -1,4 +1,4 @@
-"""A service that knows nothing but histories of runs: lists them in pages, and counts what it was asked."""
+"""Service with histories of runs, which it lists in pages. It keeps the requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 
 from airflow_provider_datapipe.api.errors import NotFoundError
 from airflow_provider_datapipe.api.models.common import Page
-from airflow_provider_datapipe.api.models.elt_streams import EltStream, EltStreamRun
-from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.request import Request
+from tests.unit.runs.model_service import listed, page, run_of, stream
 
 ZERO = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -26,7 +25,7 @@ def stamp(minute: float) -> str:
 
 @dataclass(frozen=True)
 class Past:
-    """A run: when it began and ended, in minutes, and how."""
+    """A run, with its start and end in minutes, and its status."""
 
     id: str
     start: float | None
@@ -53,46 +52,30 @@ class HistoryService:
 
     def send(self, request: Request[Any]) -> Any:
         self.asked.append(request)
-        query = dict(request.query)
         resource, _, action = request.endpoint.name.partition(".")
+        last = request.path.rpartition("/")[2]
         if resource == "elt_syncs":
-            return self._status()
-        if resource == "elt_streams" and action == "list":
-            return Page(data=tuple(_stream(name) for name in self.runs), has_more=False)
+            return {"source_streams": [{"name": name, **self._snapshots(runs)} for name, runs in self.runs.items()]}
         if resource == "elt_streams":
-            return _stream(request.path.rpartition("/")[2])
+            return page(*(stream(name, name) for name in self.runs)) if action == "list" else stream(last, last)
+        kind = resource.removesuffix("_runs")
         if action == "get":
-            run_id = request.path.rpartition("/")[2]
-            return self._shown(resource, *self._find(run_id))
-        owner = query["elt_stream_id" if resource == "elt_stream_runs" else "orchestration_id"]
-        runs = self.runs[owner]
-        if query.get("sort_direction") != "asc":
-            runs = runs[::-1]
-        if after := query.get("starting_after"):
-            runs = runs[[run.id for run in runs].index(after) + 1 :]
-        shown = runs[: min(self.page_size, int(query.get("limit", 10)))]
-        has_more = len(shown) < len(runs)
-        data = tuple(self._shown(resource, owner, run) for run in shown)
-        return Page(data=data, has_more=has_more, next_cursor=shown[-1].id if has_more else None)
+            return self._found(kind, last)
+        query = dict(request.query)
+        owner = query[f"{kind}_id"]
+        runs = {run.id: run for run in self.runs[owner]}
+        ids = listed(request, list(runs))
+        size = min(self.page_size, int(query.get("limit", 10)))
+        shown = tuple(_shown(kind, owner, runs[run_id]) for run_id in ids[:size])
+        has_more = size < len(ids)
+        return Page(data=shown, has_more=has_more, next_cursor=shown[-1].id if has_more else None)
 
-    def _find(self, run_id: str) -> tuple[str, Past]:
+    def _found(self, kind: str, run_id: str) -> Any:
         for owner, runs in self.runs.items():
             for run in runs:
                 if run.id == run_id:
-                    return owner, run
+                    return _shown(kind, owner, run)
         raise NotFoundError(run_id, status=404)
-
-    def _shown(self, resource: str, owner: str, run: Past) -> Any:
-        fields: dict[str, Any] = {"id": run.id, "status": run.status}
-        fields |= {"started_at": stamp(run.start)} if run.start is not None else {}
-        fields |= {"finished_at": stamp(run.end)} if run.end is not None else {}
-        if resource == "orchestration_runs":
-            due = stamp(run.start if run.start is not None else 1e6)
-            return OrchestrationRun.model_validate(fields | {"orchestration_id": owner, "due_at": due})
-        return EltStreamRun.model_validate(fields | {"elt_stream_id": owner, "elt_sync_id": "y"})
-
-    def _status(self) -> dict[str, Any]:
-        return {"source_streams": [{"name": name, **self._snapshots(runs)} for name, runs in self.runs.items()]}
 
     def _snapshots(self, runs: Sequence[Past]) -> dict[str, Any]:
         def snapshot(run: Past) -> dict[str, Any]:
@@ -109,18 +92,9 @@ class HistoryService:
         }
 
 
-def _stream(name: str) -> EltStream:
-    return EltStream.model_validate(
-        {
-            "id": name,
-            "elt_sync_id": "y",
-            "name": name,
-            "full_sync_at_midnight": False,
-            "full_sync_always": False,
-            "protected_from_full_sync": False,
-            "created_at": stamp(0),
-            "updated_at": stamp(0),
-            "excluded_substreams": [],
-            "enabled_history_table": False,
-        }
-    )
+def _shown(kind: str, owner: str, run: Past) -> Any:
+    times = {"started_at": run.start, "finished_at": run.end}
+    fields = {name: None if minute is None else stamp(minute) for name, minute in times.items()}
+    if kind == "orchestration":
+        fields["due_at"] = fields["started_at"] or stamp(1e6)
+    return run_of(kind, run.id, run.status, of=owner, **fields)

@@ -1,9 +1,7 @@
-"""Starting and waiting, driven against a model of the service with a clock of its own."""
+"""Batches of runs that are started and waited for, with a model of the service."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import json
 from dataclasses import replace
 from typing import Any
@@ -14,14 +12,10 @@ from airflow_provider_datapipe.api.errors import (
     AuthenticationError,
     ConflictError,
     InvalidRequestError,
-    NotFoundError,
     RateLimitError,
-    ServerError,
     TransportError,
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
-from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
 from airflow_provider_datapipe.runs.batch import Batch, BatchWait, run_batch, start_queued
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import NoRecords
@@ -29,7 +23,7 @@ from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.start import StartPolicy
 from airflow_provider_datapipe.runs.steps import adrive, drive
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
-from tests.unit.runs.model_service import REQUESTED, ModelService, page, stream_run, transform
+from tests.unit.runs.model_service import REQUESTED, ModelService, page, run_of, stream_run, transform
 
 POLICY = WaitPolicy(poll_interval=10, contact_limit=100, schedule_limit=1000)
 ONE = Target("s", "orders")
@@ -37,12 +31,21 @@ ONE = Target("s", "orders")
 BEFORE = page(stream_run("COMPLETED", "r0"))
 
 
-def whole(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY, *, alone: bool = True) -> Any:
-    return run_batch(batch, NoRecords(), StartPolicy(), policy, alone=alone, clock=service.clock)
+def run(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY, *, alone: bool = True, **more: Any) -> Batch:
+    steps = run_batch(batch, NoRecords(), StartPolicy(), policy, alone=alone, clock=service.clock, **more)
+    drive(steps, service.send, service.sleep)
+    return batch
 
 
-def run(service: ModelService, batch: Batch, policy: WaitPolicy = POLICY, *, alone: bool = True) -> Batch:
-    drive(whole(service, batch, policy, alone=alone), service.send, service.sleep)
+async def run_async(service: ModelService, batch: Batch) -> Batch:
+    async def send(request: Any) -> Any:
+        return service.send(request)
+
+    async def sleep(seconds: float) -> None:
+        service.sleep(seconds)
+
+    steps = run_batch(batch, NoRecords(), StartPolicy(), POLICY, alone=True, clock=service.clock)
+    await adrive(steps, send, sleep)
     return batch
 
 
@@ -56,19 +59,18 @@ def streams(*targets: Target, **more: Any) -> Batch:
     return Batch("elt_stream", queued=list(targets), **more)
 
 
-def test_a_run_is_asked_for_then_found_then_followed_by_its_id() -> None:
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_run_is_requested_then_found_then_polled_by_its_id(*, is_async: bool) -> None:
     service = ModelService(
         elt_streams__request_run=[REQUESTED],
         elt_stream_runs__list=[BEFORE, page(), page(), page(stream_run("RUNNING"))],
         elt_stream_runs__get=[
-            stream_run(None),
+            TransportError("", sent=True),
             stream_run("COMPLETED", finished_at="2026-01-01T00:01:00Z", rows_synced=7),
         ],
     )
-    (end,) = run(service, streams(ONE)).ended
-    assert end.reason is EndReason.RUN_OVER
-    assert end.outcome is Outcome.SUCCEEDED
-    assert end.result is not None
+    (end,) = (await run_async(service, streams(ONE)) if is_async else run(service, streams(ONE))).ended
+    assert (end.reason, end.outcome) == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
     assert end.result == {
         "kind": "elt_stream",
         "resource_id": "s",
@@ -94,63 +96,21 @@ def test_a_run_is_asked_for_then_found_then_followed_by_its_id() -> None:
     assert service.now == 1_000_040
 
 
-def test_awaiting_does_the_same() -> None:
-    service = ModelService(
-        elt_streams__request_run=[REQUESTED],
-        elt_stream_runs__list=[BEFORE, page(stream_run("RUNNING"))],
-        elt_stream_runs__get=[TransportError("", sent=True), stream_run("COMPLETED")],
-    )
-    batch = streams(ONE)
-
-    async def send(request: Any) -> Any:
-        return service.send(request)
-
-    async def sleep(seconds: float) -> None:
-        service.sleep(seconds)
-
-    asyncio.run(adrive(whole(service, batch), send, sleep))
-    assert batch.ended[0].outcome is Outcome.SUCCEEDED
-
-
-def test_slices_of_a_long_load_are_followed_and_their_rows_added() -> None:
-    service = ModelService(
-        elt_streams__request_run=[REQUESTED],
-        elt_stream_runs__list=[
-            BEFORE,
-            page(stream_run("CHUNK_COMPLETED", rows_synced=100)),
-            page(),
-            page(stream_run("CHUNK_COMPLETED", "r2", rows_synced=50)),
-            page(stream_run("COMPLETED", "r3", rows_synced=1)),
-        ],
-    )
-    (end,) = run(service, streams(ONE)).ended
-    assert end.result is not None
-    assert (end.result["run_id"], end.result["rows_synced"]) == ("r3", 151)
-    after = [dict(request.query).get("starting_after") for request in service.requests[2:]]
-    assert after == ["r0", "r1", "r1", "r2"]
-
-
 @pytest.mark.parametrize(
-    ("active_run_id", "newest", "found"),
+    ("newest", "found", "requests"),
     [
-        ("r5", [], "r5"),
-        (None, [stream_run("RUNNING", "r6")], "r6"),
-        (None, [stream_run("COMPLETED", "r4")], None),
-        (None, [], None),
+        ([stream_run("RUNNING", "r6")], "r6", 1),
+        # Only a second request distinguishes a scheduled run from one that has just ended.
+        ([stream_run("COMPLETED", "r4")], None, 2),
+        ([], None, 2),
     ],
 )
-def test_a_run_that_is_going_already_is_attached_to(
-    active_run_id: str | None, newest: list[Any], found: str | None
-) -> None:
-    service = ModelService(
-        elt_streams__request_run=[ConflictError("", status=409, active_run_id=active_run_id)],
-        elt_stream_runs__list=[page(*newest)],
-        elt_stream_runs__get=[stream_run("RUNNING", "r5")],
-    )
+def test_a_run_that_is_active_already_is_attached_to(newest: list[Any], found: str | None, requests: int) -> None:
+    refused = ConflictError("", status=409)
+    service = ModelService(elt_streams__request_run=[refused], elt_stream_runs__list=[page(*newest)])
     (reference,) = begin(service, streams(ONE)).waiting
     assert reference.attached
-    # Without an id and with nothing going, only asking again tells "scheduled" from "over by now".
-    assert service.asked.count("elt_streams.request_run") == (1 if found else 2)
+    assert service.asked.count("elt_streams.request_run") == requests
     assert (reference.run_id, reference.status_url) == (found, None)
 
 
@@ -173,72 +133,28 @@ def test_one_of_many_that_is_refused_does_not_stop_the_others() -> None:
     ]
 
 
-def test_no_more_than_so_many_at_a_time() -> None:
-    going: set[str] = set()
-    most = 0
+def test_the_limit_of_runs_at_a_time_is_kept() -> None:
+    active: list[int] = []
+    changes = {"elt_streams.request_run": 1, "elt_stream_runs.get": -1}
 
-    def accept(request: Any) -> RunRequested:
-        nonlocal most
-        stream_id = request.path.split("/")[2]
-        going.add(stream_id)
-        most = max(most, len(going))
-        return RunRequested(status_url=f"/elt_stream_runs?elt_stream_id={stream_id}&sort_direction=asc")
+    def start(request: Any) -> RunRequested:
+        active.append(sum(changes.get(name, 0) for name in service.asked))
+        return RunRequested(
+            status_url=f"/elt_stream_runs?elt_stream_id={request.path.split('/')[2]}&sort_direction=asc"
+        )
 
-    def look(request: Any) -> Any:
+    def poll(request: Any) -> Any:
         query = dict(request.query)
-        if query["sort_direction"] == "desc":
-            return BEFORE
-        stream_id = query["elt_stream_id"]
-        going.discard(stream_id)
-        return page(stream_run("COMPLETED", f"run-{stream_id}"))
+        return BEFORE if query["sort_direction"] == "desc" else page(stream_run("RUNNING", query["elt_stream_id"]))
 
-    service = ModelService(elt_streams__request_run=[accept], elt_stream_runs__list=[look])
-    batch = streams(*(Target(name, name) for name in "abcdefg"), at_a_time=3)
-    run(service, batch, alone=False)
-    assert len(batch.ended) == 7
-    assert most == 3
-
-
-def test_a_batch_survives_json_at_every_step() -> None:
     service = ModelService(
-        elt_streams__request_run=[REQUESTED], elt_stream_runs__list=[page(stream_run("COMPLETED", rows_synced=1))]
+        elt_streams__request_run=[start],
+        elt_stream_runs__list=[poll],
+        elt_stream_runs__get=[lambda request: stream_run("COMPLETED", request.path.rpartition("/")[2])],
     )
-    batch = begin(service, streams(Target("a", "a", {"full_refresh": False}), Target("b", "b"), at_a_time=1))
-    assert Batch.from_dict(batch.as_dict()) == batch
-    run(service, batch, alone=False)
-    assert Batch.from_dict(batch.as_dict()) == batch
-
-
-def waiting(service: ModelService, policy: WaitPolicy, **reference: Any) -> Any:
-    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", **reference)])
-    return run(service, batch, policy).ended[0]
-
-
-def test_contact_that_comes_back_is_not_lost() -> None:
-    down = [ServerError("", status=502)] * 4
-    service = ModelService(elt_stream_runs__get=[*down, stream_run("RUNNING"), *down, stream_run("COMPLETED")])
-    assert waiting(service, POLICY, run_id="r1").outcome is Outcome.SUCCEEDED
-
-
-def test_lost_contact_is_not_reported_as_a_failed_run() -> None:
-    service = ModelService(elt_stream_runs__get=[stream_run("RUNNING"), TransportError("no answer", sent=True)])
-    end = waiting(service, POLICY, run_id="r1")
-    assert (end.reason, end.outcome) == (EndReason.LOST_CONTACT, Outcome.RUNNING)
-    assert service.now == 1_000_100
-
-
-@pytest.mark.parametrize("status", [402, 405, 407, 408, 412, 413, 418, 421, 422, 425, 431, 451])
-def test_a_refusal_that_says_nothing_about_the_run_is_no_end(status: int) -> None:
-    error = InvalidRequestError("odd", status=status)
-    service = ModelService(elt_stream_runs__get=[error, stream_run("COMPLETED")])
-    assert waiting(service, POLICY, run_id="r1").outcome is Outcome.SUCCEEDED
-
-
-def test_no_request_precedes_the_end_of_retry_after() -> None:
-    limited = RateLimitError("", status=429, retry_after=70)
-    service = ModelService(elt_stream_runs__get=[limited, stream_run("COMPLETED")])
-    waiting(service, POLICY, run_id="r1")
-    assert service.now == 1_000_070
+    batch = run(service, streams(*(Target(name, name) for name in "abcdefg"), at_a_time=3), alone=False)
+    assert len(batch.ended) == 7
+    assert max(active) == 3
 
 
 @pytest.mark.parametrize(("asked", "until"), [(70, 70), (3_000, 300)])
@@ -247,87 +163,26 @@ def test_delay_that_a_service_asks_for_is_kept_over_a_deferral(asked: float, unt
     service = ModelService(elt_stream_runs__get=[limited, stream_run("COMPLETED")])
     batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r1")])
     policy = replace(POLICY, contact_limit=10_000)
-    steps = run_batch(batch, NoRecords(), StartPolicy(), policy, alone=True, clock=service.clock, limit=lambda _: 1.0)
-    drive(steps, service.send, service.sleep)
+    run(service, batch, policy, limit=lambda _: 1.0)
     assert (batch.is_over, service.now) == (False, 1_000_001)
     run(service, Batch.from_dict(json.loads(json.dumps(batch.as_dict()))), policy)
     assert service.now == 1_000_000 + until
 
 
-def test_looks_at_a_service_that_fails_become_rarer() -> None:
-    at: list[float] = []
-
-    def fail(_: Any) -> Any:
-        at.append(service.now)
-        raise ServerError("", status=500)
-
-    service = ModelService(elt_stream_runs__get=[fail])
-    waiting(service, replace(POLICY, contact_limit=10_000), run_id="r1")
-    delays = [later - earlier for earlier, later in itertools.pairwise(at)]
-    assert min(delays[:-1]) >= 10
-    assert max(delays) <= 300
-    assert len(at) < 60
-
-
-def test_looks_are_not_repeated_by_the_client() -> None:
-    service = ModelService(elt_stream_runs__get=[stream_run("COMPLETED")])
-    waiting(service, POLICY, run_id="r1")
-    assert service.requests[0].once
-
-
-def test_a_run_that_was_there_and_is_not_has_vanished() -> None:
-    service = ModelService(elt_stream_runs__get=[stream_run("RUNNING"), NotFoundError("gone", status=404)])
-    assert waiting(service, POLICY, run_id="r1").reason is EndReason.VANISHED
-
-
-def test_a_run_that_never_appears_is_given_up() -> None:
-    service = ModelService(elt_stream_runs__list=[page()])
-    end = waiting(service, POLICY, status_url=REQUESTED.status_url)
-    assert end.reason is EndReason.NOT_SCHEDULED
-    assert service.now == 1_001_000
-
-
-@pytest.mark.parametrize("offset", [0, 4, 10, 25])
-def test_the_deadline_is_absolute_and_there_is_a_last_look_at_it(offset: float) -> None:
-    service = ModelService(elt_stream_runs__get=[stream_run("RUNNING")])
-    end = waiting(service, replace(POLICY, deadline=1_000_000 + offset), run_id="r1")
-    assert end.reason is EndReason.TIMEOUT
-    assert end.result["run_id"] == "r1"
-    assert service.now == 1_000_000 + offset
-
-
-def test_how_long_a_run_is_absent_is_remembered_over_resumes() -> None:
-    service = ModelService(elt_stream_runs__list=[page()])
-    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", status_url=REQUESTED.status_url)])
-    early = replace(POLICY, deadline=1_000_700)
-    (end,) = run(service, batch, early).ended
-    assert end.reason is EndReason.TIMEOUT
-    stored = Batch.from_dict(Batch("elt_stream", waiting=[end.reference]).as_dict())
-    (end,) = run(service, stored).ended
-    assert end.reason is EndReason.NOT_SCHEDULED
-    assert service.now == 1_001_000
-
-
-def test_nothing_starts_after_the_deadline_and_waits_end_soon() -> None:
-    def look(request: Any) -> Any:
-        if dict(request.query).get("sort_direction") == "desc":
-            return BEFORE
-        # A service so slow that thirty looks would take half an hour.
-        service.now += 60 if service.now > 1_000_050 else 0
-        return page(stream_run("RUNNING"))
-
+def test_nothing_starts_after_the_deadline() -> None:
     service = ModelService(
-        elt_stream_runs__list=[look], elt_stream_runs__get=[look], elt_streams__request_run=[REQUESTED]
+        elt_stream_runs__list=[BEFORE, page(stream_run("RUNNING"))],
+        elt_stream_runs__get=[stream_run("RUNNING")],
+        elt_streams__request_run=[REQUESTED],
     )
-    service._answers["elt_stream_runs.get"] = [lambda request: look(request).data[0]]
-    batch = streams(*(Target(str(number), str(number)) for number in range(30)), at_a_time=10)
+    batch = streams(*(Target(name, name) for name in "abc"), at_a_time=1)
     run(service, batch, replace(POLICY, deadline=1_000_060), alone=False)
-    assert service.asked.count("elt_streams.request_run") == 10
-    assert [end.reason for end in batch.ended].count(EndReason.TIMEOUT) == 10
-    late = [end for end in batch.ended if end.reason is EndReason.NOT_STARTED]
-    assert len(late) == 20
-    assert all("not asked for" in (end.detail or "") for end in late)
-    assert service.now < 1_000_060 + 200
+    assert service.asked.count("elt_streams.request_run") == 1
+    assert [(end.reason, end.detail) for end in batch.ended] == [
+        (EndReason.TIMEOUT, None),
+        *[(EndReason.NOT_STARTED, "not asked for: another run was waited for in vain (timeout)")] * 2,
+    ]
+    assert service.now == 1_000_060
 
 
 def test_an_outage_ends_the_batch_and_started_runs_are_awaited() -> None:
@@ -340,20 +195,6 @@ def test_an_outage_ends_the_batch_and_started_runs_are_awaited() -> None:
     assert ends["a"] == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
     assert {ends[name][0] for name in "bcd"} == {EndReason.NOT_STARTED}
     assert service.asked.count("elt_streams.request_run") == 2
-
-
-def test_an_orchestration_is_tracked_by_the_id_of_the_request() -> None:
-    def orchestration(status: str, **more: Any) -> OrchestrationRun:
-        fields = {"id": "o1", "orchestration_id": "o", "status": status, "due_at": "2026-01-01T00:00:00Z"}
-        return OrchestrationRun.model_validate(fields | more)
-
-    service = ModelService(
-        orchestration_runs__list=[page()],
-        orchestrations__request_run=[orchestration("NOT_STARTED")],
-        orchestration_runs__get=[orchestration("RUNNING"), orchestration("CANCELED")],
-    )
-    (end,) = run(service, Batch("orchestration", queued=[Target("o", "o")])).ended
-    assert (end.outcome, end.result and end.result["run_id"]) == (Outcome.CANCELED, "o1")
 
 
 def test_a_view_is_there_at_once() -> None:
@@ -419,17 +260,8 @@ def test_an_earlier_outcome_is_not_used_longer_after_a_deferral() -> None:
         (["1", "2"], ["reverse_etl_failed_records.retry"]),
     ],
 )
-def test_failed_records_are_reset_before_the_run_is_asked_for(option: object, asked: list[str]) -> None:
-    done = ReverseEtlSyncRun.model_validate(
-        {
-            "id": "e1",
-            "reverse_etl_sync_id": "e",
-            "started_at": "2026-01-01T00:00:00Z",
-            "finished_at": "2026-01-01T00:00:01Z",
-            "status": "COMPLETED",
-            "failed_rows": 2,
-        }
-    )
+def test_failed_records_are_reset_before_the_run_is_requested(option: object, asked: list[str]) -> None:
+    done = run_of("reverse_etl", "e1", "COMPLETED", of="e", finished_at="2026-01-01T00:00:01Z", failed_rows=2)
     service = ModelService(
         reverse_etl_failed_records__retry_all=[None],
         reverse_etl_failed_records__retry=[None],

@@ -1,4 +1,4 @@
-"""The board on real event loops, against a real server with many runs."""
+"""Waits and questions that share a board on real event loops, with an HTTP server of many runs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from airflow_provider_datapipe.api.errors import ConfigurationError
+from airflow_provider_datapipe.api.endpoints import reverse_etl_failed_records
+from airflow_provider_datapipe.api.errors import ConfigurationError, NotFoundError, RateLimitError
 from airflow_provider_datapipe.api.settings import Settings
 from airflow_provider_datapipe.runs import board as board_module
 from airflow_provider_datapipe.runs.batch import Batch, Hindered
@@ -30,60 +32,41 @@ from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.sharing import SyncStatus
 from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
-from tests.support.many_runs import ManyRuns, ManyRunsServer, Run, Said
+from tests.support.many_runs import ManyRunsServer, Said
+from tests.unit.runs.many_waits import many, references, reverse_etl
 
 CONN_ID = "datapipe_board"
 OFTEN = WaitPolicy(poll_interval=0.1)
-LONG = 10_000.0
-#: Seconds after which a test is taken to hang.
+#: Seconds after which a test counts as hanging.
 PATIENCE = 30.0
+SUCCEEDED = {Outcome.SUCCEEDED}
+COUNT = replace(reverse_etl_failed_records.count("e"), once=True)
 
 
-def served(*, reverse_etl: int = 0, streams: int = 0, orchestrations: int = 0, lasting: float = LONG) -> ManyRuns:
-    runs, now = ManyRuns(), time.time()
-    runs.reverse_etl = {f"r{number}": Run(now - 5, now + lasting) for number in range(reverse_etl)}
-    runs.streams["y"] = {f"s{number}": Run(now - 5, now + lasting) for number in range(streams)}
-    runs.orchestrations = {f"o{number}": Run(now - 5 - number, now + lasting) for number in range(orchestrations)}
-    return runs
-
-
-def end_all(runs: ManyRuns) -> None:
-    now = time.time()
-    for run in [*runs.reverse_etl.values(), *runs.orchestrations.values(), *runs.streams["y"].values()]:
-        run.ends_at = now
-
-
-def reverse_etl(name: str) -> Reference:
-    return Reference("reverse_etl", "r", name, run_id=name)
-
-
-def stream(name: str) -> Reference:
-    return Reference("elt_stream", name, name, run_id=f"y.{name}", sync_id="y")
-
-
-def orchestration(name: str) -> Reference:
-    return Reference("orchestration", "o", name, run_id=name)
-
-
-def references(runs: ManyRuns) -> list[Reference]:
-    return [
-        *map(reverse_etl, runs.reverse_etl),
-        *map(stream, runs.streams["y"]),
-        *map(orchestration, runs.orchestrations),
-    ]
-
-
-class Connection:
+class Scene:
     """
-    What the Airflow connection says, and how often it was read.
+    Active runs, their server, and the Airflow connection to it.
 
-    :param server: where it leads.
+    :param latency: seconds per response.
+    :param settings: further settings of the connection.
+    :param counts: numbers of runs by kind.
     """
 
-    def __init__(self, server: ManyRunsServer, **more: Any) -> None:
-        self.settings = Settings(server.url, "first-key", **more)
+    def __init__(self, latency: float = 0.0, settings: dict[str, Any] | None = None, **counts: int) -> None:
+        self.runs = many(time.time(), **counts)
+        self.server = ManyRunsServer(self.runs, latency)
+        self.more = settings or {}
+        #: How often the connection was read, and the error of the next time.
         self.reads = 0
         self.error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self.server.__enter__()
+        self.settings = Settings(self.server.url, "first-key", **self.more)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.__exit__(None, None, None)
 
     async def read(self) -> Settings:
         self.reads += 1
@@ -91,15 +74,48 @@ class Connection:
             raise self.error
         return self.settings
 
+    @property
+    def references(self) -> list[Reference]:
+        return references(self.runs)
 
-async def wait_for(connection: Connection, reference: Reference, policy: WaitPolicy = OFTEN) -> Batch:
-    batch = Batch(reference.kind, waiting=[reference])
-    await wait_on_board(CONN_ID, connection.read, batch, policy)
-    return batch
+    def end_all(self) -> None:
+        runs = self.runs
+        for run in [*runs.reverse_etl.values(), *runs.orchestrations.values(), *runs.streams["y"].values()]:
+            run.ends_at = time.time()
+
+    async def wait(self, reference: Reference, policy: WaitPolicy = OFTEN) -> Batch:
+        batch = Batch(reference.kind, waiting=[reference])
+        await wait_on_board(CONN_ID, self.read, batch, policy)
+        return batch
+
+    def tasks(self, policy: WaitPolicy = OFTEN) -> list[asyncio.Task[Batch]]:
+        return [asyncio.create_task(self.wait(each, policy)) for each in self.references]
+
+    async def wait_for_all(self, policy: WaitPolicy = OFTEN) -> list[Any]:
+        return await asyncio.gather(*self.tasks(policy), return_exceptions=True)
+
+    def disturb(
+        self,
+        disturb: Callable[[list[asyncio.Task[Batch]]], Any] | None = None,
+        *,
+        after: int = 60,
+        policy: WaitPolicy = OFTEN,
+    ) -> list[Any]:
+        """Wait for all runs, and end them after a disturbance. Return the batches, or the errors of the waits."""
+
+        async def main() -> Any:
+            waits = self.tasks(policy)
+            await until(lambda: self.runs.count() > after)
+            if disturb is not None:
+                await disturb(waits)
+            self.end_all()
+            return await asyncio.gather(*waits, return_exceptions=True)
+
+        results: list[Any] = run(main())
+        return results
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    """Wait for a condition."""
     async with asyncio.timeout(PATIENCE):
         while not holds():  # noqa: ASYNC110 - what is waited for happens in another thread
             await asyncio.sleep(0.01)
@@ -131,7 +147,7 @@ def run(main: Any) -> Any:
     return asyncio.run(bounded())
 
 
-def outcomes(batches: list[Batch]) -> set[Outcome]:
+def outcomes(batches: Iterable[Batch]) -> set[Outcome]:
     return {end.outcome for batch in batches for end in batch.ended}
 
 
@@ -140,21 +156,19 @@ def outcomes(batches: list[Batch]) -> set[Outcome]:
 
 @pytest.mark.slow
 def test_many_waits_share_requests_and_connections() -> None:
-    runs = served(reverse_etl=10, streams=50, orchestrations=120)
-    with ManyRunsServer(runs, latency=0.02) as server:
-        connection = Connection(server, max_connections=4)
+    with Scene(reverse_etl=10, streams=50, orchestrations=120, latency=0.02, settings={"max_connections": 4}) as scene:
+        runs = scene.runs
 
         async def main() -> list[Batch]:
-            # Three for each.
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs) * 3]
+            waits = [*scene.tasks(), *scene.tasks(), *scene.tasks()]
             await until(lambda: runs.count("/elt_syncs/y/status") >= 10)
-            end_all(runs)
+            scene.end_all()
             return await asyncio.gather(*waits)
 
-        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
-    assert server.most_under_way <= 4
-    assert len(server.peers) <= 4
-    assert connection.reads == 1
+        assert outcomes(run(main())) == SUCCEEDED
+    assert scene.server.most_under_way <= 4
+    assert len(scene.server.peers) <= 4
+    assert scene.reads == 1
     per_path = runs.per_path
     # At the end, and at first for each of its three waits: they can join the board one after another.
     assert max(per_path[f"/elt_stream_runs/y.s{number}"] for number in range(50)) <= 4
@@ -162,9 +176,8 @@ def test_many_waits_share_requests_and_connections() -> None:
     assert runs.count("/orchestration_runs?") >= 2
 
 
-def test_waits_that_end_together_are_told_so_few_at_a_time() -> None:
-    runs = served(orchestrations=200)
-    turn, told = 0, Counter[int]()
+def test_waits_that_end_together_are_woken_few_at_a_time() -> None:
+    turn, woken = 0, Counter[int]()
 
     async def count() -> None:
         nonlocal turn
@@ -172,85 +185,73 @@ def test_waits_that_end_together_are_told_so_few_at_a_time() -> None:
             turn += 1
             await asyncio.sleep(0)
 
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+    with Scene(orchestrations=200) as scene:
 
         async def wait(reference: Reference) -> Batch:
             batch = Batch(reference.kind, waiting=[reference])
-            async with board_module.joined(CONN_ID, connection.read) as board:
+            async with board_module.joined(CONN_ID, scene.read) as board:
                 await board.wait(batch, OFTEN)
-                told[turn] += 1
+                woken[turn] += 1
                 # It stays until all are over, as the loop's other work would.
-                await until(lambda: told.total() == len(runs.orchestrations))
+                await until(lambda: woken.total() == 200)
             return batch
 
         async def main() -> list[Batch]:
             counting = asyncio.create_task(count())
-            waits = [asyncio.create_task(wait(each)) for each in references(runs)]
-            await until(lambda: runs.count("/orchestration_runs?") >= 2)
-            end_all(runs)
+            waits = [asyncio.create_task(wait(each)) for each in scene.references]
+            await until(lambda: scene.runs.count("/orchestration_runs?") >= 2)
+            scene.end_all()
             try:
                 return await asyncio.gather(*waits)
             finally:
                 counting.cancel()
                 await asyncio.gather(counting, return_exceptions=True)
 
-        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
-    assert max(told.values()) <= board_module._AT_A_TIME
+        assert outcomes(run(main())) == SUCCEEDED
+    assert max(woken.values()) <= board_module._AT_A_TIME
 
 
 def test_a_batch_with_hindered_and_queued_targets_gets_room() -> None:
-    runs = served(reverse_etl=3)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+    with Scene(reverse_etl=3) as scene:
 
         async def main() -> None:
             queued = [Target("a", "a"), Target("b", "b")]
             hindered = [Hindered(reverse_etl("r1"), Target("c", "c"))]
             batch = Batch("reverse_etl", queued, [reverse_etl("r0"), reverse_etl("r2")], hindered, at_a_time=3)
-            waiting = asyncio.create_task(wait_on_board(CONN_ID, connection.read, batch, OFTEN))
-            await until(lambda: runs.count("/reverse_etl_sync_runs/r1") >= 2)
-            runs.reverse_etl["r1"].ends_at = time.time()
+            waiting = asyncio.create_task(wait_on_board(CONN_ID, scene.read, batch, OFTEN))
+            await until(lambda: scene.runs.count("/reverse_etl_sync_runs/r1") >= 2)
+            scene.runs.reverse_etl["r1"].ends_at = time.time()
             await waiting
-            # The way is free for the one that was hindered; it comes first.
+            # The way is free for the target that was hindered; it comes first.
             assert [each.name for each in batch.queued] == ["c", "a", "b"]
             assert {each.run_id for each in batch.waiting} == {"r0", "r2"}
             assert not batch.hindered
             # With room, there is nothing to wait for.
-            await wait_on_board(CONN_ID, connection.read, batch, OFTEN)
+            await wait_on_board(CONN_ID, scene.read, batch, OFTEN)
 
         run(main())
 
 
-@pytest.mark.parametrize("kind", ["elt_stream", "reverse_etl"])
-def test_a_batch_whose_runs_are_late_together_ends_by_itself(kind: str) -> None:
-    """Delayed waits end with the first one: their own delay is no news then, and does not affect others."""
-    runs = served(reverse_etl=4, streams=4)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+@pytest.mark.parametrize("counts", [{"streams": 4}, {"reverse_etl": 4}], ids=["shared", "direct"])
+def test_a_batch_whose_runs_are_late_together_ends_by_itself(counts: dict[str, Any]) -> None:
+    """Delayed waits end with the first one, and do not affect those of other batches."""
+    with Scene(**counts) as scene:
 
         async def main() -> None:
-            first, second, third, fourth = map(
-                *(
-                    (stream, ["s0", "s1", "s2", "s3"])
-                    if kind == "elt_stream"
-                    else (reverse_etl, ["r0", "r1", "r2", "r3"])
-                )
-            )
+            first, second, third, fourth = scene.references
             hindered = [Hindered(each, Target(each.name, each.name)) for each in (second, third)]
-            batch = Batch(kind, [], [first], hindered)
+            batch = Batch(first.kind, [], [first], hindered)
             policy = replace(OFTEN, deadline=time.time() + 0.3)
-            late = asyncio.create_task(wait_on_board(CONN_ID, connection.read, batch, policy))
+            late = asyncio.create_task(wait_on_board(CONN_ID, scene.read, batch, policy))
             await asyncio.sleep(0)
-            other = asyncio.create_task(wait_for(connection, fourth, policy))
+            other = asyncio.create_task(scene.wait(fourth, policy))
             await late
             assert {end.reference.name: end.reason for end in batch.ended} == {
                 first.name: EndReason.TIMEOUT,
                 second.name: EndReason.NOT_STARTED,
                 third.name: EndReason.NOT_STARTED,
             }
-            (end,) = (await other).ended
-            assert end.reason is EndReason.TIMEOUT
+            assert [end.reason for end in (await other).ended] == [EndReason.TIMEOUT]
 
         run(main())
 
@@ -259,44 +260,38 @@ def test_a_batch_whose_runs_are_late_together_ends_by_itself(kind: str) -> None:
 
 
 def test_a_new_key_is_picked_up() -> None:
-    runs = served(reverse_etl=20, streams=20)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+    with Scene(reverse_etl=20, streams=20) as scene:
+        runs = scene.runs
 
-        async def main() -> list[Batch]:
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
-            await until(lambda: runs.count() > 60)
+        async def rotate(waits: list[asyncio.Task[Batch]]) -> None:
             runs.keys = {"second-key"}
             refused = len(runs.asked)
             await until(lambda: len(runs.asked) > refused + 1)
             assert not any(wait.done() for wait in waits)
-            connection.settings = replace(connection.settings, api_key="second-key")
+            scene.settings = replace(scene.settings, api_key="second-key")
             rotated = len(runs.asked)
             await until(lambda: any(each.headers.get("x-api-key") == "second-key" for each in runs.asked[rotated:]))
-            end_all(runs)
-            return await asyncio.gather(*waits)
 
-        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
+        assert outcomes(scene.disturb(rotate)) == SUCCEEDED
 
 
 @pytest.mark.slow
 def test_a_trigger_notices_a_deleted_or_changed_connection(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runs = served(reverse_etl=3)
-
     def connect(key: str) -> None:
-        connection = {"conn_type": "datapipe", "host": server.url, "password": key}
+        connection = {"conn_type": "datapipe", "host": scene.server.url, "password": key}
         monkeypatch.setenv(f"AIRFLOW_CONN_{CONN_ID.upper()}", json.dumps(connection))
 
-    async def event_of(name: str) -> Any:
-        batch = Batch("reverse_etl", waiting=[reverse_etl(name)])
+    async def event_of(reference: Reference) -> Any:
+        batch = Batch("reverse_etl", waiting=[reference])
         trigger = DatapipeRunTrigger(CONN_ID, batch.as_dict(), OFTEN.as_dict())
         (event,) = [event async for event in trigger.run()]
         return event.payload
 
     async def main() -> list[Any]:
-        waits = [asyncio.create_task(event_of(name)) for name in runs.reverse_etl]
+        runs = scene.runs
+        waits = [asyncio.create_task(event_of(each)) for each in scene.references]
         await until(lambda: runs.count() > 10)
         monkeypatch.delenv(f"AIRFLOW_CONN_{CONN_ID.upper()}")
         runs.keys = {"new"}
@@ -304,173 +299,132 @@ def test_a_trigger_notices_a_deleted_or_changed_connection(
         connect("new")
         before = len(runs.asked)
         await until(lambda: any(each.headers.get("x-api-key") == "new" for each in runs.asked[before:]))
-        end_all(runs)
+        scene.end_all()
         return await asyncio.gather(*waits)
 
-    with ManyRunsServer(runs) as server, caplog.at_level(logging.WARNING):
+    with Scene(reverse_etl=3) as scene, caplog.at_level(logging.WARNING):
         connect("old")
-        for event in run(main()):
-            assert event["status"] == "success"
-            (end,) = Batch.from_dict(event["batch"]).ended
-            assert end.outcome is Outcome.SUCCEEDED
+        events = run(main())
+        assert [event["status"] for event in events] == ["success"] * 3
+        assert outcomes(Batch.from_dict(event["batch"]) for event in events) == SUCCEEDED
     assert "old" not in caplog.text
 
 
 @pytest.mark.slow
 def test_an_unusable_change_of_the_connection_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    runs = served(reverse_etl=5)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+    with Scene(reverse_etl=5) as scene:
 
-        async def main() -> list[Batch]:
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
-            await until(lambda: runs.count() > 10)
-            connection.settings = replace(connection.settings, ca_bundle="/nowhere/authority.pem")
-            runs.fault = lambda path, now: Said(503)
+        async def change(_: object) -> None:
+            scene.settings = replace(scene.settings, ca_bundle="/nowhere/authority.pem")
+            scene.runs.fault = lambda path, now: Said(503)
             await until(lambda: "authority.pem" in caplog.text)
-            runs.fault = lambda path, now: None
-            end_all(runs)
-            return await asyncio.gather(*waits)
+            scene.runs.fault = lambda path, now: None
 
-        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
+        assert outcomes(scene.disturb(change, after=10)) == SUCCEEDED
 
 
 def test_an_unreadable_connection_is_an_error_for_each_wait() -> None:
-    with ManyRunsServer(served(reverse_etl=3)) as server:
-        connection = Connection(server)
-        connection.error = ConfigurationError("there is no key")
+    with Scene(reverse_etl=3) as scene:
+        scene.error = ConfigurationError("there is no key")
 
-        async def main() -> list[Any]:
-            waits = [wait_for(connection, each) for each in references(server.runs)]
-            return await asyncio.gather(*waits, return_exceptions=True)
-
-        assert [str(error) for error in run(main())] == ["there is no key"] * 3
+        assert [str(error) for error in run(scene.wait_for_all())] == ["there is no key"] * 3
 
 
-# Who leaves.
+# Canceled waits.
 
 
-def test_who_is_cancelled_leaves_nothing_while_the_others_go_on() -> None:
-    runs = served(reverse_etl=20, streams=20, orchestrations=20)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+def test_canceled_waits_leave_nothing_while_the_others_go_on() -> None:
+    with Scene(reverse_etl=20, streams=20, orchestrations=20) as scene:
+        kept = {reference.run_id for reference in scene.references[1::2]}
 
-        async def main() -> list[Batch]:
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
-            await until(lambda: runs.count() > 60)
+        async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
+            board = _BOARDS[asyncio.get_running_loop()][CONN_ID]
+            looks = board._looks
+            await until(lambda: len(board._waits) == 60)
             for wait in waits[::2]:
                 wait.cancel()
-            assert all(
-                isinstance(each, asyncio.CancelledError)
-                for each in await asyncio.gather(*waits[::2], return_exceptions=True)
-            )
-            board = _BOARDS[asyncio.get_running_loop()][CONN_ID]
-            assert (board.users, len(board._waits), len(board._looks)) == (30, 30, 30)
-            # What was under way for those who left comes to its end.
-            kept = {reference.run_id for reference in references(runs)[1::2]}
+            await asyncio.gather(*waits[::2], return_exceptions=True)
+            assert all(wait.cancelled() for wait in waits[::2])
+            assert (board.users, len(board._waits), len(looks)) == (30, 30, 30)
+            # Their requests come to an end.
             await until(
                 lambda: (
-                    len(board._looks._places) == 30
-                    and all(
-                        watch.reference.run_id in kept
-                        for source in board._looks._sources.values()
-                        for watch in source.watches
-                    )
+                    len(looks._places) == 30
+                    and {watch.reference.run_id for each in looks._sources.values() for watch in each.watches} <= kept
                 )
             )
-            end_all(runs)
-            return await asyncio.gather(*waits[1::2])
 
-        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
+        assert outcomes(scene.disturb(cancel)[1::2]) == SUCCEEDED
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hanging", [False, True])
-def test_all_that_are_cancelled_at_once_leave_nothing(hanging: bool) -> None:
-    runs = served(reverse_etl=100, streams=100)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+def test_all_that_are_canceled_during_hanging_requests_leave_nothing() -> None:
+    with Scene(reverse_etl=100, streams=100) as scene:
+        scene.server.hangs = ("/",)
 
-        async def main() -> None:
-            server.hangs = ("/",) if hanging else ()
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
-            await until(lambda: runs.count() >= 16)
+        async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
             for wait in waits:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
             assert all(wait.cancelled() for wait in waits)
 
-        run(main())
-        gc.collect()
+        scene.disturb(cancel, after=15)
 
 
-def test_who_comes_while_the_last_one_leaves_finds_a_board() -> None:
-    runs = served(reverse_etl=40)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+def test_a_wait_that_begins_while_the_last_one_leaves_has_a_board() -> None:
+    with Scene(reverse_etl=40) as scene:
 
         async def main() -> None:
-            for each in references(runs):
-                leaving = asyncio.create_task(wait_for(connection, each))
-                path = f"/reverse_etl_sync_runs/{each.run_id}"
-                await until(partial(runs.count, path))
+            for each in scene.references:
+                leaving = asyncio.create_task(scene.wait(each))
+                await until(partial(scene.runs.count, f"/reverse_etl_sync_runs/{each.run_id}"))
                 leaving.cancel()
                 await asyncio.sleep(0)
-                coming = asyncio.create_task(wait_for(connection, each))
-                runs.reverse_etl[str(each.run_id)].ends_at = time.time()
-                assert outcomes([await coming]) == {Outcome.SUCCEEDED}
+                coming = asyncio.create_task(scene.wait(each))
+                scene.runs.reverse_etl[str(each.run_id)].ends_at = time.time()
+                assert outcomes([await coming]) == SUCCEEDED
                 assert leaving.cancelled()
 
         run(main())
 
 
 def test_two_cancellations_still_close_the_connections(caplog: pytest.LogCaptureFixture) -> None:
-    runs = served(reverse_etl=5)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+    with Scene(reverse_etl=1) as scene:
 
-        async def main() -> None:
-            wait = asyncio.create_task(wait_for(connection, reverse_etl("r0")))
-            await until(lambda: runs.count() > 3)
+        async def cancel(waits: list[asyncio.Task[Batch]]) -> None:
             # From the second time on it is closing the connections.
-            while not wait.done():
-                wait.cancel()
+            while not waits[0].done():
+                waits[0].cancel()
                 await asyncio.sleep(0)
-            await asyncio.gather(wait, return_exceptions=True)
             await until(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
-        run(main())
+        scene.disturb(cancel, after=3)
         gc.collect()
     assert "Unclosed" not in caplog.text
 
 
-# Loops.
+# Event loops.
 
 
 @pytest.mark.slow
 def test_several_loops_at_a_time_and_one_after_the_other() -> None:
-    runs = served(reverse_etl=4, streams=4)
     results: list[set[Outcome]] = []
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
-
-        async def main() -> list[Batch]:
-            return await asyncio.gather(*(wait_for(connection, each) for each in references(runs)))
+    with Scene(reverse_etl=4, streams=4) as scene:
 
         def one_after_the_other() -> None:
-            results.extend(outcomes(asyncio.run(asyncio.wait_for(main(), PATIENCE))) for _ in range(2))
+            results.extend(outcomes(asyncio.run(asyncio.wait_for(scene.wait_for_all(), PATIENCE))) for _ in range(2))
 
         before = sockets()
         threads = [threading.Thread(target=one_after_the_other) for _ in range(3)]
         for thread in threads:
             thread.start()
-        while runs.count() < 60:
+        while scene.runs.count() < 60:
             time.sleep(0.01)
-        end_all(runs)
+        scene.end_all()
         for thread in threads:
             thread.join()
-        assert results == [{Outcome.SUCCEEDED}] * 6
-        assert connection.reads == 6
+        assert results == [SUCCEEDED] * 6
+        assert scene.reads == 6
         gc.collect()
         assert sockets() <= before + 20
     gc.collect()
@@ -479,94 +433,51 @@ def test_several_loops_at_a_time_and_one_after_the_other() -> None:
 
 @pytest.mark.slow
 def test_a_loop_that_is_blocked_goes_on() -> None:
-    runs = served(reverse_etl=20, streams=20)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+    with Scene(reverse_etl=20, streams=20) as scene:
 
-        async def main() -> list[Batch]:
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
-            await until(lambda: runs.count() > 60)
-            time.sleep(2)  # noqa: ASYNC251 - as the trigger of somebody else does
-            end_all(runs)
-            return await asyncio.gather(*waits)
+        async def block(_: object) -> None:
+            time.sleep(2)  # noqa: ASYNC251 - as another trigger does
 
-        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
+        assert outcomes(scene.disturb(block)) == SUCCEEDED
 
 
-# What goes wrong.
-
-
-@pytest.mark.slow
-def test_a_service_that_is_down_is_asked_by_one_for_all() -> None:
-    runs = served(reverse_etl=300)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
-
-        async def main() -> list[Batch]:
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
-            await until(lambda: runs.count() > 300)
-            runs.fault = lambda path, now: Said(503)
-            down = len(runs.asked)
-            await until(lambda: connection.reads >= 4)
-            # What was under way, and one for each time that the connection was read again.
-            assert len(runs.asked) - down <= 16 + connection.reads
-            runs.fault = lambda path, now: None
-            end_all(runs)
-            return await asyncio.gather(*waits)
-
-        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
+# Failures.
 
 
 @pytest.mark.parametrize("hangs", [True, False])
-def test_a_deadline_holds_during_a_hanging_request_or_a_pause(monkeypatch: pytest.MonkeyPatch, hangs: bool) -> None:
+def test_a_deadline_holds_during_a_hanging_request_or_a_pause(monkeypatch: pytest.MonkeyPatch, *, hangs: bool) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.wait._GRACE", 0.2)
     monkeypatch.setattr("airflow_provider_datapipe.runs.looks._SWEEP", 0.2)
-    runs = served(reverse_etl=3, streams=3)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+    with Scene(reverse_etl=3, streams=3) as scene:
         if hangs:
-            server.hangs = ("/",)
+            scene.server.hangs = ("/",)
         else:
-            runs.fault = lambda path, now: Said(429, {}, {"retry-after": "3600"})
-
-        async def main() -> list[Batch]:
-            policy = replace(OFTEN, deadline=time.time() + 0.5)
-            return await asyncio.gather(*(wait_for(connection, each, policy) for each in references(runs)))
-
-        batches = run(main())
-    assert {end.reason for batch in batches for end in batch.ended} == {EndReason.TIMEOUT}
+            scene.runs.fault = lambda path, now: Said(429, {}, {"retry-after": "3600"})
+        batches = run(scene.wait_for_all(replace(OFTEN, deadline=time.time() + 0.5)))
+        assert {end.reason for batch in batches for end in batch.ended} == {EndReason.TIMEOUT}
 
 
 @pytest.mark.parametrize("where", ["answered", "failed", "next", "overdue"])
 def test_a_defect_ends_all_waits_with_an_error_that_is_logged(
     where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runs = served(reverse_etl=10, streams=10)
+    with Scene(reverse_etl=10, streams=10) as scene:
 
-    def broken(self: Any, *_: Any) -> Any:
-        raise LookupError("a defect")
-
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
-
-        async def main() -> list[Any]:
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
-            await until(lambda: runs.count() > 30)
+        async def break_down(waits: list[asyncio.Task[Batch]]) -> None:
             with monkeypatch.context() as patched:
-                patched.setattr(Looks, where, broken)
+                patched.setattr(Looks, where, Mock(side_effect=LookupError("a defect")))
                 if where == "failed":
-                    runs.fault = lambda path, now: Said(500)
-                return await asyncio.gather(*waits, return_exceptions=True)
+                    scene.runs.fault = lambda path, now: Said(500)
+                await asyncio.wait(waits)
 
-        assert [str(error) for error in run(main())] == ["a defect"] * 20
-    # With where it came from, for whoever is to mend it.
+        assert [str(error) for error in scene.disturb(break_down, after=30)] == ["a defect"] * 20
+    # With the traceback that is needed to correct it.
     assert any(record.exc_info for record in caplog.records if record.name == board_module.__name__)
 
 
 def test_an_unreadable_response_concerns_its_own_wait_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runs = served(reverse_etl=3, streams=3)
     read = KINDS["reverse_etl"].read
 
     def broken(reference: Reference, answer: Any) -> Any:
@@ -575,72 +486,115 @@ def test_an_unreadable_response_concerns_its_own_wait_only(
         return read(reference, answer)
 
     monkeypatch.setattr(KINDS["reverse_etl"], "read", broken)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
-
-        async def main() -> list[Batch]:
-            policy = replace(OFTEN, contact_limit=0.5)
-            waits = [asyncio.create_task(wait_for(connection, each, policy)) for each in references(runs)]
-            await until(lambda: runs.count() > 30)
-            end_all(runs)
-            return await asyncio.gather(*waits)
-
-        ends = {end.reference.run_id: end for batch in run(main()) for end in batch.ended}
+    with Scene(reverse_etl=3, streams=3) as scene:
+        batches = scene.disturb(after=30, policy=replace(OFTEN, contact_limit=0.5))
+    ends = {end.reference.run_id: end for batch in batches for end in batch.ended}
     assert ends.pop("r1").reason is EndReason.LOST_CONTACT
-    assert len(ends) == 5
-    assert {end.outcome for end in ends.values()} == {Outcome.SUCCEEDED}
+    assert [end.outcome for end in ends.values()] == [Outcome.SUCCEEDED] * 5
     assert "could not be read (OverflowError)" in caplog.text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["index", "find", "mark", "read"])
 def test_a_list_that_can_not_be_read_costs_no_wait(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> Any:
-        raise OverflowError("date value out of range")
-
-    runs = served(streams=3)
-    monkeypatch.setattr(SyncStatus, where, broken)
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
-
-        async def main() -> list[Batch]:
-            waits = [asyncio.create_task(wait_for(connection, each)) for each in references(runs)]
-            await until(lambda: runs.count() > 10)
-            end_all(runs)
-            return await asyncio.gather(*waits)
-
-        assert outcomes(run(main())) == {Outcome.SUCCEEDED}
+    monkeypatch.setattr(SyncStatus, where, Mock(side_effect=OverflowError("date value out of range")))
+    with Scene(streams=3) as scene:
+        assert outcomes(scene.disturb(after=10)) == SUCCEEDED
 
 
-def test_a_wait_that_joins_after_a_defect_does_not_hang(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    runs = served(reverse_etl=3)
-
-    async def broken(self: Board) -> None:
-        raise LookupError("a defect")
-
-    with ManyRunsServer(runs) as server:
-        connection = Connection(server)
+def test_a_wait_that_joins_after_a_defect_does_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Scene(reverse_etl=3) as scene:
 
         async def main() -> None:
-            waiting = asyncio.create_task(wait_for(connection, reverse_etl("r0")))
-            await until(lambda: runs.count() > 2)
+            waiting = asyncio.create_task(scene.wait(reverse_etl("r0")))
+            await until(lambda: scene.runs.count() > 2)
             board = _BOARDS[asyncio.get_running_loop()][CONN_ID]
-            # Somebody is still reading the connection when it happens.
+            # Another wait is still reading the connection when it happens.
             await board._clients._opening.acquire()
-            reading = asyncio.create_task(wait_for(connection, reverse_etl("r1")))
+            reading = asyncio.create_task(scene.wait(reverse_etl("r1")))
             await asyncio.sleep(0)
             with monkeypatch.context() as patched:
-                patched.setattr(Board, "_step", broken)
+                patched.setattr(Board, "_step", AsyncMock(side_effect=LookupError("a defect")))
                 board._wake.set()
                 with pytest.raises(LookupError):
                     await waiting
-            end_all(runs)
-            # Who comes now has a board that works.
-            assert outcomes([await wait_for(connection, reverse_etl("r2"))]) == {Outcome.SUCCEEDED}
+            scene.end_all()
+            # A later wait has a board that works.
+            assert outcomes([await scene.wait(reverse_etl("r2"))]) == SUCCEEDED
             board._clients._opening.release()
             with pytest.raises(LookupError):
                 await reading
 
         run(main())
+
+
+# Questions that do not concern a wait.
+
+
+def ask(scene: Scene, main: Callable[[Board], Coroutine[Any, Any, Any]]) -> Any:
+    async def joined() -> Any:
+        async with board_module.joined(CONN_ID, scene.read) as board:
+            return await main(board)
+
+    return run(joined())
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_equal_questions_are_asked_once_at_a_time(status: int) -> None:
+    with Scene(latency=0.1) as scene:
+        scene.runs.fault = lambda path, now: Said(status, {"count": 3, "error_code": "not_found", "message": "no sync"})
+
+        async def main(board: Board) -> list[Any]:
+            other = reverse_etl_failed_records.count("other")
+            at_once = await asyncio.gather(*map(board.ask, [COUNT] * 20 + [other]), return_exceptions=True)
+            return [*at_once, *await asyncio.gather(board.ask(COUNT), return_exceptions=True)]
+
+        answers = ask(scene, main)
+    if status == 200:
+        assert [answer.count for answer in answers] == [3] * 22
+    else:
+        assert [type(answer) for answer in answers] == [NotFoundError] * 22
+    assert scene.runs.count() == 3
+
+
+def test_a_canceled_question_does_not_cancel_equal_ones() -> None:
+    with Scene(latency=0.3) as scene:
+        scene.runs.fault = lambda path, now: Said(200, {"count": 3})
+
+        async def main(board: Board) -> Any:
+            leaving, staying = (asyncio.create_task(board.ask(COUNT)) for _ in range(2))
+            await until(lambda: scene.server.peers)
+            leaving.cancel()
+            return await staying
+
+        assert ask(scene, main).count == 3
+    assert scene.runs.count() == 1
+
+
+def test_canceled_questions_leave_nothing() -> None:
+    with Scene() as scene:
+        scene.server.hangs = ("/reverse_etl_failed_records",)
+
+        async def main(board: Board) -> None:
+            asking = [asyncio.create_task(board.ask(COUNT)) for _ in range(3)]
+            await until(scene.runs.count)
+            for each in asking:
+                each.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+        ask(scene, main)
+
+
+def test_questions_wait_for_the_end_of_retry_after() -> None:
+    with Scene() as scene:
+        slow = Said(429, {"error_code": "rate", "message": "slowly"}, {"Retry-After": "1"})
+        scene.runs.fault = lambda path, now: slow if scene.runs.count() == 1 else Said(200, {"count": 3})
+
+        async def main(board: Board) -> Any:
+            with pytest.raises(RateLimitError):
+                await board.ask(COUNT)
+            return await board.ask(reverse_etl_failed_records.count("other"))
+
+        assert ask(scene, main).count == 3
+    first, second = (asked.at for asked in scene.runs.asked)
+    assert second >= first + 1

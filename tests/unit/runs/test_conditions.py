@@ -8,21 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_datapipe.api.errors import (
-    ApiError,
-    AuthenticationError,
-    ConfigurationError,
-    DatapipeError,
-    InvalidRequestError,
-    NotFoundError,
-    RateLimitError,
-    ServerError,
-)
 from airflow_provider_datapipe.runs.condition import Check, Condition
 from airflow_provider_datapipe.runs.conditions import condition_of
-from airflow_provider_datapipe.runs.errors import LostContactError, RunFailedError
+from airflow_provider_datapipe.runs.errors import RunFailedError
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.patience import Patience, is_final
 from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.run_conditions import FreshCondition, LastRunCondition, RunCondition
 from airflow_provider_datapipe.runs.steps import drive
@@ -153,17 +142,6 @@ def test_a_failure_that_is_passed_over_settles_nothing() -> None:
     look(condition, service)
     assert not condition.settled_by(ended(Past("b", 11, 12, "FAILED")))
     assert condition.settled_by(ended(Past("b", 11, 12)))
-
-
-def test_the_newest_run_stays_the_one_that_was_seen_first() -> None:
-    service = HistoryService({"s": [Past("a", 1, 2), Past("b", 3, None, "RUNNING")]})
-    condition = stream(newest=True)
-    assert not look(condition, service).is_met
-    assert condition.fields["run_id"] == "b"
-    service.runs["s"][1:] = [Past("b", 3, 4, "FAILED"), Past("c", 5, None, "RUNNING")]
-    assert run_of(look(condition, service)) == "b"
-    # A trigger made from what the worker has seen goes on the same.
-    assert run_of(look(condition_of("run", condition.fields), service)) == "b"
 
 
 def test_where_there_is_no_run_so_far_the_newest_is_the_first() -> None:
@@ -313,12 +291,6 @@ def test_a_sync_with_a_failed_stream_fails_when_all_have_ended() -> None:
     assert "1 of 2 streams failed" in str(error)
 
 
-def test_chosen_streams_only() -> None:
-    service = HistoryService({"a": [Past("a1", 11, 12)], "b": []})
-    assert not look(SyncCondition(sync_id="y", after=stamp(10)), service).is_met
-    assert look(SyncCondition(sync_id="y", streams=["a"], after=stamp(10)), service).is_met
-
-
 def test_a_sync_is_fresh_if_all_streams_are() -> None:
     # What goes on in slices is looked at, and the other one with it.
     service = HistoryService({"a": [Past("a1", 91, 92)], "b": [Past("b1", 95, 96, "CHUNK_COMPLETED")]})
@@ -331,31 +303,3 @@ def test_a_sync_is_fresh_if_all_streams_are() -> None:
     assert not look(condition, service, 107).is_met
     service.runs["a"].append(Past("a3", 107, 108))
     assert look(condition, service, 109).is_met
-
-
-def test_a_missing_resource_is_final_a_bad_key_only_at_first() -> None:
-    def error(kind: type[ApiError], status: int) -> ApiError:
-        return kind("no", status=status)
-
-    for was_answered in (False, True):
-        assert is_final(error(NotFoundError, 404), was_answered=was_answered)
-        assert is_final(error(InvalidRequestError, 400), was_answered=was_answered)
-        assert is_final(error(InvalidRequestError, 423), was_answered=was_answered) == (not was_answered)
-        assert is_final(error(AuthenticationError, 401), was_answered=was_answered) == (not was_answered)
-        assert is_final(ConfigurationError("x"), was_answered=was_answered) == (not was_answered)
-        assert not is_final(error(ServerError, 503), was_answered=was_answered)
-        assert not is_final(error(RateLimitError, 429), was_answered=was_answered)
-
-
-def test_half_an_hour_without_a_response_ends_the_wait() -> None:
-    patience, now, pauses = Patience(0), 0.0, []
-    while now < 1800:
-        pauses.append(patience.failed(DatapipeError("down."), now, 5))
-        now += pauses[-1]
-    with pytest.raises(LostContactError, match=f"for {now:.0f} s.\ndown"):
-        patience.failed(DatapipeError("down."), now, 5)
-    assert pauses[:4] == [5, 10, 20, 40]
-    assert max(pauses) == 300
-    assert len(pauses) < 20
-    patience.answered(now)
-    assert patience.failed(DatapipeError("down."), now + 1, 5) == 5

@@ -1,3 +1,5 @@
+"""Resources that are found by their names."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -5,10 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_datapipe.api.models.connections import Connection
-from airflow_provider_datapipe.api.models.elt_streams import EltStream
-from airflow_provider_datapipe.api.models.elt_syncs import EltSync
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
-from airflow_provider_datapipe.api.models.transforms import Transform
 from airflow_provider_datapipe.runs.names import (
     NameLookupError,
     find_connection,
@@ -25,87 +24,44 @@ from airflow_provider_datapipe.runs.targets import (
     stream_target,
     transform_target,
 )
-from tests.unit.runs.model_service import ModelService, page
-
-TIMES = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
-
-
-def stream(stream_id: str, name: str) -> EltStream:
-    fields = {
-        "id": stream_id,
-        "elt_sync_id": "y",
-        "name": name,
-        "full_sync_at_midnight": False,
-        "full_sync_always": False,
-        "protected_from_full_sync": False,
-        "excluded_substreams": [],
-        "enabled_history_table": False,
-    }
-    return EltStream.model_validate(fields | TIMES)
-
-
-def transform(transform_id: str, folder: str, name: str) -> Transform:
-    fields = {
-        "id": transform_id,
-        "name": name,
-        "folder_path": folder,
-        "status": "draft",
-        "materialization": "view",
-        "sql_template": "SELECT 1",
-        "parameters": [],
-    }
-    return Transform.model_validate(fields | TIMES)
-
-
-def sync(sync_id: str, connection_id: str, schema: str | None) -> EltSync:
-    fields = {
-        "id": sync_id,
-        "account_id": "a",
-        "source_connection_id": connection_id,
-        "source_integration_id": "files",
-        "destination_connection_id": "w",
-        "destination_integration_id": "warehouse",
-        "destination_schema_name": schema,
-        "enabled": True,
-        "status": "RUNNING",
-    }
-    return EltSync.model_validate(fields | TIMES)
-
+from tests.unit.runs.model_service import ModelService, page, stream, sync, transform
 
 CONNECTIONS = [Connection(id=i, label=n) for i, n in (("1", "Shop"), ("2", "Twin"), ("3", "Twin"), ("4", None))]
-SYNCS = [sync("1", "a", "raw_shop"), sync("2", "a", "shared"), sync("3", "b", "shared"), sync("4", "b", None)]
+SYNCS = [
+    sync(str(number), source_connection_id=connection_id, destination_schema_name=schema)
+    for number, (connection_id, schema) in enumerate(
+        [("a", "raw_shop"), *((each, "shared") for each in "ab"), ("b", None)], 1
+    )
+]
 STREAMS = [stream("1", "orders"), stream("2", "Orders"), stream("3", "customers")]
 ORCHESTRATIONS = [
     Orchestration(id=i, name=n) for i, n in (("1", "Nightly"), ("2", "Hourly"), ("3", "Twin"), ("4", "Twin"))
 ]
-TRANSFORMS = [transform("1", "sales", "daily"), transform("2", "ops", "daily"), transform("3", "", "top")]
+TRANSFORMS = [
+    transform(id=str(number), folder_path=folder, name=name)
+    for number, (folder, name) in enumerate([("sales", "daily"), ("ops", "daily"), ("", "top")], 1)
+]
 
 
-def transforms_like_the_service(request: Any) -> Any:
-    query = dict(request.query)
-    return page(
-        *(
-            each
-            for each in TRANSFORMS
-            if query.get("name", "").casefold() in each.name.casefold()
-            and query.get("folder_path") in (None, each.folder_path)
-        )
-    )
-
-
-def syncs_like_the_service(request: Any) -> Any:
+def list_syncs(request: Any) -> Any:
     connection_id = dict(request.query).get("connection_id")
     return page(*(each for each in SYNCS if connection_id in (None, each.source_connection_id)))
+
+
+def list_transforms(request: Any) -> Any:
+    query = dict(request.query)
+    name, folder = query.get("name", "").casefold(), query.get("folder_path")
+    return page(*(each for each in TRANSFORMS if name in each.name.casefold() and folder in (None, each.folder_path)))
 
 
 def run(steps: Steps[Any]) -> Any:
     service = ModelService(
         connections__list=[page(*CONNECTIONS)],
-        elt_syncs__list=[syncs_like_the_service],
+        elt_syncs__list=[list_syncs],
         elt_streams__list=[page(*STREAMS)],
         elt_streams__get=[STREAMS[0]],
         orchestrations__list=[page(*ORCHESTRATIONS)],
-        transforms__list=[transforms_like_the_service],
+        transforms__list=[list_transforms],
     )
     return drive(steps, service.send, service.sleep)
 

@@ -1,4 +1,4 @@
-"""Which ends are told, over random histories of runs that overlap, looked at and restarted at random."""
+"""Events about ended runs, for random histories of overlapping runs, polls and restarts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from airflow_provider_datapipe.api.errors import DatapipeError, InvalidRequestError, NotFoundError, ServerError
+from airflow_provider_datapipe.api.models.common import Page
+from airflow_provider_datapipe.api.models.reverse_etl import FailedRecordCount
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.runs import news
 from airflow_provider_datapipe.runs.feeds import (
@@ -26,8 +28,9 @@ from airflow_provider_datapipe.runs.feeds import (
     TransformFeed,
 )
 from airflow_provider_datapipe.runs.news import Cursor, Seen, take
-from airflow_provider_datapipe.runs.steps import Pause, Steps, Together
+from airflow_provider_datapipe.runs.steps import Steps, drive
 from tests.support.examples import scaled
+from tests.unit.runs.model_service import page, run_of, stream, transform
 
 EPOCH = pendulum.datetime(2026, 1, 1)
 #: Seconds since the epoch.
@@ -77,49 +80,28 @@ class Service:
     #: The format of run IDs.
     prefix: str = ""
 
-    def shown(self, run: Run) -> dict[str, Any]:
+    def shown(self, run: Run) -> Any:
         is_stale = self.stale.get(run.run_id) == "going" and run.began is not None
-        times = {} if run.began is None else {"started_at": at(run.began)}
-        if run.ended is not None and run.began is not None and not is_stale:
-            times["finished_at"] = at(run.ended)
-        status = "RUNNING" if is_stale else run.status
+        ended = None if is_stale or run.began is None else run.ended
+        times = {"started_at": run.began, "finished_at": ended}
         if self.kind == "orchestration":
-            return {
-                "id": self.prefix + run.run_id,
-                "orchestration_id": run.resource,
-                "due_at": at(run.listed_at),
-                "status": status,
-                **times,
-            }
-        body = {
-            "id": self.prefix + run.run_id,
-            "elt_sync_id": "y",
-            "elt_stream_id": run.resource,
-            "rows_synced": run.rows,
-        }
-        return {**body, "status": status, **times}
+            times["due_at"] = run.listed_at
+        fields: dict[str, Any] = {name: None if seconds is None else at(seconds) for name, seconds in times.items()}
+        fields |= {"status": "RUNNING" if is_stale else run.status, "rows_synced": run.rows}
+        return run_of(self.kind, self.prefix + run.run_id, of=run.resource, **fields)
 
     def answer(self, request: Request[Any]) -> Any:
         self.fails_at -= 1
         if self.fails_at == -1:
             raise ServerError("it fails", status=self.status)
         self.asked[request.endpoint.name] += 1
-        body = self._body(request)
-        model: Any = request.endpoint.answer
-        # A part of an answer is read by a TypedDict.
-        return model.model_validate(body) if hasattr(model, "model_validate") else body
-
-    def _body(self, request: Request[Any]) -> Any:
-        query = dict(request.query)
         match request.endpoint.name:
             case "elt_streams.list":
-                streams = [_stream(each) for each in self.resources]
-                return {"data": streams, "has_more": False}
+                return page(*(stream(each, each) for each in self.resources))
             case "elt_syncs.status":
                 return {"source_streams": [self._snapshots(each) for each in self.resources]}
             case "elt_stream_runs.list" | "orchestration_runs.list":
-                wanted = query.get("elt_stream_id") or query.get("orchestration_id")
-                return self._page(wanted, min(int(query["limit"]), PAGE), query.get("starting_after"))
+                return self._page(request)
         run_id = request.path.rpartition("/")[2]
         for run in self.runs:
             if self.prefix + run.run_id == run_id and run.run_id not in self.gone:
@@ -128,27 +110,19 @@ class Service:
             raise InvalidRequestError("invalid run id", status=400)
         raise NotFoundError("no such run", status=404)
 
-    def _page(self, resource: str | None, limit: int, after: str | None) -> Any:
-        listed = sorted(
-            (
-                run
-                for run in self.runs
-                if resource in (None, run.resource)
-                and run.run_id not in self.gone
-                and self.stale.get(run.run_id) != "absent"
-            ),
-            key=lambda run: (run.listed_at, run.number),
-            reverse=True,
-        )
-        ids = [self.prefix + run.run_id for run in listed]
+    def _page(self, request: Request[Any]) -> Any:
+        query = dict(request.query)
+        resource = query.get("elt_stream_id") or query.get("orchestration_id")
+        hidden = self.gone | {run_id for run_id, how in self.stale.items() if how == "absent"}
+        newest_first = sorted(self.runs, key=lambda run: (run.listed_at, run.number), reverse=True)
+        runs = [run for run in newest_first if resource in (None, run.resource) and run.run_id not in hidden]
+        ids = [self.prefix + run.run_id for run in runs]
+        after = query.get("starting_after")
+        # A cursor of an unknown ID starts at the newest run.
         begin = ids.index(after) + 1 if after in ids else 0
-        page = listed[begin : begin + limit]
-        more = begin + limit < len(listed)
-        return {
-            "data": [self.shown(run) for run in page],
-            "has_more": more,
-            "next_cursor": self.prefix + page[-1].run_id if page else None,
-        }
+        end = begin + min(int(query["limit"]), PAGE)
+        cursor = ids[begin:end][-1] if ids[begin:end] else None
+        return Page(data=tuple(map(self.shown, runs[begin:end])), has_more=end < len(runs), next_cursor=cursor)
 
     def _snapshots(self, resource: str) -> dict[str, Any]:
         runs = [run for run in self.runs if run.resource == resource]
@@ -162,21 +136,6 @@ class Service:
         return {"name": resource, "active_sync": active, "latest_sync": latest}
 
 
-def _stream(name: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "elt_sync_id": "y",
-        "name": name,
-        "full_sync_at_midnight": False,
-        "full_sync_always": False,
-        "protected_from_full_sync": False,
-        "created_at": at(0),
-        "updated_at": at(0),
-        "excluded_substreams": [],
-        "enabled_history_table": False,
-    }
-
-
 def look(service: Service, feed: Feed, *interests: Interest) -> list[tuple[list[dict[str, Any]], dict[str, Any]]]:
     """Drive a look; the cursors go through JSON, as in Airflow's store."""
     steps: Steps[Any] = feed.look(interests, (EPOCH.timestamp() + service.now))
@@ -186,13 +145,23 @@ def look(service: Service, feed: Feed, *interests: Interest) -> list[tuple[list[
         try:
             step = steps.send(answer) if failure is None else steps.throw(failure)
         except StopIteration as stop:
-            return [(told, json.loads(json.dumps(cursor))) for told, cursor in stop.value]
-        assert not isinstance(step, Pause | Together)
+            return [(events, json.loads(json.dumps(cursor))) for events, cursor in stop.value]
+        assert isinstance(step, Request)
         answer = failure = None
         try:
             answer = service.answer(step)
         except DatapipeError as error:
             failure = error
+
+
+def cursor_after(service: Service, feed: Feed, looks: int = 3) -> dict[str, Any]:
+    """Return the cursor of a watcher that has seen the current state."""
+    cursor: dict[str, Any] | None = None
+    for _ in range(looks):
+        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    assert cursor is not None
+    service.asked.clear()
+    return cursor
 
 
 class Watching(RuleBasedStateMachine):
@@ -390,8 +359,7 @@ def test_runs_with_equal_times_are_matched_by_their_ends() -> None:
 def test_new_id_format_and_a_list_that_lags_behind(formats: tuple[str, str, str]) -> None:
     service = Service("elt_stream", ["a"], runs=[Run(number, "a", number, number + 0.5, "OK") for number in range(3)])
     feed = StreamFeed("a")
-    ((_, cursor),) = look(service, feed, Interest(None))
-    reported = []
+    cursor, reported = cursor_after(service, feed, 1), []
     for prefix, stale in zip(formats, ("r2", None, None), strict=True):
         service.prefix, service.stale = prefix, {stale: "absent"} if stale else {}
         ((events, cursor),) = look(service, feed, Interest(None, cursor))
@@ -402,21 +370,10 @@ def test_new_id_format_and_a_list_that_lags_behind(formats: tuple[str, str, str]
     assert [event["run_id"] for event in events] == [f"{formats[-1]}r3"]
 
 
-def test_a_run_in_the_future_hides_no_earlier_one() -> None:
-    _, cursor = take(None, [], now=NOW)
-    due = Seen("due", at(90_000), "", False, False, {})
-    _, cursor = take(cursor, [due], now=NOW)
-    told, _ = take(cursor, [due, seen(1, 50)], now=NOW)
-    assert [event["run_id"] for event in told] == ["r1"]
-
-
 def test_a_sync_costs_one_request_while_nothing_changes() -> None:
     service = Service("elt_stream", ["a", "b", "c"], runs=[Run(number, "abc"[number], number) for number in range(3)])
     feed = SyncFeed("y")
-    cursor: dict[str, Any] | None = None
-    for _ in range(3):
-        ((_, cursor),) = look(service, feed, Interest(None, cursor))
-    service.asked.clear()
+    cursor = cursor_after(service, feed)
     for _ in range(10):
         ((told, cursor),) = look(service, feed, Interest(None, cursor))
         assert told == []
@@ -431,9 +388,7 @@ def test_a_sync_costs_one_request_while_nothing_changes() -> None:
 def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, looks: int) -> None:
     service = Service("elt_stream", ["a", "b"], runs=[Run(0, "a", 1.0)])
     feed = SyncFeed("y")
-    cursor: dict[str, Any] | None = None
-    for _ in range(3):
-        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    cursor = cursor_after(service, feed)
     service.runs[0].ended, service.runs[0].status = 100.0, "COMPLETED"
     service.stale = {"r0": stale}
     told: list[dict[str, Any]] = []
@@ -449,9 +404,7 @@ def test_a_list_behind_the_status_of_its_sync_is_requested_again(stale: str, loo
 def test_what_a_failure_interrupts_is_told_later() -> None:
     service = Service("elt_stream", ["a", "b"])
     feed = SyncFeed("y")
-    cursor: dict[str, Any] | None = None
-    for _ in range(3):
-        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    cursor = cursor_after(service, feed)
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
     for _ in range(3):
         # The status and the first list are read, the second is not.
@@ -467,9 +420,7 @@ def test_an_unreadable_stream_holds_back_no_event_of_another(
 ) -> None:
     service = Service("elt_stream", ["a", "b"])
     feed = SyncFeed("y")
-    cursor: dict[str, Any] | None = None
-    for _ in range(3):
-        ((_, cursor),) = look(service, feed, Interest(None, cursor))
+    cursor = cursor_after(service, feed)
     service.runs = [Run(0, "a", 1.0, 2.0, "COMPLETED"), Run(1, "b", 1.0, 2.0, "COMPLETED")]
     told = []
     for fails_at in (2, 2, -1, -1):
@@ -484,7 +435,7 @@ def test_an_unreadable_stream_holds_back_no_event_of_another(
 def test_an_added_stream_is_reported_from_its_first_run() -> None:
     service = Service("elt_stream", ["a"])
     feed = SyncFeed("y")
-    ((_, cursor),) = look(service, feed, Interest(None))
+    cursor = cursor_after(service, feed, 1)
     service.resources.append("b")
     service.runs.append(Run(0, "b", 1.0, 2.0, "COMPLETED"))
     ((told, _),) = look(service, feed, Interest(None, cursor))
@@ -505,41 +456,16 @@ def test_watchers_of_one_list_are_each_told_their_own() -> None:
 
 
 def one_look(feed: Feed, answer: Any, interest: Interest) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    steps = feed.look([interest], EPOCH.timestamp())
-    request = next(steps)
-    assert not isinstance(request, Pause | Together)
-    with pytest.raises(StopIteration) as stop:
-        steps.send(request.endpoint.answer.model_validate(answer))
-    (told,) = stop.value.value
-    return told[0], json.loads(json.dumps(told[1]))
-
-
-def transform(changed: float, status: str | None, published: str = "published") -> dict[str, Any]:
-    return {
-        "id": "t",
-        "name": "t",
-        "folder_path": "models",
-        "status": published,
-        "materialization": "table",
-        "sql_template": "SELECT 1",
-        "parameters": [],
-        "materialization_status": status,
-        "created_at": at(0),
-        "updated_at": at(changed),
-    }
+    ((events, cursor),) = drive(feed.look([interest], NOW), lambda _: answer, lambda _: None)
+    return events, json.loads(json.dumps(cursor))
 
 
 def test_each_change_of_a_transform_that_leaves_it_built_is_told() -> None:
     feed, cursor, told = TransformFeed("t"), None, []
-    for changed, status in [
-        (1, "completed"),
-        (1, "completed"),
-        (2, "running"),
-        (3, "completed"),
-        (4, "failed"),
-        (5, "completed"),
-    ]:
-        events, cursor = one_look(feed, transform(changed, status), Interest("t", cursor))
+    changes = [(1, "completed"), (1, "completed"), (2, "running"), (3, "completed"), (4, "failed"), (5, "completed")]
+    for changed, status in changes:
+        answer = transform(materialization_status=status, updated_at=at(changed))
+        events, cursor = one_look(feed, answer, Interest("t", cursor))
         told += [(event["outcome"], event["finished_at"]) for event in events]
     assert told == [("succeeded", at(3)), ("failed", at(4)), ("succeeded", at(5))]
 
@@ -547,6 +473,6 @@ def test_each_change_of_a_transform_that_leaves_it_built_is_told() -> None:
 def test_many_failed_records_are_reported_once_until_fewer() -> None:
     feed, cursor, told = FailedRecordsFeed("r"), None, []
     for count in (4, 5, 9, 4, 0, 5):
-        events, cursor = one_look(feed, {"count": count}, Interest("r", cursor, {"threshold": 5}))
+        events, cursor = one_look(feed, FailedRecordCount(count=count), Interest("r", cursor, {"threshold": 5}))
         told += [event["rows_failed"] for event in events]
     assert told == [5, 5]

@@ -20,7 +20,7 @@ from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.steps import drive
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
 from tests.support.scripted_server import Reply, ScriptedServer
-from tests.unit.runs.model_service import ModelService, stream_run
+from tests.unit.runs.model_service import ModelService, run_of, stream_run
 
 START = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 PATIENT = WaitPolicy(poll_interval=10)
@@ -49,19 +49,20 @@ def test_durations_are_written_as_people_say_them(seconds: float, said: str) -> 
     assert span(seconds) == said
 
 
-def test_a_run_tells_how_long_how_far_and_until_when() -> None:
-    _, progress = after_a_look(waiting(durations=[500, 600, 9000]), START + 60, rows_synced=1200)
-    assert progress.line(START + 65) == (
-        "ELT stream orders, run run-orders: running for 65 s, 1,200 rows so far, expected to end about 00:10 UTC, as "
-        "earlier runs took about 10 min."
-    )
-
-
-def test_a_run_that_takes_longer_than_earlier_ones_is_reported() -> None:
-    _, progress = after_a_look(waiting(durations=[30]), START + 60)
-    assert progress.line(START + 65) == (
-        "ELT stream orders, run run-orders: running for 65 s, longer than usual (earlier runs took about 30 s)."
-    )
+@pytest.mark.parametrize(
+    ("durations", "known", "line"),
+    [
+        (
+            [500, 600, 9000],
+            {"rows_synced": 1200},
+            "1,200 rows so far, expected to end about 00:10 UTC, as earlier runs took about 10 min.",
+        ),
+        ([30], {}, "longer than usual (earlier runs took about 30 s)."),
+    ],
+)
+def test_duration_rows_and_expected_end_are_logged(durations: list[float], known: dict[str, Any], line: str) -> None:
+    _, progress = after_a_look(waiting(durations=durations), START + 60, **known)
+    assert progress.line(START + 65) == f"ELT stream orders, run run-orders: running for 65 s, {line}"
 
 
 def test_a_run_of_which_nothing_is_known_tells_what_there_is() -> None:
@@ -72,9 +73,7 @@ def test_a_run_of_which_nothing_is_known_tells_what_there_is() -> None:
 def test_rows_are_told_of_how_many() -> None:
     batch = Batch("reverse_etl", waiting=[Reference("reverse_etl", "crm", "crm", run_id="r")])
     wait = BatchWait(batch, PATIENT, START)
-    known = {"id": "r", "reverse_etl_sync_id": "crm", "status": "RUNNING", "started_at": "2026-01-01T00:00:00Z"}
-    run = {**known, "synced_rows": 5, "failed_rows": 0, "total_rows": 10, "error": None}
-    answer = KINDS["reverse_etl"].look(batch.waiting[0]).endpoint.answer.model_validate(run)
+    answer = run_of("reverse_etl", "r", "RUNNING", synced_rows=5, failed_rows=0, total_rows=10)
     (watch,) = wait.watches
     watch.seen(KINDS["reverse_etl"].read(watch.reference, answer), START)
     assert "5 of 10 rows so far" in Progress(wait, START, 0.0).line(START + 60)
@@ -84,13 +83,8 @@ def test_of_many_runs_some_are_told_and_all_are_counted() -> None:
     names = tuple(f"s{number}" for number in range(7))
     batch = waiting(names=names)
     batch.queued = [Target("late", "late")]
-    batch.ended = [
-        End(
-            EndReason.RUN_OVER,
-            batch.waiting[0],
-            KINDS["elt_stream"].read(batch.waiting[0], stream_run("COMPLETED")).outcome,
-        )
-    ]
+    outcome = KINDS["elt_stream"].read(batch.waiting[0], stream_run("COMPLETED")).outcome
+    batch.ended = [End(EndReason.RUN_OVER, batch.waiting[0], outcome)]
     _, progress = after_a_look(batch, START + 60)
     line = progress.line(START + 60)
     assert line.startswith("1 of 9 runs have ended, 1 more are to be started; waiting for 7: s0 running for 60 s; s1 ")

@@ -1,8 +1,9 @@
-"""Tests of how a retry finds the run of an earlier try, and of refusals that name another run."""
+"""Retries that search for the run of an earlier try, refusals that name another run, and order of several starts."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,74 +18,79 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.common import RunRequested
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.batch import Batch, start_queued
 from airflow_provider_datapipe.runs.conflicts import Blocked, IfRunning, RunSkipped
 from airflow_provider_datapipe.runs.errors import RunConflictError
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.records import Record, key_of
+from airflow_provider_datapipe.runs.records import Record, TaskStateRecords, key_of
 from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
-from airflow_provider_datapipe.runs.start import StartPolicy, start
+from airflow_provider_datapipe.runs.start import StartPolicy, going_first, start
 from airflow_provider_datapipe.runs.steps import drive
-from tests.unit.runs.model_service import REQUESTED, Answer, ModelService, page, stream_run
+from tests.support.responses import LONG_AGO
+from tests.unit.runs.model_service import REQUESTED, Answer, ModelService, TaskState, page, run_of, stream_run
 
 TARGET = Target("s", "orders")
 POLICY = StartPolicy(settle=120, look_interval=5, missing_grace=60)
 MISSING = NotFoundError("no such run", status=404)
 REFUSED = ConflictError("running", status=409, active_run_id="r9")
+UNNAMED = ConflictError("running", status=409)
+DOWN = ServerError("down", status=503)
+REJECTED = AuthenticationError("bad key", status=401)
+RUNNING = "ELT stream orders is running already (run r9)"
 GET, LIST, REQUEST = "elt_stream_runs.get", "elt_stream_runs.list", "elt_streams.request_run"
 BEGIN = 1_000_000.0
 
 
-class Stored(dict[str, Any]):
-    """Records of a task."""
-
-    def set(self, key: str, value: Any) -> None:
-        self[key] = value
-
-    def delete(self, key: str) -> None:
-        self.pop(key, None)
-
-    def close(self, key: str) -> None:
-        raise AssertionError(key)
-
-
 def begin(
     service: ModelService,
-    records: Stored | None = None,
+    state: TaskState | None = None,
     policy: StartPolicy = POLICY,
     *,
     kind: str = "elt_stream",
     target: Target = TARGET,
 ) -> Observation:
-    stored = Stored() if records is None else records
-    return drive(start(KINDS[kind], target, stored, policy, service.clock), service.send, service.sleep)
+    records = TaskStateRecords(state or TaskState(), 0)
+    return drive(start(KINDS[kind], target, records, policy, service.clock), service.send, service.sleep)
 
 
-def started(run_id: str | None = "r1", kind: str = "elt_stream") -> Stored:
-    """Return the records of a try that has started a run at the beginning."""
-    baseline = KINDS[kind].baseline(TARGET, page(), BEGIN)
-    reference = Reference(kind, "s", "orders", run_id=run_id)
-    return Stored({key_of(kind, TARGET): Record(baseline, BEGIN, reference).as_dict()})
+def started(
+    known: tuple[Target, ...] = (TARGET,), unknown: tuple[Target, ...] = (), kind: str = "elt_stream"
+) -> TaskState:
+    """Return the state after a try that was killed: it knew the runs of some targets, and had requested others."""
+    state = TaskState()
+    for target in known + unknown:
+        reference = None if target in unknown else Reference.to(kind, target, run_id=f"{target.resource_id}1")
+        record = Record(KINDS[kind].baseline(target, page(), BEGIN), BEGIN, reference)
+        TaskStateRecords(state, 0).set(key_of(kind, target), record.as_dict())
+    return state
 
 
-def streams(get: list[Answer], listed: list[Answer], request: Answer = REQUESTED, **more: list[Answer]) -> ModelService:
+def stored(state: TaskState) -> Record:
+    return Record.from_dict(TaskStateRecords(state, 0).get(key_of("elt_stream", TARGET)))
+
+
+def streams(get: list[Answer], listed: list[Answer], *request: Answer, **more: list[Answer]) -> ModelService:
     return ModelService(
-        elt_stream_runs__get=get, elt_stream_runs__list=listed, elt_streams__request_run=[request], **more
+        elt_stream_runs__get=get,
+        elt_stream_runs__list=listed,
+        elt_streams__request_run=list(request) or [REQUESTED],
+        **more,
     )
 
 
 def test_a_run_missing_from_one_replica_is_found_in_the_list() -> None:
-    service = streams([MISSING], [page(stream_run("RUNNING", "r1"))])
+    service = streams([MISSING], [page(stream_run("RUNNING", "s1"))])
     seen = begin(service, started())
-    assert (seen.reference.run_id, seen.outcome) == ("r1", Outcome.RUNNING)
+    assert (seen.reference.run_id, seen.outcome) == ("s1", Outcome.RUNNING)
     assert service.asked == [GET, LIST]
     assert service.now == BEGIN
 
 
 def test_a_run_that_appears_within_the_grace_is_continued() -> None:
-    service = streams([MISSING] * 12 + [stream_run("RUNNING", "r1")], [page()])
-    assert begin(service, started()).reference.run_id == "r1"
+    service = streams([MISSING] * 12 + [stream_run("RUNNING", "s1")], [page()])
+    assert begin(service, started()).reference.run_id == "s1"
     assert service.now == BEGIN + 60
     assert REQUEST not in service.asked
 
@@ -92,14 +98,14 @@ def test_a_run_that_appears_within_the_grace_is_continued() -> None:
 def test_a_run_missing_for_the_grace_is_replaced(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     service = streams([MISSING], [page()])
-    records = started()
-    assert begin(service, records).outcome is Outcome.SCHEDULED
+    state = started()
+    assert begin(service, state).outcome is Outcome.SCHEDULED
     assert service.asked == [*[GET, LIST] * 13, LIST, LIST, REQUEST]
     assert service.now == BEGIN + 60
     (message,) = caplog.messages
     assert message.startswith("The service does not know the run of orders that an earlier try of this task started: ")
     assert "no such run" in message
-    assert Record.from_dict(records[key_of("elt_stream", TARGET)]).intended_at == BEGIN + 60
+    assert stored(state).intended_at == BEGIN + 60
 
 
 def test_another_run_since_then_replaces_a_missing_one() -> None:
@@ -109,26 +115,21 @@ def test_another_run_since_then_replaces_a_missing_one() -> None:
 
 
 def test_a_missing_resource_fails_the_retry_and_keeps_the_record() -> None:
-    service, records = streams([MISSING], [MISSING]), started()
-    before = dict(records)
+    service, state = streams([MISSING], [MISSING]), started()
     with pytest.raises(NotFoundError):
-        begin(service, records)
+        begin(service, state)
     assert service.now == BEGIN + 60
-    assert records == before
+    assert state.kept == started().kept
     assert REQUEST not in service.asked
 
 
-@pytest.mark.parametrize(
-    ("get", "listed"),
-    [(ServerError("down", status=503), page()), (MISSING, ServerError("down", status=503))],
-    ids=["run", "list"],
-)
+@pytest.mark.parametrize(("get", "listed"), [(DOWN, page()), (MISSING, DOWN)], ids=["run", "list"])
 def test_a_service_error_during_the_search_is_raised(get: DatapipeError, listed: Answer) -> None:
-    service, records = streams([get], [listed]), started()
+    service, state = streams([get], [listed]), started()
     with pytest.raises(ServerError):
-        begin(service, records)
+        begin(service, state)
     assert REQUEST not in service.asked
-    assert records == started()
+    assert state.kept == started().kept
 
 
 @pytest.mark.parametrize(
@@ -136,8 +137,7 @@ def test_a_service_error_during_the_search_is_raised(get: DatapipeError, listed:
     [("COMPLETED", 2, False), ("COMPLETED", 3, True), ("COMPLETED", 4, True), ("FAILED", 4, False)],
 )
 def test_failed_rows_decide_whether_an_ended_run_is_adopted(status: str, most: int, *, is_adopted: bool) -> None:
-    fields = {"reverse_etl_sync_id": "s", "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:01:00Z"}
-    run = ReverseEtlSyncRun.model_validate(fields | {"id": "r1", "status": status, "failed_rows": 3})
+    run = run_of("reverse_etl", "s1", status, finished_at="2026-01-01T00:01:00Z", failed_rows=3)
     service = ModelService(
         reverse_etl_sync_runs__get=[run],
         reverse_etl_sync_runs__list=[page()],
@@ -149,27 +149,34 @@ def test_failed_rows_decide_whether_an_ended_run_is_adopted(status: str, most: i
     assert service.asked.count("reverse_etl_syncs.request_run") == (not is_adopted)
 
 
-def test_a_named_active_run_is_attached_to() -> None:
-    service = streams([stream_run("RUNNING", "r9")], [page()], REFUSED)
-    seen = begin(service)
+@pytest.mark.parametrize(
+    ("if_running", "raised", "says"),
+    [
+        (IfRunning.ATTACH, None, ""),
+        (IfRunning.WAIT, Blocked, ""),
+        (IfRunning.SKIP, RunSkipped, f"{RUNNING}; skipped."),
+        (
+            IfRunning.FAIL,
+            RunConflictError,
+            f"{RUNNING}, and if_running='fail'.\nWait for that run to end, or choose another if_running.",
+        ),
+    ],
+)
+def test_if_running_applies_to_a_named_run(if_running: IfRunning, raised: type[Exception] | None, says: str) -> None:
+    service, state = streams([stream_run("RUNNING", "r9")], [page()], REFUSED), TaskState()
+    policy = StartPolicy(if_running=if_running)
+    if raised is None:
+        seen = begin(service, state, policy)
+    else:
+        with pytest.raises(raised) as caught:
+            begin(service, state, policy)
+        assert str(caught.value) == says
+        assert state.kept == {}
+        if not isinstance(caught.value, Blocked):
+            return
+        seen = caught.value.observation
     assert (seen.reference.run_id, seen.reference.attached, seen.outcome) == ("r9", True, Outcome.RUNNING)
     assert service.asked == [LIST, REQUEST, GET]
-
-
-@pytest.mark.parametrize("policy", [IfRunning.SKIP, IfRunning.FAIL, IfRunning.WAIT])
-def test_if_running_applies_to_a_named_run(policy: IfRunning) -> None:
-    service, records = streams([stream_run("RUNNING", "r9")], [page()], REFUSED), Stored()
-    with pytest.raises((RunSkipped, RunConflictError, Blocked)) as caught:
-        begin(service, records, StartPolicy(if_running=policy))
-    if isinstance(caught.value, Blocked):
-        assert caught.value.observation.reference.run_id == "r9"
-    else:
-        end = {
-            IfRunning.SKIP: "; skipped.",
-            IfRunning.FAIL: (", and if_running='fail'.\nWait for that run to end, or choose another if_running."),
-        }[policy]
-        assert str(caught.value) == f"ELT stream orders is running already (run r9){end}"
-    assert records == {}
 
 
 def test_a_named_run_that_ended_after_the_request_is_the_result() -> None:
@@ -181,15 +188,15 @@ def test_a_named_run_that_ended_after_the_request_is_the_result() -> None:
     "run",
     [
         MISSING,
-        ServerError("down", status=503),
+        DOWN,
         stream_run("COMPLETED", "r9", started_at="1970-01-12T10:00:00Z", finished_at="1970-01-12T11:00:00Z"),
     ],
     ids=["missing", "unreadable", "ended before"],
 )
 def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
-    service, records = streams([run], [page()], REFUSED), Stored()
+    service, state = streams([run], [page()], REFUSED), TaskState()
     with pytest.raises(RunConflictError) as caught:
-        begin(service, records, replace(POLICY, settle=125))
+        begin(service, state, replace(POLICY, settle=125))
     assert str(caught.value).splitlines()[0] == (
         "ELT stream orders: the service refused 7 requests for a run, because of run r9, which is not active or can't"
         " be read."
@@ -198,13 +205,14 @@ def test_refusals_because_of_a_run_that_is_not_active_end(run: Answer) -> None:
     # Delays of 5, 10, 20, and then 30 s.
     assert service.now == BEGIN + 5 + 10 + 20 + 3 * 30
     assert service.asked.count(REQUEST) == 7
-    assert records == {}
+    assert state.kept == {}
 
 
-def test_refusals_without_a_run_end() -> None:
-    service = ModelService(
-        orchestration_runs__list=[page()], orchestrations__request_run=[ConflictError("running", status=409)]
-    )
+@pytest.mark.parametrize("earlier", [[], ["s1"]])
+def test_refusals_without_a_run_end(earlier: list[str]) -> None:
+    """A run that had ended before is not the reason."""
+    runs = page(*(run_of("orchestration", run_id, "COMPLETED", finished_at=LONG_AGO) for run_id in earlier))
+    service = ModelService(orchestration_runs__list=[runs], orchestrations__request_run=[UNNAMED])
     with pytest.raises(RunConflictError) as caught:
         begin(service, kind="orchestration")
     assert str(caught.value).splitlines()[0] == (
@@ -214,25 +222,24 @@ def test_refusals_without_a_run_end() -> None:
     assert service.now == BEGIN + 10 + 20 + 3 * 30
 
 
-def test_a_refusal_after_a_lost_response_may_mean_the_own_run() -> None:
-    lost = TransportError("closed", sent=True)
-    service = ModelService(
-        elt_stream_runs__get=[MISSING], elt_stream_runs__list=[page()], elt_streams__request_run=[lost, REFUSED]
-    )
+@pytest.mark.parametrize(("refusal", "pauses"), [(REFUSED, 125), (UNNAMED, 0)])
+def test_a_refusal_after_a_lost_response_means_the_own_run(refusal: ConflictError, pauses: float) -> None:
+    service = streams([MISSING], [page()], TransportError("closed", sent=True), refusal)
     # The policy applies to runs of others only.
     seen = begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
     assert (seen.reference.attached, seen.outcome, seen.reference.run_id) == (True, Outcome.SCHEDULED, None)
-    assert service.now == BEGIN + 120 + 125
+    # The search for the run of the lost request, and further requests.
+    assert service.now == BEGIN + 120 + pauses
 
 
 def test_a_rejected_key_ends_the_start_at_once() -> None:
-    service = streams([AuthenticationError("bad key", status=401)], [page()], REFUSED)
+    service = streams([REJECTED], [page()], REFUSED)
     with pytest.raises(AuthenticationError):
         begin(service)
     assert service.asked == [LIST, REQUEST, GET]
 
 
-@pytest.mark.parametrize("cancelled", [None, ServerError("down", status=503)])
+@pytest.mark.parametrize("cancelled", [None, DOWN])
 def test_a_rejected_start_undoes_the_full_refresh(
     cancelled: DatapipeError | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -240,7 +247,7 @@ def test_a_rejected_start_undoes_the_full_refresh(
     service = streams(
         [MISSING],
         [page()],
-        AuthenticationError("bad key", status=401),
+        REJECTED,
         elt_streams__request_full_refresh=[None],
         elt_streams__cancel_full_refresh=[cancelled],
     )
@@ -258,19 +265,19 @@ def test_a_rejected_start_undoes_the_full_refresh(
 
 @pytest.mark.parametrize(("ahead", "used"), [(-300.0, -300.0), (300.0, 300.0), (86_400.0, 0.0)])
 def test_records_have_the_time_of_the_service(ahead: float, used: float) -> None:
-    service, records = streams([MISSING], [page().with_time(BEGIN + ahead)]), Stored()
-    begin(service, records)
-    record = Record.from_dict(records[key_of("elt_stream", TARGET)])
+    service, state = streams([MISSING], [page().with_time(BEGIN + ahead)]), TaskState()
+    begin(service, state)
+    record = stored(state)
     assert (record.intended_at, record.baseline.since) == (BEGIN + used, BEGIN + used)
 
 
 def test_a_refused_request_keeps_the_record_of_the_earlier_try() -> None:
-    failed = stream_run("FAILED", "r1", finished_at="2026-01-01T00:01:00Z")
-    service, records = streams([failed], [page()], AuthenticationError("bad key", status=401)), started()
+    failed = stream_run("FAILED", "s1", finished_at="2026-01-01T00:01:00Z")
+    service, state = streams([failed], [page()], REJECTED), started()
     with pytest.raises(AuthenticationError):
-        begin(service, records)
+        begin(service, state)
     assert service.asked == [GET, LIST, REQUEST]
-    assert records == started()
+    assert state.kept == started().kept
 
 
 def test_an_absolute_status_url_is_read_at_once() -> None:
@@ -289,19 +296,62 @@ def test_a_status_url_without_an_answer_is_read_later(error: DatapipeError) -> N
     assert (seen.reference.status_url, seen.outcome) == (accepted.status_url, Outcome.SCHEDULED)
 
 
-def test_a_scheduled_run_after_a_lost_response_is_the_own_run() -> None:
-    lost = TransportError("closed", sent=True)
-    refused = ConflictError("running", status=409)
-    service = ModelService(elt_stream_runs__list=[page()], elt_streams__request_run=[lost, refused])
-    seen = begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
-    assert (seen.reference.attached, seen.outcome) == (True, Outcome.SCHEDULED)
-    # The search of the lost request, and no wait after the refusal.
-    assert service.now == BEGIN + 120
-
-
 def test_a_second_refusal_means_a_scheduled_run_of_another() -> None:
-    refused = ConflictError("running", status=409)
-    service = ModelService(elt_stream_runs__list=[page()], elt_streams__request_run=[refused])
+    service = streams([MISSING], [page()], UNNAMED)
     with pytest.raises(RunConflictError, match="if_running='fail'"):
         begin(service, policy=replace(POLICY, if_running=IfRunning.FAIL))
     assert service.asked == [LIST, REQUEST, LIST, REQUEST, LIST]
+
+
+A, B, C = (Target(name, name) for name in "abc")
+
+
+def of_targets(runs: dict[str, Any]) -> Callable[[Request[Any]], Any]:
+    """Return an answer with the status of the requested run, or an error."""
+
+    def answer(request: Request[Any]) -> Any:
+        run_id = request.path.rpartition("/")[2]
+        status = runs[run_id[0]]
+        if isinstance(status, DatapipeError):
+            raise status
+        return stream_run(status, run_id)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "runs", "order"),
+    [
+        ((), (), {}, [A, B, C]),
+        ((), (C,), {}, [C, A, B]),
+        ((A, B), (), {"a": "FAILED", "b": MISSING}, [B, A, C]),
+        ((A, B), (), {"a": "FAILED", "b": "RUNNING"}, [B, A, C]),
+        ((A, B), (), {"a": "COMPLETED", "b": "RUNNING"}, [B, A, C]),
+        ((B,), (C,), {"b": "RUNNING"}, [B, C, A]),
+    ],
+    ids=[
+        "nothing started",
+        "request of unknown result",
+        "denied by a replica",
+        "failed",
+        "completed",
+        "never requested",
+    ],
+)
+def test_runs_that_may_be_active_are_continued_first(
+    known: tuple[Target, ...], unknown: tuple[Target, ...], runs: dict[str, Any], order: list[Target]
+) -> None:
+    service, records = streams([of_targets(runs)], [page()]), TaskStateRecords(started(known, unknown), 0)
+    assert drive(going_first(KINDS["elt_stream"], [A, B, C], records), service.send, service.sleep) == order
+    assert len(service.asked) == len(known)
+
+
+def test_a_failed_run_is_not_started_again_beside_the_limit() -> None:
+    service = streams([of_targets({"a": "FAILED", "b": "RUNNING", "c": "RUNNING"})], [page()])
+    records = TaskStateRecords(started((A, B, C)), 0)
+    queued = drive(going_first(KINDS["elt_stream"], [A, B, C], records), service.send, service.sleep)
+    batch = Batch("elt_stream", queued=queued, at_a_time=2)
+    drive(start_queued(batch, records, StartPolicy(), alone=False), service.send, service.sleep)
+    assert [reference.run_id for reference in batch.waiting] == ["b1", "c1"]
+    assert batch.queued == [A]
+    assert REQUEST not in service.asked

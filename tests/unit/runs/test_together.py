@@ -87,6 +87,10 @@ def service() -> Iterator[Service]:
     made.server.server_close()
 
 
+def own_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "datapipe-together"]
+
+
 def name_of(orchestration_id: str) -> Steps[str]:
     return (yield from ask(orchestrations.get(orchestration_id))).name
 
@@ -101,13 +105,13 @@ def test_requests_are_limited_and_responses_keep_their_order(service: Service) -
     # The server answers none before all of these are there.
     assert service.most == AT_A_TIME
     assert asked == ["orchestrations.get"] * len(names)
-    assert not [each for each in threading.enumerate() if each.name == "datapipe-together"]
+    assert not own_threads()
 
 
 def test_an_error_ends_the_others(service: Service) -> None:
     with pytest.raises(NotFoundError):
         run_together(service.settings, [name_of(name) for name in ("gone", *["o"] * (2 * AT_A_TIME - 1))])
-    assert not [each for each in threading.enumerate() if each.name == "datapipe-together"]
+    assert not own_threads()
 
 
 class Stopped(BaseException):
@@ -133,7 +137,7 @@ def test_what_a_signal_raises_ends_all_of_them(service: Service) -> None:
     finally:
         sender.join()
         signal.signal(signal.SIGUSR1, before)
-    assert not [each for each in threading.enumerate() if each.name == "datapipe-together"]
+    assert not own_threads()
 
 
 @pytest.mark.parametrize("when", ["before the thread exists", "before it begins", "after it has begun"])
@@ -163,13 +167,12 @@ def test_a_signal_during_the_start_of_the_thread_ends_it(
     with pytest.raises(Stopped):
         run_together(service.settings, [name_of("o")])
     stopped.set()
-    for thread in threading.enumerate():
-        if thread.name == "datapipe-together":
-            # Only a thread that was stopped before it began may still be there, and it ends without a request.
-            assert when == "before it begins"
-            thread.join(LIMIT)
-            assert not thread.is_alive()
-            assert not service.arrived.acquire(blocking=False)
+    for thread in own_threads():
+        # Only a thread that was stopped before it began may still be there, and it ends without a request.
+        assert when == "before it begins"
+        thread.join(LIMIT)
+        assert not thread.is_alive()
+        assert not service.arrived.acquire(blocking=False)
 
 
 def both() -> Steps[list[str]]:

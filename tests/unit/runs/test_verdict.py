@@ -1,14 +1,15 @@
+"""Outcomes, results and errors of ended runs, and of the syncs that they belong to."""
+
 from __future__ import annotations
 
-import json
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_provider_datapipe.api.errors import ServerError
-from airflow_provider_datapipe.api.models.elt_streams import EltStream
-from airflow_provider_datapipe.api.models.elt_syncs import EltSync, EltSyncStatus
+from airflow_provider_datapipe.api.models.elt_syncs import EltSyncStatus
 from airflow_provider_datapipe.api.models.reverse_etl import FailedRecords
 from airflow_provider_datapipe.runs.errors import (
     LostContactError,
@@ -24,15 +25,13 @@ from airflow_provider_datapipe.runs.errors import (
 )
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.names import UnknownNameError
-from airflow_provider_datapipe.runs.outcome import Outcome
+from airflow_provider_datapipe.runs.outcome import Outcome, outcome_of, outcome_of_materialization
 from airflow_provider_datapipe.runs.reference import Reference, RunResult
 from airflow_provider_datapipe.runs.steps import drive
 from airflow_provider_datapipe.runs.sync import error_of_sync, result_of_sync, targets_of_sync
 from airflow_provider_datapipe.runs.verdict import error_of, explain, result_of
 from airflow_provider_datapipe.runs.wait import End, EndReason
-from tests.unit.runs.model_service import ModelService, page, stream_run
-
-TIMES = {"created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z"}
+from tests.unit.runs.model_service import ModelService, page, stream, stream_run, sync
 
 
 def ended(outcome: Outcome, kind: str = "elt_stream", detail: str | None = None, **known: Any) -> End:
@@ -82,40 +81,15 @@ def test_what_is_allowed_is_a_success(end: End) -> None:
 
 
 def test_a_failed_stream_is_explained_by_the_status_of_its_sync() -> None:
-    stream = {
-        "id": "s",
-        "elt_sync_id": "y",
-        "name": "orders",
-        "full_sync_at_midnight": False,
-        "full_sync_always": False,
-        "protected_from_full_sync": False,
-        "excluded_substreams": [],
-        "enabled_history_table": False,
-    }
-    status = {
-        "elt_sync_id": "y",
-        "source_streams": [
-            {"name": "customers", "latest_sync": {"bytes_synced": 0, "error_message": "another"}},
-            {"name": "orders", "latest_sync": {"bytes_synced": 0, "error_message": "no file"}},
-        ],
-    }
-    service = ModelService(
-        elt_streams__get=[EltStream.model_validate(stream | TIMES)],
-        elt_syncs__status=[EltSyncStatus.model_validate(status)],
-    )
-    end = drive(explain(ended(Outcome.FAILED)), service.send, service.sleep)
-    assert result_of(end)["error"] == "no file"
-
-
-def test_the_reason_of_another_run_is_not_taken() -> None:
-    stream = SimpleNamespace(elt_sync_id="y", name="orders")
-    latest = {"bytes_synced": 0, "error_message": "of June", "started_at": "2026-06-01T00:00:00.000Z"}
-    status = {"elt_sync_id": "y", "source_streams": [{"name": "orders", "latest_sync": latest}]}
-    service = ModelService(elt_streams__get=[stream], elt_syncs__status=[EltSyncStatus.model_validate(status)])
-    january = ended(Outcome.FAILED, started_at="2026-01-01T00:00:00.000Z")
-    assert result_of(drive(explain(january), service.send, service.sleep))["error"] is None
-    june = ended(Outcome.FAILED, started_at="2026-06-01T00:00:00.000Z")
-    assert result_of(drive(explain(june), service.send, service.sleep))["error"] == "of June"
+    june, january = "2026-06-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z"
+    latest = {"bytes_synced": 0, "error_message": "no file", "started_at": june}
+    other = {"name": "customers", "latest_sync": latest | {"error_message": "another"}}
+    status = {"elt_sync_id": "y", "source_streams": [other, {"name": "orders", "latest_sync": latest}]}
+    service = ModelService(elt_streams__get=[stream()], elt_syncs__status=[EltSyncStatus.model_validate(status)])
+    # Not by the error of another run.
+    for began, error in ((june, "no file"), (None, "no file"), (january, None)):
+        end = drive(explain(ended(Outcome.FAILED, started_at=began)), service.send, service.sleep)
+        assert result_of(end)["error"] == error
 
 
 def test_text_of_the_service_is_one_short_line() -> None:
@@ -149,38 +123,36 @@ def test_failed_records_are_kept_within_one_request(error: str | None) -> None:
     assert all(len(f"{one['record_id']}: {one['error']}") <= 2048 for one in end.records)
     assert all("\n" not in one["error"] for one in end.records)
     assert (result_of(end)["error"] or "").startswith(error or "for example record rrr")
-    # They go through a trigger where a task goes on.
-    assert End.from_dict(json.loads(json.dumps(end.as_dict()))) == end
     # What is known is not asked for again.
     assert drive(explain(end, most_records=10), service.send, service.sleep) == end
     assert len(service.requests) == 1
 
 
-def test_records_that_nobody_is_to_see_are_not_asked_for() -> None:
+def test_records_that_are_not_to_be_shown_are_not_requested() -> None:
     service = failed_records(2)
     end = ended(Outcome.PARTIAL, "reverse_etl", rows_failed=2)
     assert drive(explain(end, most_records=0), service.send, service.sleep) == end
     assert service.requests == []
 
 
-def test_what_an_earlier_version_has_stored_has_no_records() -> None:
-    stored = ended(Outcome.FAILED).as_dict()
-    del stored["records"]
-    assert End.from_dict(stored) == ended(Outcome.FAILED)
-
-
-def test_an_end_stays_what_it_is_when_nobody_can_explain_it() -> None:
-    service = ModelService(elt_streams__get=[ServerError("", status=500)])
-    end = ended(Outcome.FAILED)
-    assert drive(explain(end), service.send, service.sleep) == end
-
-
 @pytest.mark.parametrize(
-    "end", [ended(Outcome.SUCCEEDED), ended(Outcome.FAILED, error="known"), given_up(EndReason.LOST_CONTACT)]
+    "end",
+    [
+        ended(Outcome.SUCCEEDED),
+        ended(Outcome.FAILED, error="known"),
+        given_up(EndReason.LOST_CONTACT),
+        # These kinds have no further details.
+        ended(Outcome.FAILED, "orchestration"),
+        ended(Outcome.FAILED, "transform"),
+    ],
 )
-def test_nothing_is_asked_where_nothing_is_to_be_explained(end: End) -> None:
-    service = ModelService()
-    assert drive(explain(end), service.send, service.sleep) == end
+def test_no_request_is_sent_if_there_is_nothing_to_explain(end: End) -> None:
+    assert drive(explain(end), ModelService().send, ModelService().sleep) == end
+
+
+def test_an_outcome_that_can_not_be_explained_stays_the_same() -> None:
+    service = ModelService(elt_streams__get=[ServerError("", status=500)])
+    assert drive(explain(ended(Outcome.FAILED)), service.send, service.sleep) == ended(Outcome.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -198,44 +170,10 @@ def test_a_run_that_nobody_looked_at_in_time_is_looked_at(answer: object, reason
     assert (end.result is None) is isinstance(answer, ServerError)
 
 
-def test_kinds_without_more_to_say_say_nothing() -> None:
-    service = ModelService()
-    for name in ("orchestration", "transform"):
-        end = ended(Outcome.FAILED, name)
-        assert result_of(drive(explain(end), service.send, service.sleep))["error"] is None
-
-
-def sync(*, enabled: bool = True) -> EltSync:
-    fields = {
-        "id": "y",
-        "account_id": "a",
-        "source_connection_id": "c",
-        "source_integration_id": "files",
-        "destination_connection_id": "w",
-        "destination_integration_id": "duckdb",
-        "enabled": enabled,
-        "status": "RUNNING",
-    }
-    return EltSync.model_validate(fields | TIMES)
-
-
-def stream(name: str) -> EltStream:
-    fields = {
-        "id": f"id-{name}",
-        "elt_sync_id": "y",
-        "name": name,
-        "full_sync_at_midnight": False,
-        "full_sync_always": False,
-        "protected_from_full_sync": False,
-        "excluded_substreams": [],
-        "enabled_history_table": False,
-    }
-    return EltStream.model_validate(fields | TIMES)
-
-
 def chosen(names: list[str] | None, *, enabled: bool = True, there: str = "ab") -> list[str]:
     service = ModelService(
-        elt_syncs__get=[sync(enabled=enabled)], elt_streams__list=[page(*(stream(name) for name in there))]
+        elt_syncs__get=[sync(enabled=enabled)],
+        elt_streams__list=[page(*(stream(f"id-{name}", name) for name in there))],
     )
     return [target.name for target in drive(targets_of_sync("y", names, {}), service.send, service.sleep)]
 
@@ -247,24 +185,20 @@ def test_streams_are_chosen_by_name_or_id(names: list[str] | None, expected: lis
     assert chosen(names) == expected
 
 
-def test_a_stream_that_is_not_there_is_said_with_what_is() -> None:
-    with pytest.raises(UnknownNameError, match=r"no stream zz\. It has a, b\."):
-        chosen(["a", "zz"])
-
-
-def test_nothing_chosen_is_no_success() -> None:
-    with pytest.raises(RunError, match="No stream"):
-        chosen([])
-
-
-def test_a_sync_without_streams_is_no_success() -> None:
-    with pytest.raises(RunError, match="has no streams"):
-        chosen(None, there="")
-
-
-def test_a_disabled_sync_is_said_to_be_so() -> None:
-    with pytest.raises(RunConflictError, match="is disabled"):
-        chosen(None, enabled=False)
+@pytest.mark.parametrize(
+    ("names", "options", "raised", "says"),
+    [
+        (["a", "zz"], {}, UnknownNameError, r"no stream zz\. It has a, b\."),
+        ([], {}, RunError, "No stream"),
+        (None, {"there": ""}, RunError, "has no streams"),
+        (None, {"enabled": False}, RunConflictError, "is disabled"),
+    ],
+)
+def test_a_choice_without_streams_is_no_success(
+    names: list[str] | None, options: dict[str, Any], raised: type[Exception], says: str
+) -> None:
+    with pytest.raises(raised, match=says):
+        chosen(names, **options)
 
 
 @pytest.mark.parametrize(
@@ -276,21 +210,17 @@ def test_a_disabled_sync_is_said_to_be_so() -> None:
     ],
 )
 def test_a_sync_sums_its_streams_up(outcomes: list[Outcome], expected: str) -> None:
-    ends = [
-        End(EndReason.RUN_OVER, Reference("elt_stream", f"s{number}", f"stream-{number}"), outcome)
-        for number, outcome in enumerate(outcomes)
-    ]
+    ends = streams_ended(*((EndReason.RUN_OVER, outcome) for outcome in outcomes))
     result = result_of_sync("y", ends)
     assert result["outcome"] == expected
     assert set(result["streams"]) == {"stream-0", "stream-1"}
-    error = error_of_sync("y", ends)
-    assert (error is None) == (expected == "succeeded")
+    assert (error_of_sync("y", ends) is None) == (expected == "succeeded")
 
 
-def _unfinished(*reasons: EndReason) -> list[End]:
+def streams_ended(*ends: tuple[EndReason, Outcome]) -> list[End]:
     return [
-        End(reason, Reference("elt_stream", f"s{number}", f"stream-{number}"), Outcome.FAILED)
-        for number, reason in enumerate(reasons)
+        End(reason, Reference("elt_stream", f"s{number}", f"stream-{number}"), outcome)
+        for number, (reason, outcome) in enumerate(ends)
     ]
 
 
@@ -309,13 +239,67 @@ def _unfinished(*reasons: EndReason) -> list[End]:
 def test_a_sync_failed_only_if_the_run_of_a_stream_did(
     reasons: tuple[EndReason, ...], expected: type[RunError]
 ) -> None:
-    error = error_of_sync("y", _unfinished(*reasons))
+    error = error_of_sync("y", streams_ended(*((reason, Outcome.FAILED) for reason in reasons)))
     assert type(error) is expected
     assert f"{len(reasons)} of {len(reasons)} streams failed" in str(error)
 
 
-def test_the_newest_run_is_looked_at_where_none_is_named() -> None:
-    for kind, run in (("elt_stream", stream_run("COMPLETED")),):
-        seen = KINDS[kind].read(Reference(kind, "s", "s"), page(run))
-        assert seen.reference.run_id == "r1"
-        assert KINDS[kind].look(Reference(kind, "s", "s")).endpoint.name.endswith(".list")
+def test_the_newest_run_is_polled_if_the_id_is_unknown() -> None:
+    kind, reference = KINDS["elt_stream"], Reference("elt_stream", "s", "s")
+    assert kind.look(reference).endpoint.name == "elt_stream_runs.list"
+    assert kind.read(reference, page(stream_run("COMPLETED"))).reference.run_id == "r1"
+
+
+# Outcomes.
+
+KNOWN = {"NOT_STARTED", "SCHEDULED", "RUNNING", "COMPLETED", "CHUNK_COMPLETED", "FAILED", "CANCELED"}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ("NOT_STARTED", Outcome.SCHEDULED),
+        ("SCHEDULED", Outcome.SCHEDULED),
+        ("RUNNING", Outcome.RUNNING),
+        ("COMPLETED", Outcome.SUCCEEDED),
+        ("CHUNK_COMPLETED", Outcome.PARTIAL),
+        ("FAILED", Outcome.FAILED),
+        ("CANCELED", Outcome.CANCELED),
+    ],
+)
+def test_every_known_status(status: str, expected: Outcome) -> None:
+    assert outcome_of(status, finished=False) is expected
+
+
+@given(st.none() | st.text().filter(lambda status: status not in KNOWN), st.none() | st.integers(0))
+def test_an_unknown_status_is_never_a_success(status: str | None, failed_rows: int | None) -> None:
+    assert outcome_of(status, finished=False, failed_rows=failed_rows) is Outcome.RUNNING
+    assert outcome_of(status, finished=True, failed_rows=failed_rows) is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("status", "failed_rows", "expected"),
+    [("COMPLETED", 1, Outcome.PARTIAL), ("COMPLETED", 0, Outcome.SUCCEEDED), ("FAILED", 1, Outcome.FAILED)],
+)
+def test_failed_rows_make_a_completed_run_partial(status: str, failed_rows: int, expected: Outcome) -> None:
+    assert outcome_of(status, finished=True, failed_rows=failed_rows) is expected
+
+
+@pytest.mark.parametrize(
+    ("status", "is_table", "expected"),
+    [
+        (None, False, Outcome.SUCCEEDED),
+        (None, True, Outcome.RUNNING),
+        ("running", True, Outcome.RUNNING),
+        ("completed", True, Outcome.SUCCEEDED),
+        ("failed", True, Outcome.FAILED),
+        ("failed", False, Outcome.FAILED),
+        ("queued", True, Outcome.RUNNING),
+    ],
+)
+def test_materializations(status: str | None, *, is_table: bool, expected: Outcome) -> None:
+    assert outcome_of_materialization(status, is_table=is_table) is expected
+
+
+def test_what_is_over() -> None:
+    assert {outcome for outcome in Outcome if not outcome.is_over} == {Outcome.SCHEDULED, Outcome.RUNNING}

@@ -1,7 +1,7 @@
 """
-Waiting, against a model of the service that answers late, lags behind, refuses and forgets, while triggerers restart.
+Waits for a model of the service that is slow, lags, refuses and forgets runs, while triggerers restart.
 
-What holds of every wait is asserted at each of its steps; how the service answers each look is hypothesis' choice.
+Each step of a wait asserts the invariants of all waits. Hypothesis chooses the answer to each poll.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from airflow_provider_datapipe.api.errors import (
     TransportError,
 )
 from airflow_provider_datapipe.api.models.common import Page, RunRequested
-from airflow_provider_datapipe.api.models.orchestrations import OrchestrationRun
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.api.retry import honored
 from airflow_provider_datapipe.runs import batch as batch_module
@@ -41,11 +40,11 @@ from airflow_provider_datapipe.runs.contact import is_of_connection
 from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.looks import Look, Looks
 from airflow_provider_datapipe.runs.outcome import Outcome
-from airflow_provider_datapipe.runs.reference import Observation, Reference, Target
+from airflow_provider_datapipe.runs.reference import Reference, Target
 from airflow_provider_datapipe.runs.steps import Pause, Steps
-from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
 from tests.support.examples import scaled
-from tests.unit.runs.model_service import Life, Shown, World
+from tests.unit.runs.waited_runs import OUTCOMES, Life, Part, Setup, Shown, World, setups
 
 POLL = 10.0
 #: Seconds after the deadline in which a last look may still begin.
@@ -58,27 +57,7 @@ MISSING_PAUSE = MISSING / 40
 #: What is asserted of times, which are sums of floats.
 NEARLY = 1e-6
 
-#: What a run comes to, by its last status; with any other it is over and not known.
-OUTCOMES = {
-    "COMPLETED": Outcome.SUCCEEDED,
-    "completed": Outcome.SUCCEEDED,
-    "FAILED": Outcome.FAILED,
-    "failed": Outcome.FAILED,
-    "CANCELED": Outcome.CANCELED,
-}
-GOING: dict[str, list[str | None]] = {
-    "elt_stream": ["RUNNING", None, "REHEARSING"],
-    "reverse_etl": ["SCHEDULED", "RUNNING", "REHEARSING"],
-    "orchestration": ["NOT_STARTED", "RUNNING", "REHEARSING"],
-    "transform": ["running", None, "rehearsing"],
-}
-ENDS: dict[str, list[str | None]] = {
-    "elt_stream": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", None, "never"],
-    "reverse_etl": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", "never"],
-    "orchestration": ["COMPLETED", "COMPLETED", "FAILED", "CANCELED", "EVAPORATED", "never"],
-    "transform": ["completed", "completed", "failed", "never"],
-}
-#: Those that leave it open what the run is doing.
+#: Failures that leave the state of the run open.
 ERRORS: list[DatapipeError] = [
     RateLimitError("slow down", status=429),
     RateLimitError("slow down", status=429, retry_after=3),
@@ -100,47 +79,8 @@ GONE: list[DatapipeError] = [
 ]
 
 
-#: What a list says of a run that it does not show.
+#: The state of a run that a list does not show.
 UNLISTED = Shown(None)
-
-
-@st.composite
-def lives(draw: st.DrawFn, kind: str, *, may_last: bool) -> Life:
-    ends = [end for end in ENDS[kind] if may_last or end != "never"]
-    seconds = st.sampled_from([0.0, 3.0, 25.0, 60.0])
-    return Life(
-        # Publishing a transform shows at once; an orchestration's request is answered by the run.
-        appears=draw(st.sampled_from([0.0, 0.0, 12.0, 70.0])) if kind in ("elt_stream", "reverse_etl") else 0.0,
-        slices=tuple(draw(st.lists(seconds, min_size=1, max_size=3 if kind == "elt_stream" else 1))),
-        gap=draw(st.sampled_from([0.0, 7.0, 30.0])),
-        going=draw(st.sampled_from(GOING[kind])),
-        ends_as=(end := draw(st.sampled_from(ends))),
-        dated=end not in OUTCOMES or draw(st.booleans()),
-        failed_rows=draw(st.sampled_from([0, 0, 2])) if kind == "reverse_etl" else 0,
-    )
-
-
-@dataclass(frozen=True)
-class Part:
-    """
-    One resource of the batch.
-
-    :param life: how its run goes.
-    :param place: where it begins: ``waiting``, ``hindered`` or ``queued``.
-    :param before: how the run goes that hinders it.
-    """
-
-    life: Life
-    place: str
-    before: Life
-
-
-@st.composite
-def parts(draw: st.DrawFn, kind: str, *, may_last: bool) -> Part:
-    # Only these have conflicts.
-    places = ["waiting", "waiting", "queued"] + ["hindered"] * (kind in ("elt_stream", "reverse_etl"))
-    life = lives(kind, may_last=may_last)
-    return Part(draw(life), draw(st.sampled_from(places)), draw(life))
 
 
 @dataclass
@@ -181,28 +121,23 @@ class Waiting(RuleBasedStateMachine):
         self.now = 1_000_000.0
         self.steps: Steps[None] | None = None
 
-    # Query previews have no history to lag or to vanish from: their waits are in tests/contract/test_query.py.
-    @initialize(data=st.data(), kind=st.sampled_from(list(ENDS)))
-    def begin(self, data: st.DataObject, kind: str) -> None:
-        after = data.draw(st.sampled_from([None, None, 0.0, 35.0, 100.0, 400.0, 1000.0]), "deadline")
-        self.deadline = None if after is None else self.now + after
+    @initialize(setup=setups())
+    def begin(self, setup: Setup) -> None:
+        self.deadline = None if setup.deadline is None else self.now + setup.deadline
         self.policy = WaitPolicy(
             poll_interval=POLL,
             deadline=self.deadline,
-            contact_limit=data.draw(st.sampled_from([5.0, 60.0, 200.0, 1000.0]), "contact limit"),
-            schedule_limit=data.draw(st.sampled_from([0.0, 50.0, 300.0, 300.0]), "schedule limit"),
+            contact_limit=setup.contact_limit,
+            schedule_limit=setup.schedule_limit,
             missing_grace=MISSING,
         )
-        # Without a deadline, a run that goes on for ever is waited for as long.
-        drawn = st.lists(parts(kind, may_last=after is not None), min_size=1, max_size=4)
-        self.parts = {f"s{number}": part for number, part in enumerate(data.draw(drawn, "parts"))}
-        self.finale = data.draw(st.sampled_from(["honest", "down", "absent", "gone"]), "finale")
-        self.kind, self.world = KINDS[kind], World(kind)
-        self.batch = Batch(kind, at_a_time=data.draw(st.sampled_from([None, 1, 2]), "at a time"))
+        self.parts = {f"s{number}": part for number, part in enumerate(setup.parts)}
+        self.finale = setup.finale
+        self.kind, self.world = KINDS[setup.kind], World(setup.kind)
+        self.batch = Batch(setup.kind, at_a_time=setup.at_a_time)
         self.followed: dict[str, Followed] = {}
         self.ends: dict[str, End] = {}
         self.readings: list[float] = []
-        self.restarts = 0
         self.looks: Counter[str] = Counter()
         self.suspended: list[float] = []
         self.oversleep = 0.0
@@ -285,7 +220,10 @@ class Waiting(RuleBasedStateMachine):
         if _is_list_of_all(request):
             self.now += latency
             listed = self.world.show_all(at)
-            answer = {"data": [_as_json(shown.answer) for shown in listed.values()], "has_more": False}
+            answer = {
+                "data": [json.loads(shown.answer.model_dump_json()) for shown in listed.values()],
+                "has_more": False,
+            }
             self._go(answer, {name: listed.get(name, UNLISTED) for name in self._asked_about()})
             return
         resource_id = self.world.resource_of(request)
@@ -369,7 +307,6 @@ class Waiting(RuleBasedStateMachine):
         self._advance(None, None)
 
     def _restart(self, *, moved: bool) -> None:
-        self.restarts += 1
         text = json.dumps(self.batch.as_dict())
         assert Batch.from_dict(json.loads(text)) == self.batch
         absences = self._absences()
@@ -521,9 +458,10 @@ class Waiting(RuleBasedStateMachine):
     def _is_shut_out(self, name: str) -> bool:
         """Return True if the service was unreachable, or asked for a pause, until contact was lost."""
         followed = self.followed[name]
-        if self.failures and self.readings[-1] + NEARLY >= followed.contact + self.policy.contact_limit:
+        limit = followed.contact + self.policy.contact_limit
+        if self.failures and self.readings[-1] + NEARLY >= limit:
             return True
-        return followed.failing and self._is_kept_off(name, followed.contact + self.policy.contact_limit)
+        return followed.failing and self._is_kept_off(name, limit)
 
     def _is_kept_off(self, name: str, limit: float) -> bool:
         """Return True if a limit had passed before the end of the pause that the service asked for."""
@@ -536,9 +474,7 @@ class Waiting(RuleBasedStateMachine):
             self._meet()
             return
         self.failures += 1
-        rest = min(60.0, 2.0 ** (self.failures - 1)) / 2
-        asked = honored(said)
-        self.rests_until = now + max(rest, asked or 0.0)
+        self.rests_until = now + max(min(60.0, 2.0 ** (self.failures - 1)) / 2, honored(said) or 0.0)
 
     def _due(self, name: str, said: Shown | DatapipeError, now: float) -> set[EndReason]:
         """Return the reasons with which the wait may end with this response; empty if it must continue."""
@@ -617,77 +553,16 @@ def _is_list_of_all(request: Request[Any]) -> bool:
     return request.endpoint.name == "orchestration_runs.list" and "orchestration_id" not in dict(request.query)
 
 
-def _as_json(run: OrchestrationRun) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(run.model_dump_json())
-    return shown
-
-
 TestWaiting = Waiting.TestCase
 TestWaiting.settings = settings(max_examples=scaled(300), stateful_step_count=40)
-
-
-def test_a_late_last_poll_happens_if_retry_after_is_over() -> None:
-    """A limit came before the time that the service asked for; both have passed when the watch has its turn."""
-    reference = Reference("elt_stream", "s", "orders", run_id="r1")
-    watch = Watch(reference, WaitPolicy(poll_interval=POLL, contact_limit=60), 1000.0)
-    assert watch.failed(RateLimitError("slow down", status=429, retry_after=80), 1000.0) is None
-    assert watch.due == 1060.0
-    end = watch.expired(1079.0)
-    assert end is not None
-    assert end.reason is EndReason.LOST_CONTACT
-    assert "slow down" in (end.detail or "")
-    assert watch.expired(1080.0) is None
-
-
-def test_an_early_poll_does_not_bring_the_next_one_forward() -> None:
-    """Another run of the list was due already, so the list was requested before this run was due."""
-    watch = _watch_seen_at(1000.0)
-    assert watch.due == 1010.0
-    assert watch.unchanged(1006.0, was_due=1001.0) is None
-    assert watch.due == 1016.0
-
-
-def test_the_interval_after_a_late_poll_starts_at_its_due_time() -> None:
-    """Another run of the list was due long before this run was."""
-    watch = _watch_seen_at(1000.0)
-    assert watch.unchanged(1012.0, was_due=990.0) is None
-    assert watch.due == 1020.0
-
-
-def _watch_seen_at(now: float) -> Watch:
-    reference = Reference("orchestration", "o", "o", run_id="r1")
-    watch = Watch(reference, WaitPolicy(poll_interval=POLL), now)
-    assert watch.seen(Observation(reference, Outcome.RUNNING, None), now) is None
-    return watch
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_two_runs_whose_list_fails_three_times_and_answers_then(seed: int) -> None:
     """One of the runs is polled by itself after the third failure. The seed sets the pauses between the attempts."""
-    drawn = {
-        "deadline": None,
-        "contact limit": 60.0,
-        "schedule limit": 300.0,
-        "parts": [Part(life, "waiting", life) for life in (_life(60.0), _life(0.0))],
-        "finale": "honest",
-        "at a time": None,
-    }
+    lives = [Life(0.0, (seconds,), 0.0, "RUNNING", "COMPLETED") for seconds in (60.0, 0.0)]
     waiting = Waiting()
     random.seed(seed)
-    waiting.begin(_Drawn(drawn), "orchestration")
+    waiting.begin(Setup("orchestration", [Part(life, "waiting", life) for life in lives]))
     waiting.it_fails(ERRORS[0], 0.0, 3)
     waiting.teardown()
-
-
-@dataclass
-class _Drawn:
-    """Values of one example, instead of those that hypothesis chooses."""
-
-    values: dict[str, Any]
-
-    def draw(self, strategy: Any, label: str) -> Any:
-        return self.values[label]
-
-
-def _life(seconds: float) -> Life:
-    return Life(0.0, (seconds,), 0.0, "RUNNING", "COMPLETED")

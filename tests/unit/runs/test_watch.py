@@ -1,8 +1,8 @@
-"""Tests of the wait for one run: times of the polls, limits, and the reasons for its end."""
+"""Waits for one run: times of the polls, limits, and outcomes. Seconds that a task waits in its worker."""
 
 from __future__ import annotations
 
-import json
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -12,16 +12,23 @@ from airflow_provider_datapipe.runs.missing import Missing, is_missing
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Observation, Reference, RunResult
 from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy, Watch
+from airflow_provider_datapipe.runs.worker_wait import is_short, seconds_in_worker, sensor_intervals
 
 BEGIN = 1_000.0
 RUN = Reference("elt_stream", "s", "orders", run_id="r1")
 DOWN = ServerError("The service failed: down.\nTry again later.", status=503)
 GONE = NotFoundError("Not found: no such run.", status=404)
+SLOWER = RateLimitError("Too many requests: slower.", status=429, retry_after=120)
+SHORT, LONG = [1.0] * 5, [600.0] * 5
 
 
-def watch(reference: Reference = RUN, **policy: Any) -> Watch:
-    """Return a wait with a poll each 10 s, without jitter."""
-    return Watch(reference, WaitPolicy(**{"poll_interval": 10.0, **policy}), BEGIN, lambda: 1.0)
+def watch(reference: Reference = RUN, *, jitter: float = 1.0, **policy: Any) -> Watch:
+    """Return a wait with a poll each 10 s."""
+    return Watch(reference, WaitPolicy(**{"poll_interval": 10.0, **policy}), BEGIN, lambda: jitter)
+
+
+def seen(outcome: Outcome = Outcome.RUNNING, *, reference: Reference = RUN, **more: Any) -> Observation:
+    return Observation(reference, outcome, **{"result": result(outcome), **more})
 
 
 def result(outcome: Outcome = Outcome.RUNNING, started_at: str | None = None) -> RunResult:
@@ -43,53 +50,20 @@ def result(outcome: Outcome = Outcome.RUNNING, started_at: str | None = None) ->
     )
 
 
-def seen(outcome: Outcome = Outcome.RUNNING, *, reference: Reference = RUN, **more: Any) -> Observation:
-    return Observation(reference, outcome, **{"result": result(outcome), **more})
-
-
-# Serialization.
-
-
-def test_a_policy_survives_json() -> None:
-    policy = WaitPolicy(5.0, 2_000.0, 60.0, 70.0, 2.0, 30.0, 0.5, 90.0)
-    stored = json.loads(json.dumps(policy.as_dict()))
-    assert WaitPolicy.from_dict(stored) == policy
-    assert WaitPolicy.from_dict({**stored, "of_a_later_version": 1}) == policy
-    assert WaitPolicy.from_dict({}) == WaitPolicy()
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        End(EndReason.RUN_OVER, RUN, Outcome.FAILED, result(), "a detail", [{"record_id": "1", "error": "no"}]),
-        End(EndReason.TIMEOUT, RUN, Outcome.RUNNING),
-    ],
-)
-def test_an_end_survives_json(end: End) -> None:
-    stored = json.loads(json.dumps(end.as_dict()))
-    assert End.from_dict(stored) == end
-    # An earlier version stored no records.
-    del stored["records"]
-    assert End.from_dict(stored).records == []
+ABSENT = seen(Outcome.SCHEDULED, result=None)
 
 
 # Polls.
 
 
-def test_a_wait_before_its_first_poll() -> None:
+def test_a_wait_before_and_after_its_first_poll() -> None:
     begun = watch(contact_limit=60)
     assert (begun.due, begun.began, begun.last_answer, begun.lost_at) == (BEGIN, BEGIN, BEGIN, BEGIN + 60)
-    assert (begun.outcome, begun.result, begun.poll_after) == (Outcome.SCHEDULED, None, None)
-    assert not begun.was_seen
-
-
-def test_a_poll_notes_state_start_and_time() -> None:
-    begun = watch()
+    assert (begun.outcome, begun.result, begun.poll_after, begun.was_seen) == (Outcome.SCHEDULED, None, None, False)
     observation = seen(result=result(started_at="1970-01-01T00:10:00+00:00"))
     assert begun.seen(observation, BEGIN + 1) is None
-    assert (begun.outcome, begun.result) == (Outcome.RUNNING, observation.result)
+    assert (begun.outcome, begun.result, begun.was_seen) == (Outcome.RUNNING, observation.result, True)
     assert (begun.began, begun.last_answer, begun.due) == (600.0, BEGIN + 1, BEGIN + 11)
-    assert begun.was_seen
 
 
 def test_the_result_of_a_slice_is_kept_until_the_next_one() -> None:
@@ -100,13 +74,24 @@ def test_the_result_of_a_slice_is_kept_until_the_next_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("was_due", "due"), [(None, 120.0), (105.0, 115.0), (80.0, 110.0), (79.0, 120.0), (200.0, 120.0)]
+    ("now", "was_due", "due"),
+    [
+        (110.0, None, 120.0),
+        # Its own due time is 70.
+        (110.0, 105.0, 115.0),
+        (110.0, 80.0, 110.0),
+        # More than 30 s late: all polls were held up.
+        (110.0, 79.0, 120.0),
+        (110.0, 200.0, 120.0),
+        # Another run of the list was due before: long before this one, or when this one was not due yet.
+        (72.0, 50.0, 80.0),
+        (66.0, 61.0, 76.0),
+    ],
 )
-def test_the_next_interval_counts_from_the_due_time(was_due: float | None, due: float) -> None:
+def test_the_next_interval_counts_from_the_due_time(now: float, was_due: float | None, due: float) -> None:
     begun = watch()
     begun.seen(seen(), BEGIN + 60)
-    # More than 30 s late: all polls were held up.
-    assert begun.unchanged(BEGIN + 110, None if was_due is None else BEGIN + was_due) is None
+    assert begun.unchanged(BEGIN + now, None if was_due is None else BEGIN + was_due) is None
     assert begun.due == BEGIN + due
 
 
@@ -130,20 +115,19 @@ def test_a_run_that_may_be_short_is_polled_more_often_at_first() -> None:
     assert all(interval == 1.0 for interval in intervals[3:14])
 
 
-def test_a_run_that_is_long_as_a_rule_is_polled_rarely() -> None:
-    reference = Reference("elt_stream", "s", "orders", run_id="r1", durations=[600.0] * 5)
-    begun = Watch(reference, WaitPolicy(first_interval=0.2), BEGIN)
+def test_a_run_that_is_usually_long_is_polled_rarely() -> None:
+    reference = Reference("elt_stream", "s", "orders", run_id="r1", durations=LONG)
+    begun = watch(reference, poll_interval=None, first_interval=0.2)
     begun.seen(seen(reference=reference), BEGIN)
     assert begun.due > BEGIN + 5
 
 
-# Ends.
+# Outcomes.
 
 
 @pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.PARTIAL, Outcome.FAILED, Outcome.CANCELED])
 def test_the_end_of_the_run_ends_the_wait(outcome: Outcome) -> None:
-    end = watch().seen(seen(outcome), BEGIN)
-    assert end == End(EndReason.RUN_OVER, RUN, outcome, result(outcome))
+    assert watch().seen(seen(outcome), BEGIN) == End(EndReason.RUN_OVER, RUN, outcome, result(outcome))
 
 
 @pytest.mark.parametrize(
@@ -153,29 +137,24 @@ def test_an_outcome_of_before_counts_after_ten_seconds(stale_until: float | None
     reference = Reference("transform", "t", "t", earlier_state={"status": "x"}, stale_until=stale_until)
     begun = watch(reference, poll_interval=1.0)
     assert begun.reference.stale_until == last
-
-    def look(now: float) -> End | None:
-        return begun.seen(seen(Outcome.SUCCEEDED, reference=begun.reference, may_be_stale=True), now)
-
-    assert look(last - 0.1) is None
+    observation = seen(Outcome.SUCCEEDED, reference=begun.reference, may_be_stale=True)
+    assert begun.seen(observation, last - 0.1) is None
     assert begun.outcome is Outcome.RUNNING
-    end = look(last)
+    end = begun.seen(observation, last)
     assert end is not None
     assert (end.reason, end.outcome) == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
 
 
-@pytest.mark.parametrize("poll", ["seen", "unchanged"])
-def test_a_run_that_does_not_appear_ends_the_wait(poll: str) -> None:
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_run_that_does_not_appear_ends_the_wait(*, is_shared: bool) -> None:
     begun = watch(schedule_limit=100.0)
-    assert begun.seen(seen(Outcome.SCHEDULED, result=None), BEGIN) is None
+    assert begun.seen(ABSENT, BEGIN) is None
     assert begun.reference.absent_since == BEGIN
-
-    def look(now: float) -> End | None:
-        return begun.unchanged(now) if poll == "unchanged" else begun.seen(seen(Outcome.SCHEDULED, result=None), now)
-
-    assert look(BEGIN + 99) is None
-    end = look(BEGIN + 101)
-    assert end == End(EndReason.NOT_SCHEDULED, begun.reference, Outcome.SCHEDULED, None, "for 101 s")
+    first, last = (
+        begun.unchanged(BEGIN + after) if is_shared else begun.seen(ABSENT, BEGIN + after) for after in (99, 101)
+    )
+    assert first is None
+    assert last == End(EndReason.NOT_SCHEDULED, begun.reference, Outcome.SCHEDULED, None, "for 101 s")
 
 
 def test_a_run_that_appears_is_absent_no_more() -> None:
@@ -212,23 +191,20 @@ def test_failures_make_polls_rarer_up_to_five_minutes() -> None:
     assert begun.due == now + 10
 
 
-def test_jitter_halves_a_delay_at_the_most() -> None:
-    begun = Watch(RUN, WaitPolicy(poll_interval=10.0), BEGIN, lambda: 0.0)
+@pytest.mark.parametrize(("jitter", "rarer", "due"), [(0.0, True, 20), (1.0, True, 40), (1.0, False, 10)])
+def test_jitter_and_failures_of_the_connection_shorten_delays(jitter: float, rarer: bool, due: float) -> None:
+    begun = watch(jitter=jitter)
     for _ in range(3):
-        begun.failed(DOWN, BEGIN)
-    assert begun.due == BEGIN + 20
-
-
-def test_failures_of_the_connection_keep_the_interval() -> None:
-    begun = watch()
-    for _ in range(3):
-        assert begun.failed(DOWN, BEGIN, rarer=False) is None
-    assert begun.due == BEGIN + 10
-    assert begun.lost is None
+        assert begun.failed(DOWN, BEGIN, rarer=rarer) is None
+    assert begun.due == BEGIN + due
+    # The connection has its own state.
+    assert begun.lost is (DOWN if rarer else None)
 
 
 def test_repeated_failures_count_as_lost() -> None:
     begun = watch()
+    begun.failed(DOWN, BEGIN)
+    assert begun.lost is DOWN, "there was no answer before"
     begun.seen(seen(), BEGIN)
     begun.failed(DOWN, BEGIN + 1)
     assert begun.lost is None
@@ -249,38 +225,30 @@ def test_lost_contact_ends_the_wait_at_its_limit() -> None:
     assert end == End(EndReason.LOST_CONTACT, RUN, Outcome.RUNNING, result(), f"for 25 s.\n{DOWN}")
 
 
-def test_a_requested_pause_is_kept() -> None:
-    begun = watch()
-    error = RateLimitError("Too many requests: slower.", status=429, retry_after=120)
-    assert begun.failed(error, BEGIN) is None
-    assert (begun.due, begun.poll_after) == (BEGIN + 120, BEGIN + 120)
-    assert begun.expired(BEGIN + 120) is None
-
-
 @pytest.mark.parametrize(
-    ("limits", "reason", "detail"),
+    ("limits", "due", "reason", "detail"),
     [
-        ({"deadline": BEGIN + 50}, EndReason.TIMEOUT, None),
-        ({"contact_limit": 50.0}, EndReason.LOST_CONTACT, "for 50 s.\nToo many requests: slower."),
+        ({}, 120.0, None, None),
+        ({"deadline": BEGIN + 50}, 50.0, EndReason.TIMEOUT, None),
+        ({"contact_limit": 50.0}, 50.0, EndReason.LOST_CONTACT, "for 50 s.\nToo many requests: slower."),
     ],
 )
-def test_a_pause_beyond_a_limit_ends_the_wait(limits: dict[str, Any], reason: EndReason, detail: str | None) -> None:
+def test_a_requested_pause_beyond_a_limit_ends_the_wait(
+    limits: dict[str, Any], due: float, reason: EndReason | None, detail: str | None
+) -> None:
     begun = watch(**limits)
-    assert begun.failed(RateLimitError("Too many requests: slower.", status=429, retry_after=120), BEGIN) is None
-    assert begun.due == BEGIN + 50
-    assert begun.expired(BEGIN + 50) == End(reason, RUN, Outcome.SCHEDULED, None, detail)
+    assert begun.failed(SLOWER, BEGIN) is None
+    assert (begun.due, begun.poll_after) == (BEGIN + due, BEGIN + 120)
+    assert begun.expired(begun.due) == (reason and End(reason, RUN, Outcome.SCHEDULED, None, detail))
+    # After the pause, a last poll decides.
+    assert "contact_limit" not in limits or begun.expired(BEGIN + 119) is not None
+    assert "deadline" in limits or begun.expired(BEGIN + 120) is None
 
 
-@pytest.mark.parametrize(("now", "silence"), [(BEGIN + 40, 0.0), (BEGIN + 41, 41.0)])
-def test_silence_of_an_overdue_poll(now: float, silence: float) -> None:
+def test_silence_after_a_failure_or_of_an_overdue_poll() -> None:
     begun = watch()
     begun.seen(seen(), BEGIN)
-    assert begun.silence(now) == silence
-
-
-def test_silence_after_a_failure() -> None:
-    begun = watch()
-    begun.seen(seen(), BEGIN)
+    assert [begun.silence(BEGIN + after) for after in (40, 41)] == [0.0, 41.0]
     begun.failed(DOWN, BEGIN + 10)
     assert begun.silence(BEGIN + 12) == 12.0
     begun.unchanged(BEGIN + 20)
@@ -290,25 +258,14 @@ def test_silence_after_a_failure() -> None:
     assert begun.silence(BEGIN + 31) == 0.0
 
 
-def test_failures_before_the_first_answer_count_at_once() -> None:
-    begun = watch()
-    begun.failed(DOWN, BEGIN)
-    assert begun.lost is DOWN
-
-
 # Missing runs.
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        *((DatapipeError("x"), False), (ServerError("x", status=500), False)),
-        *((NotFoundError("x", status=status), True) for status in (400, 404, 410)),
-        (NotFoundError("x", status=401), False),
-    ],
-)
-def test_statuses_of_missing_runs(error: DatapipeError, *, expected: bool) -> None:
-    assert is_missing(error) is expected
+def test_statuses_of_missing_runs() -> None:
+    assert not is_missing(DatapipeError("x"))
+    assert not is_missing(ServerError("x", status=500))
+    missing = [status for status in range(400, 500) if is_missing(NotFoundError("x", status=status))]
+    assert missing == [400, 404, 410]
 
 
 def test_a_missing_run_ends_the_wait_after_the_grace() -> None:
@@ -319,9 +276,8 @@ def test_a_missing_run_ends_the_wait_after_the_grace() -> None:
         pauses.append(begun.due - now)
         now = begun.due
     assert pauses == [3, 6, 12, 24, 15]
-    assert end == End(
-        EndReason.VANISHED, RUN, Outcome.SCHEDULED, None, "6 answers in 60 s, the last: Not found: no such run."
-    )
+    detail = "6 answers in 60 s, the last: Not found: no such run."
+    assert end == End(EndReason.VANISHED, RUN, Outcome.SCHEDULED, None, detail)
 
 
 def test_a_run_that_is_shown_again_is_missing_no_more() -> None:
@@ -347,3 +303,51 @@ def test_a_pause_after_the_grace_is_the_backoff() -> None:
     missing.is_final(BEGIN)
     assert missing.pause(BEGIN + 70, 0.0) == 1.5
     assert missing.pause(BEGIN + 59, 1.0) == 1.0
+
+
+# Seconds in the worker before a deferral.
+
+
+@pytest.mark.parametrize(
+    ("histories", "options", "seconds"),
+    [
+        ([], {}, 0.0),
+        ([[]], {}, 6.0),
+        ([LONG], {}, 0.0),
+        ([[0.0]], {}, 2.0),
+        ([[4.0]], {}, 8.0),
+        ([[10.0]], {}, 17.0),
+        ([[10.1]], {}, 0.0),
+        ([[4.0], [6.0]], {}, 11.0),
+        ([SHORT, LONG], {}, 0.0),
+        # Queued runs start after the short one.
+        ([SHORT, LONG], {"any_of_them": True}, 3.5),
+        # One slow run of many changes nothing, several do.
+        ([[900.0, *[1.0] * 9]], {}, 3.5),
+        ([[900.0, 1.0, 900.0, 1.0]], {}, 0.0),
+        # The setting overrides the history.
+        *(([SHORT, LONG, []], {"defer_after": setting}, setting) for setting in (0.0, 3.0, 120.0)),
+    ],
+)
+def test_worker_time_follows_the_usual_duration(
+    histories: list[list[float]], options: dict[str, Any], seconds: float
+) -> None:
+    assert seconds_in_worker(histories, **options) == seconds
+
+
+def test_run_without_history_may_be_short() -> None:
+    assert [is_short(durations) for durations in ([], SHORT, LONG, [10.0], [10.1])] == [True, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("poke_interval", "first", "later"),
+    [(60.0, [0.2, 0.4, 0.8, 1.0, 1.0], 60.0), (0.5, [0.2, 0.4, 0.5, 0.5, 0.5], 0.5), (0.0, [0.2] * 5, 0.2)],
+)
+def test_a_sensor_polls_more_often_at_first(poke_interval: float, first: list[float], later: float) -> None:
+    intervals = list(islice(sensor_intervals(poke_interval), 100))
+    assert intervals[:5] == pytest.approx(first)
+    assert intervals[-1] == later
+    if later > 1:
+        early = intervals[: intervals.index(later)]
+        assert max(early) <= 1.0
+        assert 15.0 <= sum(early) < 16.0

@@ -28,16 +28,13 @@ from airflow_provider_datapipe.changes.custom_reports import (
 from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
 from airflow_provider_datapipe.runs.steps import drive
 from tests.support.tasks import Memory
+from tests.unit.changes.fake_service import BROKEN, GONE, LOST, body_of, run
 from tests.unit.runs.model_service import ModelService, page
 
-LOST = TransportError("lost", sent=True)
 
-
-class Named:
-    """Compared fields of a stream."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+def named(*names: str) -> Any:
+    """Return a page of streams."""
+    return page(*(SimpleNamespace(name=name) for name in names))
 
 
 def report(name: str, sync: str = "s", query: str = "SELECT 1") -> dict[str, str]:
@@ -62,8 +59,8 @@ def answer(request: Request[Any]) -> CustomReportResults:
 def service(*answers: Any, streams: list[list[str]] | None = None, offered: tuple[str, ...] = ()) -> ModelService:
     return ModelService(
         custom_reports__create=list(answers) or [answer],
-        elt_streams__list=[page(*map(Named, names)) for names in streams or [[]]],
-        elt_syncs__available_source_streams=[page(*map(Named, offered))],
+        elt_streams__list=[named(*names) for names in streams or [[]]],
+        elt_syncs__available_source_streams=[named(*offered)],
     )
 
 

@@ -18,12 +18,7 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyn
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
-from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.errors import LostContactError
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.wait import WaitPolicy
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
-from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_event
 from tests.support.airflow_versions import dag_serialization
 from tests.support.operator_examples import EXAMPLES
 
@@ -204,20 +199,3 @@ def test_a_text_is_no_list_of_records(given: str) -> None:
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)
     with pytest.raises(ValueError, match="retry_failed_records must be"):
         task._target()
-
-
-def test_the_trigger_is_made_again_from_what_is_stored() -> None:
-    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r")])
-    trigger = DatapipeRunTrigger("c", batch.as_dict(), WaitPolicy(deadline=5).as_dict())
-    path, arguments = trigger.serialize()
-    module, _, name = path.rpartition(".")
-    stored = json.loads(json.dumps(arguments))
-    again = getattr(importlib.import_module(module), name)(**stored)
-    assert again.serialize() == (path, arguments)
-    assert Batch.from_dict(again.batch) == batch
-
-
-@pytest.mark.parametrize("event", [{}, {"status": "error", "message": "no connection."}, {"status": "odd"}])
-def test_an_event_without_a_batch_is_lost_contact(event: dict[str, Any]) -> None:
-    with pytest.raises(LostContactError, match="The run may still be going"):
-        check_event(event)

@@ -64,7 +64,7 @@ EXAMPLES = [
             "cron_expression": "0 4 * * *",
         },
         _DONE | changed("created", published=True, name="deployed/here/created"),
-        _DONE | UNCHANGED | {"published": False, "name": "deployed/here/created"},
+        {**_DONE, **UNCHANGED, "published": False, "name": "deployed/here/created"},
         mapped="documentation",
     ),
     Example(

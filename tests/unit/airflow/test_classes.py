@@ -138,42 +138,32 @@ def test_it_can_be_mapped(found: type[BaseOperator]) -> None:
         found.partial(task_id="t", **needed).expand(**{ID[found.__name__]: ["a", "b"]})
 
 
-@pytest.mark.parametrize(
-    ("found", "arguments", "problem"),
-    [
-        (EltStreamRunOperator, {"poll_interval": 0}, "poll_interval"),
-        (EltStreamRunOperator, {"timeout": timedelta(0)}, "timeout"),
-        (EltSyncRunOperator, {"max_active_streams": 0}, "max_active_streams"),
-        (EltSyncRunOperator, {"on_partial_failure": "ignore"}, "on_partial_failure"),
-        (ReverseEtlRunOperator, {"max_failed_rows": -1}, "max_failed_rows"),
-    ],
-)
-def test_invalid_values_are_rejected_when_the_dag_is_parsed(
-    found: type[BaseOperator], arguments: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ValueError, match=problem):
-        make(found, **arguments)
+ONE_ORCHESTRATION = "exactly one of orchestration_id and orchestration_name"
+STREAM, A_STREAM = {"stream_id": "s"}, "give stream_id, or stream_name and sync_id"
 
 
 @pytest.mark.parametrize(
     ("found", "arguments", "problem"),
     [
-        (EltStreamRunOperator, {}, "give stream_id, or stream_name and sync_id"),
-        (
-            EltStreamRunOperator,
-            {"stream_id": "s", "stream_name": "n", "sync_id": "y"},
-            "remove stream_name and sync_id",
-        ),
-        (EltStreamRunOperator, {"stream_name": "n"}, "give stream_id, or stream_name and sync_id"),
-        (EltStreamRunOperator, {"stream_id": "s", "sync_id": "y"}, "already identifies the stream; remove sync_id"),
-        (EltStreamRunSensor, {"stream_name": "n"}, "give stream_id, or stream_name and sync_id"),
-        (OrchestrationRunOperator, {}, "exactly one of orchestration_id and orchestration_name"),
-        (OrchestrationRunSensor, {}, "exactly one of orchestration_id and orchestration_name"),
+        (EltStreamRunOperator, STREAM | {"poll_interval": 0}, "poll_interval"),
+        (EltStreamRunOperator, STREAM | {"timeout": timedelta(0)}, "timeout"),
+        (EltSyncRunOperator, {"sync_id": "y", "max_active_streams": 0}, "max_active_streams"),
+        (EltSyncRunOperator, {"sync_id": "y", "on_partial_failure": "ignore"}, "on_partial_failure"),
+        (ReverseEtlRunOperator, {"reverse_etl_sync_id": "e", "max_failed_rows": -1}, "max_failed_rows"),
+        (EltStreamRunOperator, {}, A_STREAM),
+        (EltStreamRunOperator, {"stream_name": "n"}, A_STREAM),
+        (EltStreamRunSensor, {"stream_name": "n"}, A_STREAM),
+        (EltStreamRunOperator, STREAM | {"stream_name": "n", "sync_id": "y"}, "remove stream_name and sync_id"),
+        (EltStreamRunOperator, STREAM | {"sync_id": "y"}, "already identifies the stream; remove sync_id"),
+        (OrchestrationRunOperator, {}, ONE_ORCHESTRATION),
+        (OrchestrationRunSensor, {}, ONE_ORCHESTRATION),
         (TransformPublishOperator, {}, "exactly one of transform_id and transform_name"),
         (TransformPublishOperator, {"transform_id": "t", "folder_path": "f"}, "new_folder_path"),
     ],
 )
-def test_an_id_or_a_name_is_given(found: Any, arguments: dict[str, str], problem: str) -> None:
+def test_wrong_arguments_are_refused_when_the_dag_is_parsed(
+    found: Any, arguments: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ValueError, match=problem):
         found(task_id="t", **arguments)
 

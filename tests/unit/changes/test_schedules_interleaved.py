@@ -216,6 +216,7 @@ class Exploration:
                     drive(self._steps(replace(owner, at=PUT_BACK)), self.service.send, self.service.sleep)
                 except (ScheduleOwnedError, ScheduleChangedError) as error:
                     ends.append(type(error).__name__)
+                assert self.service.paused == 0
             yield self._fields, ends
 
     def check(self, world: World) -> None:

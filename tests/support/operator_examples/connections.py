@@ -5,35 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_datapipe.operators.connection import ConnectionBridgeCreateOperator, ConnectionDeleteOperator
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import UNCHANGED, Example, changed, files_connection
 
-_REDIRECT = "https://app.example.com/connected"
+_SHOWN = {"redirect_uri": "https://app.example.com/connected", "show_authorize_url": True}
+_LABELS = {"again": "Again", "delete": "To delete", "label": "By label"}
 
-SEED: dict[str, Any] = {
-    "connections": [
-        {"id": "connection.again", "integration_id": "files", "label": "Again", "settings": {"path": "{folder}"}},
-        {"id": "connection.delete", "integration_id": "files", "label": "To delete", "settings": {"path": "{folder}"}},
-        {"id": "connection.label", "integration_id": "files", "label": "By label", "settings": {"path": "{folder}"}},
-    ]
-}
+SEED: dict[str, Any] = {"connections": [files_connection(f"connection.{use}", label) for use, label in _LABELS.items()]}
 
 EXAMPLES = [
     Example(
         "connection_bridge",
         ConnectionBridgeCreateOperator,
-        {
-            "new_label": "Sales",
-            "integration_id": "files",
-            "redirect_uri": _REDIRECT,
-            "show_authorize_url": True,
-        },
+        {"new_label": "Sales", "integration_id": "files", **_SHOWN},
         {"integration_id": "files", "label": "Sales", "connection_id": None, "known_connection_ids": []},
         {"label": "Sales"},
     ),
     Example(
         "connection_bridge_again",
         ConnectionBridgeCreateOperator,
-        {"connection_label": "Again", "redirect_uri": _REDIRECT, "show_authorize_url": True, "state": "given"},
+        {"connection_label": "Again", **_SHOWN, "state": "given"},
         {"integration_id": "files", "label": "Again", "connection_id": "connection.again", "state": "given"},
         {"connection_id": "connection.again"},
     ),
@@ -41,14 +31,13 @@ EXAMPLES = [
         "connection_delete",
         ConnectionDeleteOperator,
         {"connection_id": "connection.delete"},
-        {"action": "deleted", "changed": True, "details": {"elt_syncs": [], "reverse_etl_syncs": []}},
-        {"action": "none", "changed": False},
+        changed("deleted", details={"elt_syncs": [], "reverse_etl_syncs": []}),
     ),
     Example(
         "connection_delete_by_label",
         ConnectionDeleteOperator,
         {"connection_label": "By label"},
-        {"action": "deleted", "changed": True, "id": "connection.label", "name": "By label"},
-        {"action": "none", "changed": False, "id": None},
+        changed("deleted", id="connection.label", name="By label"),
+        {**UNCHANGED, "id": None},
     ),
 ]

@@ -5,43 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_datapipe.operators.custom_report import CustomReportsCreateOperator
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import Example, elt_sync, rows
 
-SEED: dict[str, Any] = {
-    "elt_syncs": [
-        {
-            "id": "reports.sync",
-            "connection_id": "files",
-            "destination_schema_name": "reports",
-            "sync_interval": "0 3 * * *",
-            "source_streams": [{"id": "reports.rows", "name": "rows", "file": "rows.csv"}],
-        }
-    ]
-}
+SEED: dict[str, Any] = {"elt_syncs": [elt_sync("reports.sync", "reports", source_streams=[rows("reports.rows")])]}
 
 
 def _report(name: str, query: str = "SELECT count(*) AS many FROM rows", sync: str = "reports.sync") -> dict[str, str]:
     return {"elt_sync_id": sync, "name": name, "query": query}
 
 
+_CREATED = {
+    "elt_sync_id": "reports.sync",
+    "name": "How Many Rows",
+    "source_stream_name": "how_many_rows",
+    "action": "created",
+    "error": None,
+}
+
 EXAMPLES = [
     Example(
         "custom_reports",
         CustomReportsCreateOperator,
         {"reports": [_report("How Many Rows")]},
-        {
-            "created": 1,
-            "failed": 0,
-            "reports": [
-                {
-                    "elt_sync_id": "reports.sync",
-                    "name": "How Many Rows",
-                    "source_stream_name": "how_many_rows",
-                    "action": "created",
-                    "error": None,
-                }
-            ],
-        },
+        {"created": 1, "failed": 0, "reports": [_CREATED]},
         {"created": 0, "failed": 0},
     ),
     Example(

@@ -19,28 +19,27 @@ from airflow_provider_datapipe.operators.elt_changes import (
     EltSyncEnableOperator,
     EltSyncUpdateOperator,
 )
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import (
+    UNCHANGED,
+    Example,
+    changed,
+    elt_sync,
+    files_connection,
+    orchestration,
+    rows,
+)
 
 
 def _sync(use: str, **more: Any) -> dict[str, Any]:
-    return {
-        "id": f"elt.{use}",
-        "connection_id": "files",
-        "destination_schema_name": f"elt_{use}",
-        "sync_interval": "0 3 * * *",
-    } | more
+    return elt_sync(f"elt.{use}", f"elt_{use}", **more)
 
 
-def _stream(use: str, **more: Any) -> dict[str, Any]:
-    return {"id": f"elt.stream.{use}", "name": use, "file": "rows.csv"} | more
-
+_STREAMS = ("refresh", "cancel", "set", "set_by_name", "delete", "delete_by_name")
 
 SEED: dict[str, Any] = {
-    "connections": [
-        # A connection has ten syncs at the most.
-        {"id": "elt_new", "integration_id": "files", "label": "Files for new syncs", "settings": {"path": "{folder}"}}
-    ],
-    "orchestrations": [{"id": "elt.orchestration", "name": "ELT", "cron_schedule": "0 2 * * *"}],
+    # A connection has ten syncs at the most.
+    "connections": [files_connection("elt_new", "Files for new syncs")],
+    "orchestrations": [orchestration("elt.orchestration", "ELT")],
     "elt_syncs": [
         _sync("keep", connection_id="elt_new"),
         *(_sync(use) for use in ("update", "disable", "delete", "attach", "grow")),
@@ -50,107 +49,76 @@ SEED: dict[str, Any] = {
         _sync(
             "streams",
             source_streams=[
-                *(_stream(use) for use in ("refresh", "cancel", "set", "set_by_name", "delete", "delete_by_name")),
-                _stream("clear", sync_interval="0 5 * * *"),
+                *(rows(f"elt.stream.{use}", use) for use in _STREAMS),
+                rows("elt.stream.clear", "clear", sync_interval="0 5 * * *"),
             ],
         ),
     ],
+}
+
+_KEPT = {"destination_schema_name": "elt_keep", "connection_id": "elt_new", "sync_interval": "0 4 * * *"}
+_CREATED = {
+    "destination_schema_name": "elt_created",
+    "connection_label": "Files for new syncs",
+    "sync_interval": "0 4 * * *",
+    "elt_settings": '{"region": "eu"}',
+    "data_start_date": "2026-01-01",
 }
 
 EXAMPLES = [
     Example(
         "elt_sync_create",
         EltSyncCreateOperator,
-        {
-            "destination_schema_name": "elt_created",
-            "connection_label": "Files for new syncs",
-            "sync_interval": "0 4 * * *",
-            "elt_settings": '{"region": "eu"}',
-            "data_start_date": "2026-01-01",
-        },
-        {"action": "created", "changed": True, "name": "elt_created"},
-        {"action": "none", "changed": False, "name": "elt_created"},
+        _CREATED,
+        changed("created", name="elt_created"),
+        {**UNCHANGED, "name": "elt_created"},
     ),
-    Example(
-        "elt_sync_create_update",
-        EltSyncCreateOperator,
-        {"destination_schema_name": "elt_keep", "connection_id": "elt_new", "sync_interval": "0 4 * * *"},
-        {"action": "updated", "changed": True, "id": "elt.keep"},
-        {"action": "none", "changed": False},
-    ),
-    Example(
-        "elt_sync_keep",
-        EltSyncCreateOperator,
-        {
-            "destination_schema_name": "elt_keep",
-            "connection_id": "elt_new",
-            "sync_interval": "0 4 * * *",
-            "if_exists": "keep",
-        },
-        {"action": "none", "changed": False, "id": "elt.keep"},
-        {"action": "none", "changed": False},
-    ),
+    Example("elt_sync_create_update", EltSyncCreateOperator, _KEPT, changed("updated", id="elt.keep")),
+    Example("elt_sync_keep", EltSyncCreateOperator, {**_KEPT, "if_exists": "keep"}, {**UNCHANGED, "id": "elt.keep"}),
     Example(
         "elt_sync_update",
         EltSyncUpdateOperator,
         {"destination_schema_name": "elt_update", "sync_interval": "0 4 * * *"},
-        {"action": "updated", "changed": True, "id": "elt.update"},
-        {"action": "none", "changed": False},
+        changed("updated", id="elt.update"),
     ),
-    Example(
-        "elt_sync_enable",
-        EltSyncEnableOperator,
-        {"sync_id": "elt.enable"},
-        {"action": "enabled", "changed": True, "name": "elt_enable"},
-        {"action": "none", "changed": False},
-    ),
+    Example("elt_sync_enable", EltSyncEnableOperator, {"sync_id": "elt.enable"}, changed("enabled", name="elt_enable")),
     Example(
         "elt_sync_disable",
         EltSyncDisableOperator,
         {"destination_schema_name": "elt_disable"},
-        {"action": "disabled", "changed": True, "id": "elt.disable"},
-        {"action": "none", "changed": False},
+        changed("disabled", id="elt.disable"),
     ),
-    Example(
-        "elt_sync_delete",
-        EltSyncDeleteOperator,
-        {"sync_id": "elt.delete"},
-        {"action": "deleted", "changed": True, "id": "elt.delete"},
-        {"action": "none", "changed": False},
-    ),
+    Example("elt_sync_delete", EltSyncDeleteOperator, {"sync_id": "elt.delete"}, changed("deleted", id="elt.delete")),
     Example(
         "elt_sync_delete_with_tables",
         EltSyncDeleteOperator,
         {"destination_schema_name": "elt_delete_all", "remove_data_references": "True"},
-        {"action": "deleted", "changed": True, "id": "elt.delete_all"},
-        {"action": "none", "changed": False, "id": None},
+        changed("deleted", id="elt.delete_all"),
+        {**UNCHANGED, "id": None},
     ),
     Example(
         "elt_sync_add_streams",
         EltSyncAddStreamsOperator,
         {"sync_id": "elt.grow", "source_streams": [{"name": "rows", "full_sync_always": True}]},
-        {"action": "source_streams_added", "changed": True, "id": "elt.grow"},
-        {"action": "none", "changed": False},
+        changed("source_streams_added", id="elt.grow"),
     ),
     Example(
         "elt_sync_attach",
         EltSyncAttachOperator,
         {"sync_id": "elt.attach", "orchestration_name": "ELT"},
-        {"action": "attached", "changed": True, "name": "elt_attach"},
-        {"action": "none", "changed": False},
+        changed("attached", name="elt_attach"),
     ),
     Example(
         "elt_sync_detach",
         EltSyncDetachOperator,
         {"destination_schema_name": "elt_detach"},
-        {"action": "detached", "changed": True, "id": "elt.detach"},
-        {"action": "none", "changed": False},
+        changed("detached", id="elt.detach"),
     ),
     Example(
         "elt_stream_request_full_refresh",
         EltStreamRequestFullRefreshOperator,
         {"stream_id": "elt.stream.refresh", "reset_history_table": "True"},
-        {"action": "full_refresh_requested", "changed": True, "name": "refresh"},
+        changed("full_refresh_requested", name="refresh"),
         {"action": "full_refresh_requested"},
     ),
     Example(
@@ -164,35 +132,31 @@ EXAMPLES = [
         "elt_stream_set_interval",
         EltStreamSetIntervalOperator,
         {"stream_id": "elt.stream.set", "sync_interval": "0 5 * * *"},
-        {"action": "sync_interval_set", "changed": True, "name": "set"},
-        {"action": "none", "changed": False},
+        changed("sync_interval_set", name="set"),
     ),
     Example(
         "elt_stream_set_interval_by_name",
         EltStreamSetIntervalOperator,
         {"stream_name": "set_by_name", "sync_id": "elt.streams", "sync_interval": "0 5 * * *"},
-        {"action": "sync_interval_set", "changed": True, "id": "elt.stream.set_by_name"},
-        {"action": "none", "changed": False},
+        changed("sync_interval_set", id="elt.stream.set_by_name"),
     ),
     Example(
         "elt_stream_clear_interval",
         EltStreamClearIntervalOperator,
         {"stream_id": "elt.stream.clear"},
-        {"action": "sync_interval_cleared", "changed": True, "name": "clear"},
-        {"action": "none", "changed": False},
+        changed("sync_interval_cleared", name="clear"),
     ),
     Example(
         "elt_stream_delete",
         EltStreamDeleteOperator,
         {"stream_id": "elt.stream.delete"},
-        {"action": "deleted", "changed": True, "id": "elt.stream.delete"},
-        {"action": "none", "changed": False},
+        changed("deleted", id="elt.stream.delete"),
     ),
     Example(
         "elt_stream_delete_by_name",
         EltStreamDeleteOperator,
         {"stream_name": "delete_by_name", "destination_schema_name": "elt_streams"},
-        {"action": "deleted", "changed": True, "id": "elt.stream.delete_by_name"},
-        {"action": "none", "changed": False, "id": None},
+        changed("deleted", id="elt.stream.delete_by_name"),
+        {**UNCHANGED, "id": None},
     ),
 ]

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_provider_datapipe.operators.datapipe import DatapipeOperator
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import Example, orchestration
 
 SEED: dict[str, Any] = {
-    "orchestrations": [
-        {"id": f"generic.{number}", "name": f"Generic {number}", "cron_schedule": "0 2 * * *"} for number in range(3)
-    ]
+    "orchestrations": [orchestration(f"generic.{number}", f"Generic {number}") for number in range(3)]
 }
 
 EXAMPLES = [

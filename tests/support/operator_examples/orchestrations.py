@@ -9,36 +9,38 @@ from airflow_provider_datapipe.operators.orchestration_changes import (
     OrchestrationDeleteOperator,
     OrchestrationUpdateOperator,
 )
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import UNCHANGED, Example, changed, orchestration
 
 SEED: dict[str, Any] = {
     "orchestrations": [
-        {"id": f"orchestration.{use}", "name": f"Orchestration to {use}", "cron_schedule": "0 2 * * *"}
+        orchestration(f"orchestration.{use}", f"Orchestration to {use}")
         for use in ("keep", "change", "update", "rename", "delete", "delete_by_name")
     ]
 }
+
+
+def _created(name: str, **more: str) -> dict[str, Any]:
+    return {"name": name, "cron_schedule": "0 4 * * *", **more}
+
 
 EXAMPLES = [
     Example(
         "orchestration_create",
         OrchestrationCreateOperator,
-        {"name": "Created by a task", "cron_schedule": "0 4 * * *"},
-        {"action": "created", "changed": True, "name": "Created by a task"},
-        {"action": "none", "changed": False},
+        _created("Created by a task"),
+        changed("created", name="Created by a task"),
     ),
     Example(
         "orchestration_create_update",
         OrchestrationCreateOperator,
-        {"name": "Orchestration to change", "cron_schedule": "0 4 * * *"},
-        {"action": "updated", "changed": True, "id": "orchestration.change"},
-        {"action": "none", "changed": False},
+        _created("Orchestration to change"),
+        changed("updated", id="orchestration.change"),
     ),
     Example(
         "orchestration_keep",
         OrchestrationCreateOperator,
-        {"name": "Orchestration to keep", "cron_schedule": "0 4 * * *", "if_exists": "keep"},
-        {"action": "none", "changed": False, "id": "orchestration.keep"},
-        {"action": "none", "changed": False},
+        _created("Orchestration to keep", if_exists="keep"),
+        {**UNCHANGED, "id": "orchestration.keep"},
     ),
     Example(
         "orchestration_update",
@@ -58,14 +60,13 @@ EXAMPLES = [
         "orchestration_delete",
         OrchestrationDeleteOperator,
         {"orchestration_id": "orchestration.delete", "cron_schedule": "0 4 * * *"},
-        {"action": "deleted", "changed": True, "id": "orchestration.delete"},
-        {"action": "none", "changed": False},
+        changed("deleted", id="orchestration.delete"),
     ),
     Example(
         "orchestration_delete_by_name",
         OrchestrationDeleteOperator,
         {"orchestration_name": "Orchestration to delete_by_name", "cron_schedule": "0 4 * * *"},
-        {"action": "deleted", "changed": True, "id": "orchestration.delete_by_name"},
-        {"action": "none", "changed": False, "id": None},
+        changed("deleted", id="orchestration.delete_by_name"),
+        {**UNCHANGED, "id": None},
     ),
 ]

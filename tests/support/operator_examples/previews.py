@@ -10,22 +10,15 @@ from airflow_provider_datapipe.operators.query import (
     DatapipeValueCheckOperator,
     QueryPreviewOperator,
 )
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import Example, transform
 
-SEED: dict[str, Any] = {
-    "transforms": [
-        {
-            "id": "transform.queried",
-            "name": "queried",
-            "folder_path": "previews",
-            "sql_template": "SELECT value FROM generate_series(1, 4) AS numbers(value)",
-            "publish": True,
-        }
-    ]
-}
-
+_NUMBERS = "SELECT value FROM generate_series(1, 4) AS numbers(value)"
 _FROM = "FROM {{model.previews.queried}}"
 _PASSED = {"passed": True}
+
+SEED: dict[str, Any] = {
+    "transforms": [transform("transform.queried", "queried", "previews", sql_template=_NUMBERS)],
+}
 
 EXAMPLES = [
     Example(

@@ -12,58 +12,58 @@ from airflow_provider_datapipe.operators.reverse_etl_changes import (
     ReverseEtlSyncDeleteOperator,
     ReverseEtlSyncUpdateOperator,
 )
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import (
+    UNCHANGED,
+    Example,
+    changed,
+    orchestration,
+    reverse_etl_sync,
+    transform,
+)
 
 MAPPINGS = [
     {"source_property_id": "id", "destination_property_id": "id", "primary_key": True},
     {"source_property_id": "name", "destination_property_id": "name"},
 ]
 UPSERT = {"mode": "upsert", "mappings": MAPPINGS}
+_USES = ("exists", "keep", "update", "paused", "same", "attach", "activate", "deactivate", "delete", "retry")
 
 SEED: dict[str, Any] = {
-    "transforms": [
-        {
-            "id": "reverse.people",
-            "name": "people",
-            "folder_path": "reverse",
-            "publish": True,
-            "sql_template": "SELECT 1 AS id, 'Ada' AS name",
-        }
-    ],
-    "orchestrations": [{"id": "reverse.nightly", "name": "Reverse nightly", "cron_schedule": "0 2 * * *"}],
+    "transforms": [transform("reverse.people", "people", "reverse", sql_template="SELECT 1 AS id, 'Ada' AS name")],
+    "orchestrations": [orchestration("reverse.nightly", "Reverse nightly")],
     "reverse_etl_syncs": [
-        {
-            "id": f"reverse.{use}",
-            "source_id": "reverse.people",
-            "destination_connection_id": "out",
-            "object_type_id": use,
-            "sync_interval": "0 2 * * *",
-            "enabled": use not in ("activate", "paused"),
-            "operation": UPSERT,
-        }
-        for use in ("exists", "keep", "update", "paused", "same", "attach", "activate", "deactivate", "delete", "retry")
+        reverse_etl_sync(
+            f"reverse.{use}",
+            "reverse.people",
+            use,
+            sync_interval="0 2 * * *",
+            enabled=use not in ("activate", "paused"),
+            operation=UPSERT,
+        )
+        for use in _USES
     ],
 }
 
 
-def _created(**changes: Any) -> dict[str, Any]:
-    return {
-        "source_id": "reverse.people",
-        "destination_connection_id": "out",
-        "operation": UPSERT,
-        "sync_interval": "0 4 * * *",
-    } | changes
+def _created(name: str, object_type_id: str, expected: dict[str, Any], **more: Any) -> Example:
+    fields = {"source_id": "reverse.people", "destination_connection_id": "out", "operation": UPSERT}
+    arguments = {**fields, "sync_interval": "0 4 * * *", "object_type_id": object_type_id, **more}
+    return Example(name, ReverseEtlSyncCreateOperator, arguments, expected, mapped="object_type_id")
+
+
+def _updated(name: str, use: str, expected: dict[str, Any], **arguments: Any) -> Example:
+    given = {"reverse_etl_sync_id": f"reverse.{use}", **arguments}
+    return Example(name, ReverseEtlSyncUpdateOperator, given, expected)
+
+
+def _retried(name: str, details: dict[str, Any], **records: Any) -> Example:
+    given = {"reverse_etl_sync_id": "reverse.retry", **records}
+    expected = {"changed": False, "details": {"failed_records": 0, **details}}
+    return Example(name, ReverseEtlRetryFailedRecordsOperator, given, expected, {"changed": False})
 
 
 EXAMPLES = [
-    Example(
-        "reverse_etl_create",
-        ReverseEtlSyncCreateOperator,
-        _created(object_type_id="made_by_a_task"),
-        {"action": "created", "changed": True},
-        {"action": "none", "changed": False},
-        mapped="object_type_id",
-    ),
+    _created("reverse_etl_create", "made_by_a_task", changed("created")),
     Example(
         "reverse_etl_create_by_names",
         ReverseEtlSyncCreateOperator,
@@ -75,98 +75,40 @@ EXAMPLES = [
             "operation": UPSERT,
             "orchestration_name": "Reverse nightly",
         },
-        {"action": "created", "changed": True},
-        {"action": "none", "changed": False},
+        changed("created"),
         mapped="object_type_id",
     ),
-    Example(
-        "reverse_etl_create_what_is_there",
-        ReverseEtlSyncCreateOperator,
-        _created(object_type_id="exists"),
-        {"action": "updated", "changed": True, "id": "reverse.exists"},
-        {"action": "none", "changed": False},
-        mapped="object_type_id",
-    ),
-    Example(
-        "reverse_etl_keep",
-        ReverseEtlSyncCreateOperator,
-        _created(object_type_id="keep", if_exists="keep"),
-        {"action": "none", "changed": False, "id": "reverse.keep"},
-        {"action": "none", "changed": False},
-        mapped="object_type_id",
-    ),
-    Example(
+    _created("reverse_etl_create_what_is_there", "exists", changed("updated", id="reverse.exists")),
+    _created("reverse_etl_keep", "keep", {**UNCHANGED, "id": "reverse.keep"}, if_exists="keep"),
+    _updated(
         "reverse_etl_update",
-        ReverseEtlSyncUpdateOperator,
-        {
-            "reverse_etl_sync_id": "reverse.update",
-            "operation": {"mode": "insert", "mappings": MAPPINGS},
-            "sync_interval": "0 4 * * *",
-        },
-        {"action": "updated", "changed": True, "id": "reverse.update"},
-        {"action": "none", "changed": False},
+        "update",
+        changed("updated", id="reverse.update"),
+        operation={"mode": "insert", "mappings": MAPPINGS},
+        sync_interval="0 4 * * *",
     ),
-    Example(
-        "reverse_etl_update_paused",
-        ReverseEtlSyncUpdateOperator,
-        {"reverse_etl_sync_id": "reverse.paused", "sync_interval": "0 4 * * *"},
-        {"action": "updated", "changed": True},
-        {"action": "none", "changed": False},
-    ),
-    Example(
-        "reverse_etl_update_same",
-        ReverseEtlSyncUpdateOperator,
-        {"reverse_etl_sync_id": "reverse.same", "sync_interval": "0 2 * * *", "operation": UPSERT},
-        {"action": "none", "changed": False},
-        {"action": "none", "changed": False},
-    ),
-    Example(
-        "reverse_etl_attach",
-        ReverseEtlSyncUpdateOperator,
-        {"reverse_etl_sync_id": "reverse.attach", "orchestration_name": "Reverse nightly"},
-        {"action": "updated", "changed": True},
-        {"action": "none", "changed": False},
-    ),
+    _updated("reverse_etl_update_paused", "paused", changed("updated"), sync_interval="0 4 * * *"),
+    _updated("reverse_etl_update_same", "same", {**UNCHANGED}, sync_interval="0 2 * * *", operation=UPSERT),
+    _updated("reverse_etl_attach", "attach", changed("updated"), orchestration_name="Reverse nightly"),
     Example(
         "reverse_etl_activate",
         ReverseEtlSyncActivateOperator,
         {"reverse_etl_sync_id": "reverse.activate"},
-        {"action": "activated", "changed": True},
-        {"action": "none", "changed": False},
+        changed("activated"),
     ),
     Example(
         "reverse_etl_deactivate",
         ReverseEtlSyncDeactivateOperator,
         {"reverse_etl_sync_id": "reverse.deactivate"},
-        {"action": "deactivated", "changed": True},
-        {"action": "none", "changed": False},
+        changed("deactivated"),
     ),
     Example(
         "reverse_etl_delete",
         ReverseEtlSyncDeleteOperator,
         {"reverse_etl_sync_id": "reverse.delete"},
-        {"action": "deleted", "changed": True, "id": "reverse.delete"},
-        {"action": "none", "changed": False},
+        changed("deleted", id="reverse.delete"),
     ),
-    Example(
-        "reverse_etl_retry_all",
-        ReverseEtlRetryFailedRecordsOperator,
-        {"reverse_etl_sync_id": "reverse.retry", "record_ids": "all"},
-        {"changed": False, "details": {"failed_records": 0, "seen": None, "requested": 0}},
-        {"changed": False},
-    ),
-    Example(
-        "reverse_etl_retry_some",
-        ReverseEtlRetryFailedRecordsOperator,
-        {"reverse_etl_sync_id": "reverse.retry", "record_ids": ["1", "2"]},
-        {"changed": False, "details": {"failed_records": 0, "seen": None, "requested": 2}},
-        {"changed": False},
-    ),
-    Example(
-        "reverse_etl_retry_reason",
-        ReverseEtlRetryFailedRecordsOperator,
-        {"reverse_etl_sync_id": "reverse.retry", "reason": "address"},
-        {"changed": False, "details": {"failed_records": 0, "seen": 0, "requested": 0}},
-        {"changed": False},
-    ),
+    _retried("reverse_etl_retry_all", {"seen": None, "requested": 0}, record_ids="all"),
+    _retried("reverse_etl_retry_some", {"seen": None, "requested": 2}, record_ids=["1", "2"]),
+    _retried("reverse_etl_retry_reason", {"seen": 0, "requested": 0}, reason="address"),
 ]

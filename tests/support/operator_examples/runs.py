@@ -8,111 +8,69 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyn
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import (
+    Example,
+    elt_sync,
+    orchestration,
+    reverse_etl_sync,
+    rows,
+    transform,
+)
 
-
-def _stream(name: str) -> dict[str, Any]:
-    return {"id": f"runs.stream.{name}", "name": name, "file": "rows.csv"}
-
-
-def _sync(use: str, streams: tuple[str, ...]) -> dict[str, Any]:
-    return {
-        "id": f"runs.{use}",
-        "connection_id": "files",
-        "destination_schema_name": f"runs_{use}",
-        "sync_interval": "0 3 * * *",
-        "source_streams": [_stream(name) for name in streams],
-    }
-
+_STREAMS = {"streams": ("by_id", "by_name"), "sync": ("a", "b"), "refresh": ("c", "d")}
 
 SEED: dict[str, Any] = {
     "elt_syncs": [
-        _sync("streams", ("by_id", "by_name")),
-        _sync("sync", ("a", "b")),
-        _sync("refresh", ("c", "d")),
+        elt_sync(f"runs.{use}", f"runs_{use}", source_streams=[rows(f"runs.stream.{name}", name) for name in names])
+        for use, names in _STREAMS.items()
     ],
-    "orchestrations": [{"id": "runs.nightly", "name": "Nightly run", "cron_schedule": "0 2 * * *"}],
+    "orchestrations": [orchestration("runs.nightly", "Nightly run")],
     "transforms": [
-        {
-            "id": f"runs.{use}",
-            "name": f"runs_{use}",
-            "folder_path": "examples",
-            "materialization": kind,
-            "publish": use == "source",
-            "sql_template": "SELECT 1 AS id",
-        }
+        transform(f"runs.{use}", f"runs_{use}", "examples", materialization=kind, publish=use == "source")
         for use, kind in (("source", "view"), ("publish", "table"))
     ],
     "reverse_etl_syncs": [
-        {
-            "id": f"runs.reverse.{use}",
-            "source_id": "runs.source",
-            "destination_connection_id": "out",
-            "object_type_id": f"runs_{use}",
-            "sync_interval": "0 5 * * *",
-            "operation": {
-                "mode": "upsert",
-                "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-            },
-        }
-        for use in ("run", "retry", "retry_some")
+        reverse_etl_sync(f"runs.reverse.{use}", "runs.source", f"runs_{use}") for use in ("run", "retry", "retry_some")
     ],
 }
 
-_DONE = {"outcome": "succeeded"}
+
+def _run(name: str, operator: type[Any], arguments: dict[str, Any], **more: Any) -> Example:
+    done = {"outcome": "succeeded"}
+    return Example(name, operator, arguments, {**done, **more}, done)
+
 
 EXAMPLES = [
-    Example(
-        "run_stream", EltStreamRunOperator, {"stream_id": "runs.stream.by_id"}, _DONE | {"rows_synced": 3}, dict(_DONE)
-    ),
-    Example(
+    _run("run_stream", EltStreamRunOperator, {"stream_id": "runs.stream.by_id"}, rows_synced=3),
+    _run(
         "run_stream_by_name",
         EltStreamRunOperator,
         {"stream_name": "by_name", "sync_id": "runs.streams", "full_refresh": True},
-        _DONE | {"resource_id": "runs.stream.by_name"},
-        dict(_DONE),
+        resource_id="runs.stream.by_name",
     ),
-    Example("run_sync", EltSyncRunOperator, {"sync_id": "runs.sync"}, _DONE | {"rows_synced": 6}, dict(_DONE)),
-    Example(
-        "run_sync_full_refresh",
-        EltSyncRunOperator,
-        {"sync_id": "runs.refresh", "full_refresh": True},
-        dict(_DONE),
-        dict(_DONE),
-    ),
-    Example(
+    _run("run_sync", EltSyncRunOperator, {"sync_id": "runs.sync"}, rows_synced=6),
+    _run("run_sync_full_refresh", EltSyncRunOperator, {"sync_id": "runs.refresh", "full_refresh": True}),
+    _run(
         "run_orchestration",
         OrchestrationRunOperator,
         {"orchestration_name": "Nightly run"},
-        _DONE | {"resource_id": "runs.nightly"},
-        dict(_DONE),
+        resource_id="runs.nightly",
     ),
-    Example(
+    _run(
         "publish_transform",
         TransformPublishOperator,
         {"transform_name": "runs_publish", "folder_path": "examples"},
-        _DONE | {"resource_id": "runs.publish"},
-        dict(_DONE),
+        resource_id="runs.publish",
     ),
-    Example(
-        "run_reverse_etl",
-        ReverseEtlRunOperator,
-        {"reverse_etl_sync_id": "runs.reverse.run"},
-        _DONE | {"rows_failed": 0},
-        dict(_DONE),
-    ),
-    Example(
+    _run("run_reverse_etl", ReverseEtlRunOperator, {"reverse_etl_sync_id": "runs.reverse.run"}, rows_failed=0),
+    _run(
         "run_reverse_etl_with_failed_records",
         ReverseEtlRunOperator,
         {"reverse_etl_sync_id": "runs.reverse.retry", "retry_failed_records": "True"},
-        dict(_DONE),
-        dict(_DONE),
     ),
-    Example(
+    _run(
         "run_reverse_etl_with_some_failed_records",
         ReverseEtlRunOperator,
         {"reverse_etl_sync_id": "runs.reverse.retry_some", "retry_failed_records": ["gone"]},
-        dict(_DONE),
-        dict(_DONE),
     ),
 ]

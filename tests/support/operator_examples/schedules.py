@@ -9,89 +9,65 @@ from airflow_provider_datapipe.operators.schedule import (
     SchedulePutBackOperator,
     ScheduleTakeOffOperator,
 )
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import (
+    Example,
+    changed,
+    elt_sync,
+    files_connection,
+    orchestration,
+    reverse_etl_sync,
+    rows,
+    transform,
+)
 
 NEVER = "11 4 29 2 *"
 USES = ("note", "own", "back")
-_ATTACHED = "orchestration_workflow_id"
+_ATTACHED = {"orchestration_workflow_id": "schedule.other"}
+_FREE = {"orchestration_workflow_id": None}
+
+
+def _cron(use: str, own: str) -> str:
+    return NEVER if use == "back" else own
 
 
 def _elt(use: str, **more: Any) -> dict[str, Any]:
-    off = use == "back"
-    return {
-        "id": f"schedule.elt.{use}",
-        "connection_id": "schedule_files",
-        "destination_schema_name": f"schedule_{use}",
-        "sync_interval": NEVER if off else "0 3 * * *",
-        "source_streams": [
-            {
-                "id": f"schedule.elt.{use}.rows",
-                "name": "rows",
-                "file": "rows.csv",
-                "sync_interval": NEVER if off else "0 5 * * *",
-            }
-        ],
-        **({} if off else {_ATTACHED: "schedule.other"}),
-    } | more
+    return elt_sync(
+        f"schedule.elt.{use}",
+        f"schedule_{use}",
+        connection_id="schedule_files",
+        sync_interval=_cron(use, "0 3 * * *"),
+        source_streams=[rows(f"schedule.elt.{use}.rows", sync_interval=_cron(use, "0 5 * * *"))],
+        **({} if use == "back" else _ATTACHED),
+        **more,
+    )
 
 
 def _transform(use: str, *, attached: bool) -> dict[str, Any]:
-    off = use == "back"
     name = f"{use}_attached" if attached else use
-    return {
-        "id": f"schedule.transform.{name}",
-        "name": name,
-        "folder_path": "schedules",
-        "materialization": "table",
-        "sql_template": "SELECT 1 AS id",
-        "publish": True,
-        "cron_expression": NEVER if off else "0 4 * * *",
-        **({_ATTACHED: "schedule.other"} if attached and not off else {}),
-    }
+    return transform(
+        f"schedule.transform.{name}",
+        name,
+        "schedules",
+        materialization="table",
+        cron_expression=_cron(use, "0 4 * * *"),
+        **(_ATTACHED if attached and use != "back" else {}),
+    )
 
 
 def _reverse(use: str) -> dict[str, Any]:
-    return {
-        "id": f"schedule.reverse.{use}",
-        "source_id": "schedule.people",
-        "destination_connection_id": "out",
-        "object_type_id": f"schedule_{use}",
-        "sync_interval": NEVER if use == "back" else "0 5 * * *",
-        "operation": {
-            "mode": "upsert",
-            "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-        },
-    }
+    cron = _cron(use, "0 5 * * *")
+    return reverse_etl_sync(f"schedule.reverse.{use}", "schedule.people", f"schedule_{use}", sync_interval=cron)
 
 
 SEED: dict[str, Any] = {
-    "connections": [
-        {"id": "schedule_files", "integration_id": "files", "label": "Scheduled", "settings": {"path": "{folder}"}}
-    ],
+    "connections": [files_connection("schedule_files", "Scheduled")],
     "orchestrations": [
-        {"id": "schedule.other", "name": "Other", "cron_schedule": "0 1 * * *"},
-        *(
-            {
-                "id": f"schedule.orchestration.{use}",
-                "name": f"Scheduled {use}",
-                "cron_schedule": NEVER if use == "back" else "0 2 * * *",
-            }
-            for use in USES
-        ),
+        orchestration("schedule.other", "Other", "0 1 * * *"),
+        *(orchestration(f"schedule.orchestration.{use}", f"Scheduled {use}", _cron(use, "0 2 * * *")) for use in USES),
     ],
-    "elt_syncs": [
-        *(_elt(use) for use in USES),
-        _elt("pause"),
-        _elt("resume", enabled=False),
-    ],
+    "elt_syncs": [*(_elt(use) for use in USES), _elt("pause"), _elt("resume", enabled=False)],
     "transforms": [
-        {
-            "id": "schedule.people",
-            "name": "people",
-            "folder_path": "schedules",
-            "publish": True,
-            "sql_template": "SELECT 1 AS id",
-        },
+        transform("schedule.people", "people", "schedules"),
         *(_transform(use, attached=attached) for use in USES for attached in (False, True)),
     ],
     "reverse_etl_syncs": [_reverse(use) for use in USES],
@@ -99,44 +75,36 @@ SEED: dict[str, Any] = {
 
 
 def _note(resource: str, which: str, original: dict[str, Any], held: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "resource": resource,
-        "id": which,
-        "name": which,
-        "round": "one",
-        "original": original,
-        "held": held,
-    }
+    return {"resource": resource, "id": which, "name": which, "round": "one", "original": original, "held": held}
 
 
 def _notes(use: str) -> dict[str, dict[str, Any]]:
     stream = f"sync_interval of stream schedule.elt.{use}.rows"
-    attached: dict[str, Any] = {_ATTACHED: "schedule.other"}
-    free: dict[str, Any] = {_ATTACHED: None}
+    built = {"cron_expression": "0 4 * * *", "is_published_table": True}
     return {
         "elt_sync": _note(
             "elt_sync",
             f"schedule.elt.{use}",
-            {"enabled": True, "sync_interval": "0 3 * * *", stream: "0 5 * * *"} | attached,
-            {"sync_interval": NEVER, stream: NEVER} | free,
+            {"enabled": True, "sync_interval": "0 3 * * *", stream: "0 5 * * *", **_ATTACHED},
+            {"sync_interval": NEVER, stream: NEVER, **_FREE},
         ),
         "transform": _note(
             "transform",
             f"schedule.transform.{use}",
-            {"cron_expression": "0 4 * * *", "rebuild_trigger": "schedule", "is_published_table": True},
+            {**built, "rebuild_trigger": "schedule"},
             {"cron_expression": NEVER},
         ),
         "transform_attached": _note(
             "transform",
             f"schedule.transform.{use}_attached",
-            {"cron_expression": "0 4 * * *", "rebuild_trigger": "orchestration", "is_published_table": True} | attached,
-            {"cron_expression": NEVER} | free,
+            {**built, "rebuild_trigger": "orchestration", **_ATTACHED},
+            {"cron_expression": NEVER, **_FREE},
         ),
         "reverse_etl_sync": _note(
             "reverse_etl_sync",
             f"schedule.reverse.{use}",
-            {"enabled": True, "sync_interval": "0 5 * * *"} | free,
-            {"sync_interval": NEVER, "enabled": True} | free,
+            {"enabled": True, "sync_interval": "0 5 * * *", **_FREE},
+            {"sync_interval": NEVER, "enabled": True, **_FREE},
         ),
         "orchestration": _note(
             "orchestration",
@@ -186,8 +154,7 @@ EXAMPLES = [
             f"schedule_take_off_{name}",
             ScheduleTakeOffOperator,
             {"noted": noted},
-            {"action": "taken_off", "changed": True, "id": noted["id"]},
-            {"action": "none", "changed": False},
+            changed("taken_off", id=noted["id"]),
         )
         for name, noted in (*_notes("own").items(), ("paused", _switched("pause")))
     ),
@@ -196,8 +163,7 @@ EXAMPLES = [
             f"schedule_put_back_{name}",
             SchedulePutBackOperator,
             {"noted": noted, "if_changed": "fail"},
-            {"action": "put_back", "changed": True, "id": noted["id"]},
-            {"action": "none", "changed": False},
+            changed("put_back", id=noted["id"]),
         )
         for name, noted in (*_notes("back").items(), ("paused", _switched("resume")))
     ),

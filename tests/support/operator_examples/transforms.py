@@ -14,34 +14,42 @@ from airflow_provider_datapipe.operators.transform_changes import (
     TransformDetachOperator,
     TransformPlanOperator,
 )
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import UNCHANGED, Example, changed, orchestration, transform
 
 #: Folders of SQL files, of which some read others.
 MODELS = Path(__file__).parent / "models"
+_ATTACHED = {"orchestration_workflow_id": "orchestration.builds"}
 
 
 def _seeded(use: str, **more: Any) -> dict[str, Any]:
-    fields = {"id": f"transform.{use}", "name": use, "folder_path": "changed", "materialization": "table"}
-    return fields | {"sql_template": "SELECT 1 AS id", "publish": True} | more
+    fields = {"name": use, "folder_path": "changed", "materialization": "table"}
+    return transform(f"transform.{use}", **fields | more)
 
 
 SEED: dict[str, Any] = {
-    "orchestrations": [{"id": "orchestration.builds", "name": "Builds", "cron_schedule": "0 2 * * *"}],
+    "orchestrations": [orchestration("orchestration.builds", "Builds")],
     "transforms": [
         *(_seeded(use) for use in ("update", "rebuild", "delete", "attach")),
         *(_seeded(use, materialization="view") for use in ("read", "delete_by_name")),
-        _seeded("detach", orchestration_workflow_id="orchestration.builds"),
-        _seeded("detached", folder_path="declared", orchestration_workflow_id="orchestration.builds"),
+        _seeded("detach", **_ATTACHED),
+        _seeded("detached", folder_path="declared", **_ATTACHED),
         _seeded("orphan", folder_path="declared"),
-        # The same once more, for who only looks: examples run beside each other.
-        _seeded("planned", name="detached", folder_path="planned", orchestration_workflow_id="orchestration.builds"),
+        # The same once more for the plan: examples run beside each other.
+        _seeded("planned", name="detached", folder_path="planned", **_ATTACHED),
         _seeded("planned_orphan", folder_path="planned"),
         _seeded("numbers", folder_path="bulk_update", materialization="view"),
     ],
 }
 
-_COUNTS = {"created": 0, "updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}
 _DONE = {"outcome": "succeeded", "error": None}
+
+
+def _bulk(**counts: int) -> dict[str, Any]:
+    none = dict.fromkeys(("created", "updated", "unchanged", "failed", "skipped"), 0)
+    return {"outcome": "succeeded", "counts": none | counts}
+
+
+_PLANNED = {"changed": True, "counts": {"create": 1, "update": 1, "publish": 0, "delete": 1, "none": 0}}
 
 EXAMPLES = [
     Example(
@@ -55,8 +63,8 @@ EXAMPLES = [
             "documentation": "Made by a task.",
             "cron_expression": "0 4 * * *",
         },
-        _DONE | {"action": "created", "changed": True, "published": True, "name": "deployed/here/created"},
-        _DONE | {"action": "none", "changed": False, "published": False, "name": "deployed/here/created"},
+        _DONE | changed("created", published=True, name="deployed/here/created"),
+        {**_DONE, **UNCHANGED, "published": False, "name": "deployed/here/created"},
         mapped="documentation",
     ),
     Example(
@@ -85,56 +93,53 @@ EXAMPLES = [
         "transform_delete",
         TransformDeleteOperator,
         {"transform_id": "transform.delete"},
-        {"action": "deleted", "changed": True, "id": "transform.delete"},
-        {"action": "none", "changed": False},
+        changed("deleted", id="transform.delete"),
     ),
     Example(
         "transform_delete_by_name",
         TransformDeleteOperator,
         {"transform_name": "delete_by_name", "folder_path": "changed"},
-        {"action": "deleted", "changed": True, "id": "transform.delete_by_name"},
-        {"action": "none", "changed": False, "id": None},
+        changed("deleted", id="transform.delete_by_name"),
+        {**UNCHANGED, "id": None},
     ),
     Example(
         "transform_attach",
         TransformAttachOperator,
         {"transform_name": "attach", "orchestration_name": "Builds"},
-        {"action": "attached", "changed": True, "id": "transform.attach", "name": "attach"},
-        {"action": "none", "changed": False},
+        changed("attached", id="transform.attach", name="attach"),
     ),
     Example(
         "transform_detach",
         TransformDetachOperator,
         {"transform_id": "transform.detach", "cron_expression": "0 6 * * *"},
-        {"action": "detached", "changed": True, "id": "transform.detach"},
-        {"action": "none", "changed": False},
+        changed("detached", id="transform.detach"),
     ),
     Example(
         "transform_bulk_deploy",
         TransformBulkDeployOperator,
         {"folder": str(MODELS / "new")},
-        {"outcome": "succeeded", "counts": {"created": 2, "updated": 0, "unchanged": 0, "failed": 0, "skipped": 0}},
-        {"outcome": "succeeded", "counts": {"created": 0, "updated": 0, "unchanged": 2, "failed": 0, "skipped": 0}},
+        _bulk(created=2),
+        _bulk(unchanged=2),
     ),
     Example(
         "transform_bulk_deploy_update",
         TransformBulkDeployOperator,
         {"folder": str(MODELS / "changed"), "materialization": "table"},
-        {"outcome": "succeeded", "counts": {"created": 1, "updated": 1, "unchanged": 0, "failed": 0, "skipped": 0}},
-        {"outcome": "succeeded", "counts": {"created": 0, "updated": 0, "unchanged": 2, "failed": 0, "skipped": 0}},
+        _bulk(created=1, updated=1),
+        _bulk(unchanged=2),
     ),
     Example(
         "transform_bulk_deploy_declared",
         TransformBulkDeployOperator,
         {"folder": str(MODELS / "declared"), "folder_path": "declared", "delete_orphans": True},
-        {"outcome": "succeeded", "counts": _COUNTS | {"created": 1, "updated": 1, "deleted": 1}},
-        {"outcome": "succeeded", "counts": _COUNTS | {"unchanged": 2, "deleted": 0}},
+        _bulk(created=1, updated=1, deleted=1),
+        _bulk(unchanged=2, deleted=0),
     ),
     Example(
         "transform_plan",
         TransformPlanOperator,
         {"folder": str(MODELS / "declared"), "folder_path": "planned", "delete_orphans": True},
-        {"changed": True, "counts": {"create": 1, "update": 1, "publish": 0, "delete": 1, "none": 0}},
-        {"changed": True, "counts": {"create": 1, "update": 1, "publish": 0, "delete": 1, "none": 0}},
+        _PLANNED,
+        _PLANNED,
     ),
 ]

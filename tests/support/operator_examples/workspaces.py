@@ -6,31 +6,31 @@ from pathlib import Path
 from typing import Any
 
 from airflow_provider_datapipe.operators.workspace import WorkspaceApplyOperator, WorkspacePlanOperator
-from tests.support.operator_examples.example import Example
+from tests.support.operator_examples.example import (
+    Example,
+    elt_sync,
+    files_connection,
+    orchestration,
+    reverse_etl_sync,
+    rows,
+    transform,
+)
 
 _FILES = Path(__file__).parent / "files"
 _CONNECTION = "workspace.files"
 
 
 def _sync(use: str, **more: Any) -> dict[str, Any]:
-    fields = {"id": f"workspace.{use}", "connection_id": _CONNECTION, "destination_schema_name": f"workspace_{use}"}
-    return fields | {"sync_interval": "0 3 * * *"} | more
+    return elt_sync(f"workspace.{use}", f"workspace_{use}", connection_id=_CONNECTION, **more)
 
 
 def _rows(use: str, **more: Any) -> list[dict[str, Any]]:
-    return [{"id": f"workspace.{use}.rows", "name": "rows", "file": "rows.csv"} | more]
+    return [rows(f"workspace.{use}.rows", **more)]
 
 
 SEED: dict[str, Any] = {
-    "connections": [
-        {
-            "id": _CONNECTION,
-            "integration_id": "files",
-            "label": "Files of the workspace",
-            "settings": {"path": "{folder}"},
-        }
-    ],
-    "orchestrations": [{"id": "workspace.changed", "name": "Workspace changed", "cron_schedule": "0 2 * * *"}],
+    "connections": [files_connection(_CONNECTION, "Files of the workspace")],
+    "orchestrations": [orchestration("workspace.changed", "Workspace changed")],
     "elt_syncs": [
         _sync(
             "changed",
@@ -40,44 +40,27 @@ SEED: dict[str, Any] = {
         _sync("off", enabled=False),
         _sync("planned", source_streams=_rows("planned")),
     ],
-    "transforms": [
-        {
-            "id": "workspace.people",
-            "name": "people",
-            "folder_path": "workspace",
-            "publish": True,
-            "sql_template": "SELECT 1 AS id, 'Ada' AS name",
-        }
-    ],
+    "transforms": [transform("workspace.people", "people", "workspace", sql_template="SELECT 1 AS id, 'Ada' AS name")],
     "reverse_etl_syncs": [
-        {
-            "id": f"workspace.to_{use}",
-            "source_id": "workspace.people",
-            "destination_connection_id": "out",
-            "object_type_id": f"workspace_{use}",
-            "sync_interval": "0 2 * * *",
-            "enabled": use != "off",
-            "operation": {
-                "mode": "upsert",
-                "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-            },
-        }
+        reverse_etl_sync(
+            f"workspace.to_{use}",
+            "workspace.people",
+            f"workspace_{use}",
+            sync_interval="0 2 * * *",
+            enabled=use != "off",
+        )
         for use in ("changed", "off")
     ],
 }
 
+
+def _apply(name: str, file: str, **more: Any) -> Example:
+    arguments = {"workspace": str(_FILES / file), **more}
+    return Example(name, WorkspaceApplyOperator, arguments, {"failed": False}, {"failed": False})
+
+
 EXAMPLES = [
-    Example(
-        "workspace_apply",
-        WorkspaceApplyOperator,
-        {
-            "workspace": str(_FILES / "applied.yaml"),
-            "environment": {"WORKSPACE_TOKEN": "a-token"},
-            "wait_for_run": "60",
-        },
-        {"failed": False},
-        {"failed": False},
-    ),
+    _apply("workspace_apply", "applied.yaml", environment={"WORKSPACE_TOKEN": "a-token"}, wait_for_run="60"),
     Example(
         "workspace_plan",
         WorkspacePlanOperator,
@@ -87,13 +70,5 @@ EXAMPLES = [
     ),
 ]
 
-#: What nothing else can be beside: whatever the file does not name is deleted.
-ALONE = [
-    Example(
-        "workspace_delete_orphans",
-        WorkspaceApplyOperator,
-        {"workspace": str(_FILES / "emptied.yaml"), "delete_orphans": "True"},
-        {"failed": False},
-        {"failed": False},
-    )
-]
+#: No other example can run beside these: the service loses each resource that the file does not name.
+ALONE = [_apply("workspace_delete_orphans", "emptied.yaml", delete_orphans="True")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,7 +24,10 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyn
 from airflow_provider_datapipe.operators.elt_changes import EltSyncUpdateOperator
 from airflow_provider_datapipe.operators.query import QueryPreviewOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
-from airflow_provider_datapipe.operators.reverse_etl_changes import ReverseEtlSyncUpdateOperator
+from airflow_provider_datapipe.operators.reverse_etl_changes import (
+    ReverseEtlSyncCreateOperator,
+    ReverseEtlSyncUpdateOperator,
+)
 from airflow_provider_datapipe.operators.schedule import owned_schedule
 from airflow_provider_datapipe.operators.workspace import WorkspacePlanOperator
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, EltSyncRunSensor
@@ -62,6 +66,10 @@ class Wrong:
     """A value that no argument takes."""
 
 
+def shop(default_args: dict[str, Any] | None = None) -> DAG:
+    return DAG("shop", schedule=None, start_date=START, default_args=default_args or {})
+
+
 def arguments() -> list[Any]:
     return [
         pytest.param(found, name, id=f"{found.__name__}-{name}")
@@ -79,6 +87,7 @@ def test_wrong_type_names_argument_and_task(found: type[BaseOperator], name: str
 
 @pytest.mark.parametrize("found", CONCRETE)
 def test_templated_arguments_take_templates(found: type[BaseOperator]) -> None:
+    assert issubclass(found, CheckedArguments)
     for name in {*found.template_fields} & own_parameters(found).keys() - ANY_TYPE.keys():
         annotation = own_parameters(found)[name].annotation
         assert check_argument(name, "{{ params.x }}", annotation, is_templated=True) == "{{ params.x }}"
@@ -112,30 +121,29 @@ def test_message_names_the_expected_form(found: Any, wrong: dict[str, Any], mess
 
 def test_message_names_group_and_dag() -> None:
     with (
-        DAG("shop", schedule=None, start_date=START),
+        shop(),
         TaskGroup("loads"),
         pytest.raises(ValueError, match=r"^Task loads\.orders of DAG shop: stream_id must be text"),
     ):
         EltStreamRunOperator(task_id="orders", stream_id=["x"])  # type: ignore[arg-type]  # on purpose
 
 
-def test_message_has_no_content_of_settings() -> None:
-    with pytest.raises(ValueError, match="elt_settings must be") as raised:
-        EltSyncUpdateOperator(task_id="t", sync_id="s", elt_settings=["hunter2"])  # type: ignore[arg-type]  # on purpose
-    assert "hunter2" not in str(raised.value)
-
-
-def test_message_has_no_text_that_is_given_for_settings() -> None:
-    with pytest.raises(ValueError, match="environment must be a dict, not a value of type str") as raised:
-        WorkspacePlanOperator(task_id="t", workspace="w", environment="PASSWORD=hunter2")
+@pytest.mark.parametrize(
+    ("found", "wrong", "message"),
+    [
+        (EltSyncUpdateOperator, {"elt_settings": ["hunter2"]}, "elt_settings must be"),
+        (WorkspacePlanOperator, {"environment": "PASSWORD=hunter2"}, "environment must be a dict, not a value of"),
+    ],
+)
+def test_message_has_no_content_of_settings(found: Any, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        make(found, **wrong)
     assert "hunter2" not in str(raised.value)
 
 
 def test_default_arguments_are_checked() -> None:
-    with (
-        DAG("shop", schedule=None, default_args={"poll_interval": "often"}),
-        pytest.raises(ValueError, match="Task t of DAG shop: poll_interval must be a duration"),
-    ):
+    message = "Task t of DAG shop: poll_interval must be a duration"
+    with shop({"poll_interval": "often"}), pytest.raises(ValueError, match=message):
         EltStreamRunOperator(task_id="t", stream_id="s")
 
 
@@ -150,46 +158,35 @@ def test_durations_are_given_as_text() -> None:
     assert (sensor.poke_interval, sensor.timeout) == (30, 7200)
 
 
-@pytest.mark.parametrize("found", [EltStreamRunOperator, EltStreamRunSensor])
-def test_shared_arguments_of_mapped_tasks_are_checked(found: Any) -> None:
-    with (
-        DAG("shop", schedule=None, start_date=START),
-        pytest.raises(ValueError, match="Task t: deferrable must be True or False"),
-    ):
-        found.partial(task_id="t", deferrable="yes").expand(stream_id=["a"])
+OFTEN = {"poll_interval": "often"}
 
 
-def test_duration_of_a_mapped_task() -> None:
-    with DAG("shop", schedule=None, start_date=START):
-        mapped: Any = EltStreamRunOperator.partial(task_id="t", timeout="6h").expand_kwargs([{"stream_id": "a"}])
-    assert mapped.unmap({"stream_id": "a"}).timeout == timedelta(hours=6)
-
-
-def test_default_arguments_of_mapped_tasks_are_checked() -> None:
-    with (
-        DAG("shop", schedule=None, start_date=START, default_args={"poll_interval": "often"}),
-        pytest.raises(ValueError, match="Task t of DAG shop: poll_interval must be a duration"),
-    ):
-        EltStreamRunOperator.partial(task_id="t").expand(stream_id=["a"])
+@pytest.mark.parametrize(
+    ("found", "default_args", "arguments", "message"),
+    [
+        (EltStreamRunOperator, {}, {"deferrable": "yes"}, "Task t: deferrable must be True or False"),
+        (EltStreamRunSensor, {}, {"deferrable": "yes"}, "Task t: deferrable must be True or False"),
+        (EltSyncRunOperator, {}, {"streams": []}, "Task t: streams is empty"),
+        (EltSyncRunSensor, {}, {"streams": []}, "Task t: streams is empty"),
+        (EltStreamRunOperator, OFTEN, {}, "Task t of DAG shop: poll_interval must be a duration"),
+    ],
+)
+def test_shared_arguments_of_mapped_tasks_are_checked(
+    found: Any, default_args: dict[str, Any], arguments: dict[str, Any], message: str
+) -> None:
+    with shop(default_args), pytest.raises(ValueError, match=message):
+        found.partial(task_id="t", **arguments).expand(stream_id=["a"])
 
 
 def test_argument_of_a_mapped_task_overrides_a_wrong_default() -> None:
-    with DAG("shop", schedule=None, start_date=START, default_args={"poll_interval": "often"}):
+    with shop(OFTEN):
         EltStreamRunOperator.partial(task_id="t", poll_interval="30s").expand(stream_id=["a"])
 
 
-@pytest.mark.parametrize("found", [EltSyncRunOperator, EltSyncRunSensor])
-def test_empty_list_of_a_mapped_task_is_refused(found: Any) -> None:
-    with (
-        DAG("shop", schedule=None, start_date=START),
-        pytest.raises(ValueError, match="Task t: streams is empty"),
-    ):
-        found.partial(task_id="t", streams=[]).expand(sync_id=["a"])
-
-
 def test_mapped_values_are_checked_when_the_task_is_unmapped() -> None:
-    with DAG("shop", schedule=None, start_date=START):
-        mapped: Any = EltStreamRunOperator.partial(task_id="t").expand(stream_id=[["a"]])
+    with shop():
+        mapped: Any = EltStreamRunOperator.partial(task_id="t", timeout="6h").expand_kwargs([{"stream_id": "a"}])
+    assert mapped.unmap({"stream_id": "a"}).timeout == timedelta(hours=6)
     with pytest.raises(ValueError, match="stream_id must be text, not a value of type list"):
         mapped.unmap({"stream_id": ["a"]})
 
@@ -209,14 +206,8 @@ def evaluated_annotations() -> type[EltStreamRunOperator]:
 
 def test_arguments_of_derived_classes_are_their_own() -> None:
     assert evaluated_annotations()(task_id="t", stream_id=5, label=3).stream_id == "5"  # type: ignore[arg-type]  # of the derived class
-
-
-def test_derived_classes_can_be_mapped() -> None:
-    with DAG("shop", schedule=None, start_date=START):
+    with shop():
         evaluated_annotations().partial(task_id="t", stream_id=5).expand(label=["a"])
-
-
-def test_inherited_arguments_of_derived_classes_are_checked() -> None:
     with pytest.raises(ValueError, match="Task t: timeout must be a duration"):
         evaluated_annotations()(task_id="t", stream_id=5, timeout="often")  # type: ignore[arg-type]  # on purpose
 
@@ -230,15 +221,17 @@ def rendered(found: Any, arguments: dict[str, Any], values: dict[str, Any]) -> A
     return task
 
 
-def test_rendered_arguments_are_checked() -> None:
-    with pytest.raises(ValueError, match=r"^Task t: streams must be a list of texts, not 'a,b' \(str\)"):
-        rendered(EltSyncRunSensor, {"sync_id": "s", "streams": "{{ params.streams }}"}, {"streams": "a,b"})
-
-
-@pytest.mark.parametrize("found", [EltSyncRunOperator, EltSyncRunSensor])
-def test_empty_list_that_was_rendered_is_refused(found: Any) -> None:
-    with pytest.raises(ValueError, match=r"^Task t: streams is empty"):
-        rendered(found, {"sync_id": "s", "streams": "{{ params.streams }}"}, {"streams": []})
+@pytest.mark.parametrize(
+    ("found", "streams", "message"),
+    [
+        (EltSyncRunSensor, "a,b", r"^Task t: streams must be a list of texts, not 'a,b' \(str\)"),
+        (EltSyncRunSensor, [], r"^Task t: streams is empty"),
+        (EltSyncRunOperator, [], r"^Task t: streams is empty"),
+    ],
+)
+def test_rendered_arguments_are_checked(found: Any, streams: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rendered(found, {"sync_id": "s", "streams": "{{ params.streams }}"}, {"streams": streams})
 
 
 def test_number_that_was_rendered_is_an_id() -> None:
@@ -295,32 +288,20 @@ def test_functions_name_the_expected_form(call: Any, message: str) -> None:
         call()
 
 
-@pytest.mark.parametrize(("given", "kept"), [("1m30s", 90), (timedelta(seconds=90), 90), (90, 90)])
-def test_durations_of_watchers(given: Any, kept: float) -> None:
+@pytest.mark.parametrize("given", ["1m30s", timedelta(seconds=90), 90])
+def test_durations_of_watchers_and_notifiers(given: Any) -> None:
     _, arguments = EltStreamRunEventTrigger("x", poll_interval=given).serialize()
-    assert json.dumps(arguments["poll_interval"]) == json.dumps(kept)
-
-
-@pytest.mark.parametrize("given", ["10s", timedelta(seconds=10), 10])
-def test_durations_of_notifiers(given: Any) -> None:
-    assert DatapipeFailureNotifier(http_conn_id="h", timeout=given).timeout == 10
+    assert json.dumps(arguments["poll_interval"]) == "90"
+    assert DatapipeFailureNotifier(http_conn_id="h", timeout=given).timeout == 90
 
 
 @pytest.mark.parametrize("given", ["10m", "600", 600, timedelta(minutes=10)])
 def test_wait_for_run_is_a_duration(given: Any) -> None:
     task = make(ReverseEtlSyncUpdateOperator, wait_for_run=given)
     assert whole_seconds("wait_for_run", task.wait_for_run) == 600
-
-
-@pytest.mark.parametrize("value", ["10m", "600", 600])
-def test_wait_for_run_that_was_rendered(value: Any) -> None:
-    task = rendered(ReverseEtlSyncUpdateOperator, UPDATE, {"wait_for_run": value})
-    assert whole_seconds("wait_for_run", task.wait_for_run) == 600
-
-
-@pytest.mark.parametrize("found", CONCRETE)
-def test_every_class_checks_its_arguments(found: type[BaseOperator]) -> None:
-    assert issubclass(found, CheckedArguments)
+    if not isinstance(given, timedelta):
+        task = rendered(ReverseEtlSyncUpdateOperator, UPDATE, {"wait_for_run": given})
+        assert whole_seconds("wait_for_run", task.wait_for_run) == 600
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 1000))
@@ -343,3 +324,36 @@ def test_text_is_a_duration_or_an_error(text: str) -> None:
         assert parse_duration(text) >= timedelta()
     except ValueError as error:
         assert repr(text) in str(error)  # noqa: PT017 - either is right
+
+
+NEW: dict[str, Any] = {
+    "source_id": "s",
+    "destination_connection_id": "c",
+    "object_type_id": "o",
+    "operation": {"mode": "insert", "mappings": []},
+    "sync_interval": "0 1 * * *",
+}
+OLD: dict[str, Any] = {"reverse_etl_sync_id": "r"}
+TWO_ORCHESTRATIONS = {"orchestration_id": "a", "orchestration_name": "b"}
+
+
+@pytest.mark.parametrize(
+    ("found", "arguments", "message"),
+    [
+        (ReverseEtlSyncCreateOperator, NEW, None),
+        (ReverseEtlSyncCreateOperator, NEW | TWO_ORCHESTRATIONS, "one of orchestration_id and orchestration_name"),
+        (ReverseEtlSyncCreateOperator, NEW | {"folder_path": "sales"}, "folder_path goes with transform_name"),
+        (ReverseEtlSyncUpdateOperator, OLD | {"enabled": False}, None),
+        (ReverseEtlSyncUpdateOperator, OLD | TWO_ORCHESTRATIONS, "one of orchestration_id and orchestration_name"),
+        (
+            ReverseEtlSyncUpdateOperator,
+            OLD | {"object_type_id": "a", "object_type_name": "b"},
+            "one of object_type_id and object_type_name",
+        ),
+        (ReverseEtlSyncUpdateOperator, OLD, "nothing to change"),
+        (ReverseEtlSyncUpdateOperator, OLD | {"wait_for_run": 5}, "nothing to change"),
+    ],
+)
+def test_contradictory_arguments_are_refused(found: Any, arguments: dict[str, Any], message: str | None) -> None:
+    with pytest.raises(ValueError, match=message) if message else nullcontext():
+        found(task_id="t", **arguments)

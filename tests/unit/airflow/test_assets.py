@@ -39,7 +39,7 @@ from airflow_provider_datapipe.triggers.events import EltStreamRunEventTrigger
 from tests.support.airflow_versions import dag_serialization
 
 STREAM = "datapipe://datapipe_default/elt_streams/orders"
-STREAMS = AssetAlias("datapipe-elt_streams")
+STREAMS, TRANSFORMS = AssetAlias("datapipe-elt_streams"), AssetAlias("datapipe-transforms")
 SINGLE: list[tuple[Any, str, str]] = [
     (EltStreamRunOperator, "stream_id", "elt_streams"),
     (OrchestrationRunOperator, "orchestration_id", "orchestrations"),
@@ -114,35 +114,42 @@ def test_a_watcher_may_be_beside() -> None:
 
 
 @pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)
-def test_a_task_has_no_outlet_unless_it_is_asked_for(operator: Any, argument: str, collection: str) -> None:
-    assert operator(task_id="t", **{argument: "a"}).outlets == []
+def test_outlets_are_assets_or_an_alias_on_request(operator: Any, argument: str, collection: str) -> None:
+    def outlets(given: str, **more: Any) -> Any:
+        return operator(task_id="t", **{argument: given}, **more).outlets
+
+    assert outlets("a") == []
+    emitted = outlets("a", emit_assets=True, datapipe_conn_id="eu")
+    assert [(each.uri, each.group) for each in emitted] == [(f"datapipe://eu/{collection}/a", "datapipe")]
+    # The ID or the connection is known when the task runs.
+    alias = [AssetAlias(f"datapipe-{collection}")]
+    assert outlets("{{ params.a }}", emit_assets=True) == alias
+    assert outlets("a", emit_assets=True, datapipe_conn_id="{{ var.value.c }}") == alias
 
 
-@pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)
-def test_what_is_known_when_the_dag_is_read_is_an_outlet(operator: Any, argument: str, collection: str) -> None:
-    task = operator(task_id="t", emit_assets=True, datapipe_conn_id="eu", **{argument: "a"})
-    assert [(each.uri, each.group) for each in task.outlets] == [(f"datapipe://eu/{collection}/a", "datapipe")]
-
-
-@pytest.mark.parametrize(("operator", "argument", "collection"), SINGLE)
-@pytest.mark.parametrize("given", [{"id": "{{ params.a }}"}, {"id": "a", "datapipe_conn_id": "{{ var.value.c }}"}])
-def test_what_a_template_gives_comes_through_an_alias(
-    operator: Any, argument: str, collection: str, given: dict[str, str]
-) -> None:
-    arguments = {argument: given["id"]} | {name: value for name, value in given.items() if name != "id"}
-    assert operator(task_id="t", emit_assets=True, **arguments).outlets == [AssetAlias(f"datapipe-{collection}")]
-
-
-def test_what_is_named_comes_through_an_alias() -> None:
-    task = EltStreamRunOperator(task_id="t", sync_id="shop", stream_name="orders", emit_assets=True)
-    assert task.outlets == [STREAMS]
-
-
-def test_a_sync_has_outlets_for_its_streams_too() -> None:
-    assert EltSyncRunOperator(task_id="t", sync_id="shop", emit_assets=True).outlets == [
-        elt_sync_asset("shop"),
-        STREAMS,
-    ]
+@pytest.mark.parametrize(
+    ("operator", "arguments", "outlets"),
+    [
+        (EltStreamRunOperator, {"sync_id": "shop", "stream_name": "orders"}, [STREAMS]),
+        (EltSyncRunOperator, {"sync_id": "shop"}, [elt_sync_asset("shop"), STREAMS]),
+        (TransformDeployOperator, {"name": "t", "sql_template": "SELECT 1"}, [TRANSFORMS]),
+        (TransformBulkDeployOperator, {"folder": "transforms"}, [TRANSFORMS]),
+        # Outlets of the user stay, and none is added twice.
+        (
+            EltStreamRunOperator,
+            {"stream_id": "orders", "outlets": [Asset("mine"), elt_stream_asset("orders")]},
+            [Asset("mine"), elt_stream_asset("orders")],
+        ),
+        (
+            EltStreamRunOperator,
+            {"stream_id": "orders", "outlets": [Asset(name="orders", uri=STREAM)]},
+            [Asset(name="orders", uri=STREAM)],
+        ),
+    ],
+    ids=["by name", "sync", "deploy", "bulk deploy", "own outlets", "own name"],
+)
+def test_outlets_of_a_task(operator: Any, arguments: dict[str, Any], outlets: list[Any]) -> None:
+    assert operator(task_id="t", emit_assets=True, **arguments).outlets == outlets
 
 
 def test_a_query_makes_nothing_new() -> None:
@@ -164,17 +171,6 @@ def test_every_operator_of_runs_says_what_it_makes_new() -> None:
     assert {one for one in found if one.asset_argument is not None} == named
 
 
-@pytest.mark.parametrize(
-    ("operator", "arguments"),
-    [
-        (TransformDeployOperator, {"name": "t", "sql_template": "SELECT 1"}),
-        (TransformBulkDeployOperator, {"folder": "transforms"}),
-    ],
-)
-def test_what_is_deployed_comes_through_an_alias(operator: Any, arguments: dict[str, str]) -> None:
-    assert operator(task_id="t", emit_assets=True, **arguments).outlets == [AssetAlias("datapipe-transforms")]
-
-
 def test_only_what_was_published_is_new() -> None:
     items = {
         "a/built": {"id": "1", "result": "updated", "published": True, "error": None},
@@ -187,19 +183,6 @@ def test_only_what_was_published_is_new() -> None:
     tell([alias], events, "c", result(kind="transform", resource_id="5", published=True))
     told = [event.dest_asset_key.uri for event in events[alias].asset_alias_events]
     assert told == ["datapipe://c/transforms/1", "datapipe://c/transforms/5"]
-
-
-def test_outlets_of_ones_own_stay_and_none_comes_twice() -> None:
-    own = Asset("mine")
-    task = EltStreamRunOperator(
-        task_id="t", stream_id="orders", emit_assets=True, outlets=[own, elt_stream_asset("orders")]
-    )
-    assert task.outlets == [own, elt_stream_asset("orders")]
-
-
-def test_an_outlet_with_a_name_of_its_own_is_the_same_thing() -> None:
-    own = Asset(name="orders", uri=STREAM)
-    assert EltStreamRunOperator(task_id="t", stream_id="orders", emit_assets=True, outlets=[own]).outlets == [own]
 
 
 @pytest.mark.parametrize("how", ["task", "task's defaults", "group", "dag"])
@@ -221,19 +204,20 @@ def test_mapped_tasks_have_the_alias_when_parsed_and_executed(how: str) -> None:
     assert unmapped.outlets == [Asset("mine"), STREAMS]
 
 
-def test_an_event_tells_of_the_run() -> None:
+def test_an_event_has_the_run() -> None:
     events = OutletEventAccessors()
     tell([Asset("mine"), elt_stream_asset("orders")], events, "datapipe_default", result())
-    (told,) = events._dict.values()
-    assert told.extra == {name: value for name, value in result().items() if name != "attached"}
-    assert run_of(SimpleNamespace(extra=told.extra))["run_id"] == "r1"
-
-
-def test_an_asset_that_was_not_known_comes_through_the_alias() -> None:
-    events = OutletEventAccessors()
+    (event,) = events._dict.values()
+    assert event.extra == {name: value for name, value in result().items() if name != "attached"}
+    assert run_of(SimpleNamespace(extra=event.extra))["run_id"] == "r1"
+    # An asset that was not known when the DAG was parsed comes through the alias.
     tell([STREAMS], events, "datapipe_default", result())
-    (told,) = events[STREAMS].asset_alias_events
-    assert (told.dest_asset_key.uri, told.extra["rows_synced"]) == (STREAM, 7)
+    (aliased,) = events[STREAMS].asset_alias_events
+    assert (aliased.dest_asset_key.uri, aliased.extra["rows_synced"]) == (STREAM, 7)
+    # Without the alias there is no other asset.
+    others = OutletEventAccessors()
+    tell([Asset("mine")], others, "datapipe_default", result())
+    assert len(others) == 0
 
 
 def test_a_sync_reports_itself_and_the_loaded_streams() -> None:
@@ -264,20 +248,14 @@ def test_a_sync_reports_itself_and_the_loaded_streams() -> None:
     assert told.extra["sync_id"] == "shop"
 
 
-def test_a_task_without_the_alias_tells_of_no_other_asset() -> None:
-    events = OutletEventAccessors()
-    tell([Asset("mine")], events, "datapipe_default", result())
-    assert len(events) == 0
-
-
-def test_the_run_of_a_watchers_event() -> None:
-    assert run_of(SimpleNamespace(extra={"from_trigger": True, "payload": result()})) == result()
-
-
-@pytest.mark.parametrize("extra", [{}, None])
-def test_an_event_may_tell_of_no_run(extra: Any) -> None:
-    # Airflow makes one of each outlet that a task names itself.
-    assert run_of(SimpleNamespace(extra=extra)) == {}
+@pytest.mark.parametrize(
+    ("extra", "run"),
+    # Airflow makes an event without content for each outlet that a task names itself.
+    [({"from_trigger": True, "payload": result()}, result()), ({}, {}), (None, {})],
+    ids=["of a watcher", "empty", "none"],
+)
+def test_the_run_of_an_event(extra: Any, run: dict[str, Any]) -> None:
+    assert run_of(SimpleNamespace(extra=extra)) == run
 
 
 def test_an_alias_is_of_a_kind() -> None:

@@ -18,12 +18,7 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator, EltSyn
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
-from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.errors import LostContactError
-from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.wait import WaitPolicy
 from airflow_provider_datapipe.sensors.run import EltStreamRunSensor, OrchestrationRunSensor
-from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_event
 from tests.support.airflow_versions import dag_serialization
 from tests.support.operator_examples import EXAMPLES
 
@@ -143,42 +138,32 @@ def test_it_can_be_mapped(found: type[BaseOperator]) -> None:
         found.partial(task_id="t", **needed).expand(**{ID[found.__name__]: ["a", "b"]})
 
 
-@pytest.mark.parametrize(
-    ("found", "arguments", "problem"),
-    [
-        (EltStreamRunOperator, {"poll_interval": 0}, "poll_interval"),
-        (EltStreamRunOperator, {"timeout": timedelta(0)}, "timeout"),
-        (EltSyncRunOperator, {"max_active_streams": 0}, "max_active_streams"),
-        (EltSyncRunOperator, {"on_partial_failure": "ignore"}, "on_partial_failure"),
-        (ReverseEtlRunOperator, {"max_failed_rows": -1}, "max_failed_rows"),
-    ],
-)
-def test_invalid_values_are_rejected_when_the_dag_is_parsed(
-    found: type[BaseOperator], arguments: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(ValueError, match=problem):
-        make(found, **arguments)
+ONE_ORCHESTRATION = "exactly one of orchestration_id and orchestration_name"
+STREAM, A_STREAM = {"stream_id": "s"}, "give stream_id, or stream_name and sync_id"
 
 
 @pytest.mark.parametrize(
     ("found", "arguments", "problem"),
     [
-        (EltStreamRunOperator, {}, "give stream_id, or stream_name and sync_id"),
-        (
-            EltStreamRunOperator,
-            {"stream_id": "s", "stream_name": "n", "sync_id": "y"},
-            "remove stream_name and sync_id",
-        ),
-        (EltStreamRunOperator, {"stream_name": "n"}, "give stream_id, or stream_name and sync_id"),
-        (EltStreamRunOperator, {"stream_id": "s", "sync_id": "y"}, "already identifies the stream; remove sync_id"),
-        (EltStreamRunSensor, {"stream_name": "n"}, "give stream_id, or stream_name and sync_id"),
-        (OrchestrationRunOperator, {}, "exactly one of orchestration_id and orchestration_name"),
-        (OrchestrationRunSensor, {}, "exactly one of orchestration_id and orchestration_name"),
+        (EltStreamRunOperator, STREAM | {"poll_interval": 0}, "poll_interval"),
+        (EltStreamRunOperator, STREAM | {"timeout": timedelta(0)}, "timeout"),
+        (EltSyncRunOperator, {"sync_id": "y", "max_active_streams": 0}, "max_active_streams"),
+        (EltSyncRunOperator, {"sync_id": "y", "on_partial_failure": "ignore"}, "on_partial_failure"),
+        (ReverseEtlRunOperator, {"reverse_etl_sync_id": "e", "max_failed_rows": -1}, "max_failed_rows"),
+        (EltStreamRunOperator, {}, A_STREAM),
+        (EltStreamRunOperator, {"stream_name": "n"}, A_STREAM),
+        (EltStreamRunSensor, {"stream_name": "n"}, A_STREAM),
+        (EltStreamRunOperator, STREAM | {"stream_name": "n", "sync_id": "y"}, "remove stream_name and sync_id"),
+        (EltStreamRunOperator, STREAM | {"sync_id": "y"}, "already identifies the stream; remove sync_id"),
+        (OrchestrationRunOperator, {}, ONE_ORCHESTRATION),
+        (OrchestrationRunSensor, {}, ONE_ORCHESTRATION),
         (TransformPublishOperator, {}, "exactly one of transform_id and transform_name"),
         (TransformPublishOperator, {"transform_id": "t", "folder_path": "f"}, "new_folder_path"),
     ],
 )
-def test_an_id_or_a_name_is_given(found: Any, arguments: dict[str, str], problem: str) -> None:
+def test_wrong_arguments_are_refused_when_the_dag_is_parsed(
+    found: Any, arguments: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(ValueError, match=problem):
         found(task_id="t", **arguments)
 
@@ -204,20 +189,3 @@ def test_a_text_is_no_list_of_records(given: str) -> None:
     task = ReverseEtlRunOperator(task_id="t", reverse_etl_sync_id="e", retry_failed_records=given)
     with pytest.raises(ValueError, match="retry_failed_records must be"):
         task._target()
-
-
-def test_the_trigger_is_made_again_from_what_is_stored() -> None:
-    batch = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r")])
-    trigger = DatapipeRunTrigger("c", batch.as_dict(), WaitPolicy(deadline=5).as_dict())
-    path, arguments = trigger.serialize()
-    module, _, name = path.rpartition(".")
-    stored = json.loads(json.dumps(arguments))
-    again = getattr(importlib.import_module(module), name)(**stored)
-    assert again.serialize() == (path, arguments)
-    assert Batch.from_dict(again.batch) == batch
-
-
-@pytest.mark.parametrize("event", [{}, {"status": "error", "message": "no connection."}, {"status": "odd"}])
-def test_an_event_without_a_batch_is_lost_contact(event: dict[str, Any]) -> None:
-    with pytest.raises(LostContactError, match="The run may still be going"):
-        check_event(event)

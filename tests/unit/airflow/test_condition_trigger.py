@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_datapipe.runs.condition import Check
 from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
+from tests.support import responses
 from tests.support.scripted_server import Reply, ScriptedServer
 
 GONE = Reply(404, {"error_code": "not_found", "message": "no such sync"})
@@ -33,9 +34,8 @@ def event_of(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, **argument
     connection = {"conn_type": "datapipe", "host": server.url, "password": "k", "extra": {"retry_budget": 0}}
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
     if "condition" not in arguments:
-        arguments = {"condition": "failed_records", "at_most": 1} | arguments
-    given: dict[str, Any] = {"reverse_etl_sync_id": "e", "poll_interval": 0.1} | arguments
-    trigger = DatapipeConditionTrigger(datapipe_conn_id="datapipe_test", **given)
+        arguments = {"condition": "failed_records", "reverse_etl_sync_id": "e", "at_most": 1} | arguments
+    trigger = DatapipeConditionTrigger(**{"datapipe_conn_id": "datapipe_test", "poll_interval": 0.1} | arguments)
 
     async def first() -> Any:
         async with asyncio.timeout(20):
@@ -54,36 +54,27 @@ def test_it_looks_until_the_condition_is_met_whatever_goes_wrong(monkeypatch: py
     assert len(server.seen) == len(script)
 
 
-@pytest.mark.parametrize("script", [[GONE], [WRONG_KEY]])
-def test_what_can_not_be_is_left_to_the_worker_to_say(script: list[Reply], monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer(script) as server:
-        event = event_of(server, monkeypatch)
-    assert event["status"] == "again"
-    assert len(server.seen) == len(script)
-
-
-def test_a_deleted_resource_is_left_to_the_worker_after_a_delay(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("script", "arguments", "status", "least"),
+    [
+        ([GONE], {}, "again", 1),
+        ([WRONG_KEY], {}, "again", 1),
+        # A resource that was there is polled for some time.
+        ([count(9), GONE, count(9), GONE], {}, "again", 6),
+        # The worker may not see the resource yet.
+        ([GONE, WRONG_KEY, count(0)], {"patient": True}, "success", 3),
+        ([count(0)], {"reverse_etl_sync_id": "None"}, "again", 0),
+        ([count(0)], {"deadline": 1.0}, "timeout", 0),
+    ],
+    ids=["missing", "wrong key", "deleted", "patient", "invalid field", "past deadline"],
+)
+def test_permanent_failures_are_left_to_the_worker(
+    script: list[Reply], arguments: dict[str, Any], status: str, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("airflow_provider_datapipe.runs.patience.GRACE", 0.3)
-    with ScriptedServer([count(9), GONE, count(9), GONE]) as server:
-        event = event_of(server, monkeypatch)
-    assert event["status"] == "again"
-    assert len(server.seen) >= 6
-
-
-def test_trigger_waits_for_what_the_worker_does_not_see_yet(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with ScriptedServer([GONE, WRONG_KEY, count(0)]) as server:
-        event = event_of(server, monkeypatch, patient=True)
-    assert event["status"] == "success"
-
-
-def test_an_invalid_field_is_left_to_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([count(0)]) as server:
-        assert event_of(server, monkeypatch, reverse_etl_sync_id="None")["status"] == "again"
-    assert server.seen == []
+    with ScriptedServer(script) as server:
+        assert event_of(server, monkeypatch, **arguments)["status"] == status
+    assert len(server.seen) == least if least <= len(script) else len(server.seen) >= least
 
 
 @pytest.mark.slow
@@ -99,12 +90,6 @@ def test_the_deadline_holds_whatever_the_service_does(reply: Reply, monkeypatch:
     assert event["status"] == "timeout"
     assert event["deadline"] == deadline
     assert time.time() >= deadline
-
-
-def test_a_deadline_that_has_passed_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([count(0)]) as server:
-        assert event_of(server, monkeypatch, deadline=time.time() - 1)["status"] == "timeout"
-    assert server.seen == []
 
 
 def test_contact_that_is_lost_for_long_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +114,15 @@ def test_a_run_that_is_waited_for_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
     )
     with ScriptedServer([Reply(body=going)]) as server:
         deadline = time.time() + 1.5
-        event = event_of(server, monkeypatch, condition="run", deadline=deadline, kind="reverse_etl", run_id="r")
+        event = event_of(
+            server,
+            monkeypatch,
+            condition="run",
+            deadline=deadline,
+            kind="reverse_etl",
+            reverse_etl_sync_id="e",
+            run_id="r",
+        )
     assert event["status"] == "timeout"
     assert told[0].startswith("Waiting: ")
     assert len(told) > 2
@@ -140,21 +133,17 @@ def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) ->
     """The list shows a run that goes on, which by itself is over, and by its end counts."""
     going = {"id": "r", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
     over = going | {"status": "COMPLETED", "finished_at": "2026-01-01T00:05:00.000Z"}
-    stream = {
-        "id": "s",
-        "elt_sync_id": "y",
-        "name": "orders",
-        "full_sync_at_midnight": False,
-        "full_sync_always": False,
-        "protected_from_full_sync": False,
-        "created_at": going["started_at"],
-        "updated_at": going["started_at"],
-        "excluded_substreams": [],
-        "enabled_history_table": False,
-    }
     listed = [Reply(body={"data": [run], "hasMore": False}) for run in (going | {"status": "RUNNING"}, over)]
     # The list, the run, then the list again, which lags: only after a pause once more.
-    script = [Reply(body=stream), listed[0], Reply(body=over), listed[0], listed[0], Reply(body=over), listed[1]]
+    script = [
+        Reply(body=responses.elt_stream()),
+        listed[0],
+        Reply(body=over),
+        listed[0],
+        listed[0],
+        Reply(body=over),
+        listed[1],
+    ]
     connection_pauses: list[float] = []
     sleep = asyncio.sleep
 
@@ -164,23 +153,16 @@ def test_a_stale_list_causes_no_request_loop(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("airflow_provider_datapipe.triggers.condition.asyncio.sleep", noted)
     with ScriptedServer(script) as server:
-        connection = {"conn_type": "datapipe", "host": server.url, "password": "k", "extra": {"retry_budget": 0}}
-        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
-        trigger = DatapipeConditionTrigger(
-            "run",
-            "datapipe_test",
-            0.2,
+        event = event_of(
+            server,
+            monkeypatch,
+            condition="run",
+            poll_interval=0.2,
             kind="elt_stream",
             stream_id="s",
             after="2026-01-01T00:01:00+00:00",
             moment_of="end",
         )
-
-        async def first() -> Any:
-            async with asyncio.timeout(20):
-                return (await anext(trigger.run())).payload
-
-        event = asyncio.run(first())
     assert event["status"] == "success"
     assert 0.2 in connection_pauses
     assert len(server.seen) == len(script)

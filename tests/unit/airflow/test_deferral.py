@@ -26,79 +26,69 @@ def held_for(monkeypatch: pytest.MonkeyPatch, executor: str, version: str = "3.3
     return arguments.get("minimum_deferral_time")
 
 
+LOCAL, CELERY = "LocalExecutor", "CeleryExecutor"
+TEAMS = [f"{LOCAL};team1={CELERY}", f"{CELERY};team1={LOCAL}"]
+
+
 @pytest.mark.parametrize(
     ("configured", "chosen", "expected"),
     [
-        ("LocalExecutor", None, "LocalExecutor"),
-        ("CeleryExecutor", None, "CeleryExecutor"),
-        ("CeleryExecutor,LocalExecutor", None, "CeleryExecutor"),
-        ("CeleryExecutor, LocalExecutor", "LocalExecutor", "LocalExecutor"),
-        ("LocalExecutor,my.module.MyExecutor", "my.module.MyExecutor", "MyExecutor"),
-        ("LocalExecutor,fast:my.module.MyExecutor", "fast", "MyExecutor"),
-        ("fast:airflow.providers.celery.executors.celery_executor.CeleryExecutor", None, "CeleryExecutor"),
+        (LOCAL, None, {LOCAL}),
+        (CELERY, None, {CELERY}),
+        (f"{CELERY},{LOCAL}", None, {CELERY}),
+        (f"{CELERY}, {LOCAL}", LOCAL, {LOCAL}),
+        (f"{LOCAL},my.module.MyExecutor", "my.module.MyExecutor", {"MyExecutor"}),
+        (f"{LOCAL},fast:my.module.MyExecutor", "fast", {"MyExecutor"}),
+        ("fast:airflow.providers.celery.executors.celery_executor.CeleryExecutor", None, {CELERY}),
+        # The team of the task is not known.
+        *((configured, None, {CELERY, LOCAL}) for configured in TEAMS),
     ],
 )
 def test_executors_of_a_task(
-    configured: str, chosen: str | None, expected: str, monkeypatch: pytest.MonkeyPatch
+    configured: str, chosen: str | None, expected: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", configured)
-    assert executors_of(SimpleNamespace(executor=chosen)) == {expected}
+    assert executors_of(SimpleNamespace(executor=chosen)) == expected
 
 
-@pytest.mark.parametrize("configured", ["LocalExecutor;team1=CeleryExecutor", "CeleryExecutor;team1=LocalExecutor"])
-def test_executors_of_a_task_whose_team_is_not_known(configured: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", configured)
-    assert executors_of(SimpleNamespace(executor=None)) == {"CeleryExecutor", "LocalExecutor"}
-    # One of them needs it.
-    assert held_for(monkeypatch, configured) == pytest.approx(8, abs=1)
-
-
-def test_local_executor_needs_a_minimum_deferral_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert held_for(monkeypatch, "LocalExecutor") == pytest.approx(8, abs=1)
-
-
-def test_minimum_deferral_time_follows_the_heartbeat_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "20")
-    assert held_for(monkeypatch, "LocalExecutor") == pytest.approx(23, abs=1)
-
-
-@pytest.mark.parametrize("version", ["3.2.2", "3.3.0", "3.3.2", "3.4.0rc1", "4.0.0"])
-def test_celery_executor_needs_no_minimum(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert held_for(monkeypatch, "CeleryExecutor", version) is None
-
-
-@pytest.mark.parametrize("version", ["3.1.8", "3.2.0", "3.2.1"])
-def test_celery_executor_of_older_airflow_needs_it(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert held_for(monkeypatch, "CeleryExecutor", version) == pytest.approx(8, abs=1)
-
-
-def test_executor_that_was_not_measured_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert held_for(monkeypatch, "KubernetesExecutor") == pytest.approx(8, abs=1)
-
-
-def test_minimum_deferral_time_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__DATAPIPE__MINIMUM_DEFERRAL_TIME", "3.5")
-    assert held_for(monkeypatch, "CeleryExecutor") == pytest.approx(3.5, abs=1)
-
-
-def test_minimum_deferral_time_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW__DATAPIPE__MINIMUM_DEFERRAL_TIME", "0")
-    assert held_for(monkeypatch, "LocalExecutor") is None
+@pytest.mark.parametrize(
+    ("executor", "version", "settings", "seconds"),
+    [
+        (LOCAL, "3.3.2", {}, 8),
+        (LOCAL, "3.3.2", {"WORKERS__MIN_HEARTBEAT_INTERVAL": "20"}, 23),
+        *((CELERY, version, {}, None) for version in ("3.2.2", "3.3.0", "3.3.2", "3.4.0rc1", "4.0.0")),
+        *((CELERY, version, {}, 8) for version in ("3.1.8", "3.2.0", "3.2.1")),
+        *((teams, "3.3.2", {}, 8) for teams in TEAMS),
+        # An executor that was not measured.
+        ("KubernetesExecutor", "3.3.2", {}, 8),
+        (CELERY, "3.3.2", {"DATAPIPE__MINIMUM_DEFERRAL_TIME": "3.5"}, 3.5),
+        (LOCAL, "3.3.2", {"DATAPIPE__MINIMUM_DEFERRAL_TIME": "0"}, None),
+    ],
+)
+def test_minimum_deferral_time(
+    executor: str,
+    version: str,
+    settings: dict[str, str],
+    seconds: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in settings.items():
+        monkeypatch.setenv(f"AIRFLOW__{name}", value)
+    held = held_for(monkeypatch, executor, version)
+    assert held == (None if seconds is None else pytest.approx(seconds, abs=1))
 
 
 @pytest.mark.parametrize("wrong", ["soon", "-1", "nan", "inf"])
 def test_wrong_setting_names_the_option(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__DATAPIPE__MINIMUM_DEFERRAL_TIME", wrong)
     with pytest.raises(ValueError, match=r"\[datapipe\] minimum_deferral_time"):
-        held_for(monkeypatch, "LocalExecutor")
+        held_for(monkeypatch, LOCAL)
 
 
 def test_argument_precedes_connection_and_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without any setting, the history decides.
+    assert defer_after_setting(None, None) is None
     monkeypatch.setenv("AIRFLOW__DATAPIPE__DEFER_AFTER", "3")
     assert defer_after_setting(0.0, 2.0) == 0.0
     assert defer_after_setting(None, 2.0) == 2.0
     assert defer_after_setting(None, None) == 3.0
-
-
-def test_history_decides_without_a_setting() -> None:
-    assert defer_after_setting(None, None) is None

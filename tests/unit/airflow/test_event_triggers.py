@@ -129,6 +129,15 @@ async def running() -> AsyncIterator[Runner]:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+@asynccontextmanager
+async def watched(monkeypatch: pytest.MonkeyPatch, *script: Reply) -> AsyncIterator[tuple[ScriptedServer, Runner]]:
+    """Run watchers of a server with a script."""
+    with ScriptedServer(script) as server:
+        connect(monkeypatch, server.url)
+        async with running() as runner:
+            yield server, runner
+
+
 async def until(is_so: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not is_so():  # noqa: ASYNC110 - what is waited for is told by no event
@@ -192,19 +201,17 @@ def test_what_makes_no_sense_is_refused_when_the_dag_is_read(make: Callable[[], 
 @SHARED
 async def test_a_cursor_is_stored_after_the_events_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
-    with ScriptedServer([page(1, going=(2,)), page(1, going=(2,)), page(1, 2)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            runner.start(1, watcher(store))
-            await until(lambda: bool(runner.events))
-            # There is the one of the beginning, which covers nothing.
-            assert list(store.cursor["going"]) == ["r2"]
-            asked = len(server.seen)
-            await until(lambda: len(server.seen) > asked + 2)
-            assert list(store.cursor["going"]) == ["r2"]
-            runner.confirm()
-            await until(lambda: store.cursor["going"] == {})
-            ((_, event),) = runner.events
+    async with watched(monkeypatch, page(1, going=(2,)), page(1, going=(2,)), page(1, 2)) as (server, runner):
+        runner.start(1, watcher(store))
+        await until(lambda: bool(runner.events))
+        # There is the one of the beginning, which covers nothing.
+        assert list(store.cursor["going"]) == ["r2"]
+        asked = len(server.seen)
+        await until(lambda: len(server.seen) > asked + 2)
+        assert list(store.cursor["going"]) == ["r2"]
+        runner.confirm()
+        await until(lambda: store.cursor["going"] == {})
+        ((_, event),) = runner.events
     assert (event["run_id"], event["outcome"], event["rows_synced"]) == ("r2", "succeeded", 7)
     assert (event["started_at"], event["finished_at"]) == ("2026-01-01T00:00:02.000Z", "2026-01-01T00:01:02.000Z")
     assert event["duration"] == 60
@@ -234,61 +241,55 @@ async def test_a_crash_between_event_and_cursor_repeats_the_event(monkeypatch: p
 
 @SHARED
 async def test_watchers_share_requests_and_each_is_told_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([page(1), page(1), page(1)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            for number in range(20):
-                runner.start(number, watcher(outcomes=["failed"] if number % 2 else ["succeeded"], poll_interval=300))
-            await until(lambda: len(server.seen) >= 1)
-            desk = desk_module._DESKS[asyncio.get_running_loop()][CONNECTION]
-            await until(lambda: all(member.cursor for unit in desk._units.values() for member in unit.members))
-            members = sum(len(unit.members) for unit in desk._units.values())
-            assert members == 20
-            # All of them come at once, or some while the first look is under way.
-            assert len(server.seen) <= 3
+    async with watched(monkeypatch, page(1), page(1), page(1)) as (server, runner):
+        for number in range(20):
+            runner.start(number, watcher(outcomes=["failed"] if number % 2 else ["succeeded"], poll_interval=300))
+        await until(lambda: len(server.seen) >= 1)
+        desk = desk_module._DESKS[asyncio.get_running_loop()][CONNECTION]
+        await until(lambda: all(member.cursor for unit in desk._units.values() for member in unit.members))
+        members = sum(len(unit.members) for unit in desk._units.values())
+        assert members == 20
+        # All of them come at once, or some while the first look is under way.
+        assert len(server.seen) <= 3
 
 
 @SHARED
 async def test_a_leaving_watcher_takes_nothing_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     stores = [Store(), Store()]
-    with ScriptedServer([page(1)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            for number, store in enumerate(stores):
-                runner.start(number, watcher(store, poll_interval=0.05))
-            await until(lambda: all(store.kept for store in stores))
-            await runner.stop(0)
-            server._script[:] = [page(1, 2)]
-            await until(lambda: bool(runner.events))
-            runner.confirm()
-            await until(lambda: "r2" in stores[1].cursor["told"])
-        assert "r2" not in stores[0].cursor["told"]
-        assert [number for number, _ in runner.events] == [1]
+    async with watched(monkeypatch, page(1)) as (server, runner):
+        for number, store in enumerate(stores):
+            runner.start(number, watcher(store, poll_interval=0.05))
+        await until(lambda: all(store.kept for store in stores))
+        await runner.stop(0)
+        server._script[:] = [page(1, 2)]
+        await until(lambda: bool(runner.events))
+        runner.confirm()
+        await until(lambda: "r2" in stores[1].cursor["told"])
+    assert "r2" not in stores[0].cursor["told"]
+    assert [number for number, _ in runner.events] == [1]
 
 
 @SHARED
 async def test_a_watcher_that_leaves_during_a_report_gets_all_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
     stores = [Store(), Store()]
-    with ScriptedServer([page(1)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            for number, store in enumerate(stores):
-                runner.start(number, watcher(store))
-            await until(lambda: all(store.kept for store in stores))
-            server._script[:] = [page(1, 2, 3, 4)]
-            # Each has been given two of the three.
-            await until(lambda: len(runner.events) == 4)
-            await runner.stop(0)
-            server._script[:] = [page(1, 2, 3, 4, 5, 6)]
-            await until(lambda: len(runner.events) == 6)
-            runner.confirm()
-            await until(lambda: "r4" in stores[1].cursor["told"])
-            assert "r2" not in stores[0].cursor["told"]
-            # It comes back, perhaps on another triggerer.
-            runner.start(0, watcher(stores[0]))
-            server._script[:] = [page(1, 2, 3, 4, 5, 6, 7)]
-            await until(lambda: sum(number == 0 for number, _ in runner.events) >= 6)
+    async with watched(monkeypatch, page(1)) as (server, runner):
+        for number, store in enumerate(stores):
+            runner.start(number, watcher(store))
+        await until(lambda: all(store.kept for store in stores))
+        server._script[:] = [page(1, 2, 3, 4)]
+        # Each has been given two of the three.
+        await until(lambda: len(runner.events) == 4)
+        await runner.stop(0)
+        server._script[:] = [page(1, 2, 3, 4, 5, 6)]
+        await until(lambda: len(runner.events) == 6)
+        runner.confirm()
+        await until(lambda: "r4" in stores[1].cursor["told"])
+        assert "r2" not in stores[0].cursor["told"]
+        # It comes back, perhaps on another triggerer.
+        runner.start(0, watcher(stores[0]))
+        server._script[:] = [page(1, 2, 3, 4, 5, 6, 7)]
+        await until(lambda: sum(number == 0 for number, _ in runner.events) >= 6)
     assert [event["run_id"] for number, event in runner.events if number == 0][2:6] == ["r2", "r3", "r4", "r5"]
 
 
@@ -341,12 +342,10 @@ TROUBLES = [
 @SHARED
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda reply: f"{reply.status} {reply.body}"[:20])
 async def test_no_trouble_ends_a_watcher(trouble: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([trouble, page(1), trouble, trouble, page(1, 2)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            runner.start(1, watcher(Store()))
-            await until(lambda: bool(runner.events))
-            assert [event["run_id"] for _, event in runner.events] == ["r2"]
+    async with watched(monkeypatch, trouble, page(1), trouble, trouble, page(1, 2)) as (_, runner):
+        runner.start(1, watcher(Store()))
+        await until(lambda: bool(runner.events))
+        assert [event["run_id"] for _, event in runner.events] == ["r2"]
 
 
 @SHARED
@@ -358,12 +357,10 @@ async def test_an_unreadable_run_holds_back_no_event_of_others(
         (first, *_) = reply.body["data"]
         return Reply(body={"data": [first | {"id": "bad"} | bad, *reply.body["data"]], "has_more": False})
 
-    with ScriptedServer([with_bad(page(1)), with_bad(page(1, 2)), with_bad(page(1, 2))]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            runner.start(1, watcher(Store()))
-            await until(lambda: bool(runner.events) and len(server.seen) > 5)
-            assert [event["run_id"] for _, event in runner.events] == ["r2"]
+    async with watched(monkeypatch, with_bad(page(1)), with_bad(page(1, 2)), with_bad(page(1, 2))) as (server, runner):
+        runner.start(1, watcher(Store()))
+        await until(lambda: bool(runner.events) and len(server.seen) > 5)
+        assert [event["run_id"] for _, event in runner.events] == ["r2"]
     assert caplog.text.count("Run bad can't be read") == (bad.get("started_at") != "0001-01-01T00:00:00Z")
 
 
@@ -372,40 +369,34 @@ async def test_the_last_of_several_events_is_held_back_until_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 3600.0)
-    with ScriptedServer([page(1), page(1, 2, 3, 4)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            runner.start(1, watcher(Store()))
-            await until(lambda: len(runner.events) == 2)
-            asked = len(server.seen)
-            await until(lambda: len(server.seen) > asked + 3)
-            assert len(runner.events) == 2
-            server._script[:] = [page(1, 2, 3, 4, 5, 6)]
-            await until(lambda: len(runner.events) == 4)
-            server._script[:] = [page(1, 2, 3, 4, 5, 6, 7, 8)]
-            await until(lambda: len(runner.events) == 6)
-            assert [event["run_id"] for _, event in runner.events] == ["r2", "r3", "r4", "r5", "r6", "r7"]
+    async with watched(monkeypatch, page(1), page(1, 2, 3, 4)) as (server, runner):
+        runner.start(1, watcher(Store()))
+        await until(lambda: len(runner.events) == 2)
+        asked = len(server.seen)
+        await until(lambda: len(server.seen) > asked + 3)
+        assert len(runner.events) == 2
+        server._script[:] = [page(1, 2, 3, 4, 5, 6)]
+        await until(lambda: len(runner.events) == 4)
+        server._script[:] = [page(1, 2, 3, 4, 5, 6, 7, 8)]
+        await until(lambda: len(runner.events) == 6)
+        assert [event["run_id"] for _, event in runner.events] == ["r2", "r3", "r4", "r5", "r6", "r7"]
 
 
 @SHARED
 async def test_the_last_of_several_events_comes_if_there_are_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "_STARTED_WITHIN", 0.2)
-    with ScriptedServer([page(1), page(1, 2, 3, 4)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            runner.start(1, watcher(Store()))
-            await until(lambda: len(runner.events) == 3)
+    async with watched(monkeypatch, page(1), page(1, 2, 3, 4)) as (_, runner):
+        runner.start(1, watcher(Store()))
+        await until(lambda: len(runner.events) == 3)
 
 
 @SHARED
 async def test_a_cursor_that_can_not_be_read_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
-    with ScriptedServer([page(1)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            store.failing = 1
-            runner.start(1, watcher(store))
-            await until(lambda: bool(store.kept))
+    async with watched(monkeypatch, page(1)) as (_, runner):
+        store.failing = 1
+        runner.start(1, watcher(store))
+        await until(lambda: bool(store.kept))
 
 
 @SHARED
@@ -446,11 +437,9 @@ async def test_watchers_restart_if_events_are_not_stored_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = Store()
-    with ScriptedServer([page(1), page(1, 2)]) as server:
-        connect(monkeypatch, server.url)
-        async with running() as runner:
-            runner.manager = type(runner.manager)(ack_timeout=0.3)
-            runner.start(1, watcher(store))
-            await until(runner.tasks[1].done)
-            assert runner.tasks.pop(1).exception() is not None
-            assert "r2" not in store.cursor["told"]
+    async with watched(monkeypatch, page(1), page(1, 2)) as (_, runner):
+        runner.manager = type(runner.manager)(ack_timeout=0.3)
+        runner.start(1, watcher(store))
+        await until(runner.tasks[1].done)
+        assert runner.tasks.pop(1).exception() is not None
+        assert "r2" not in store.cursor["told"]

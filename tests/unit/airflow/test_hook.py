@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import socket
 from collections.abc import Callable
@@ -16,7 +15,9 @@ from airflow_provider_datapipe.get_provider_info import CONNECTION_FIELDS, get_p
 from airflow_provider_datapipe.hooks.connection import ConnectionExtra
 from airflow_provider_datapipe.hooks.datapipe import DatapipeHook
 from airflow_provider_datapipe.runs.names import NameLookupError
+from tests.support import responses
 from tests.support.scripted_server import Reply, ScriptedServer
+from tests.unit.runs import model_service
 
 KEY = "key-that-must-not-show"
 EMPTY = Reply(body={"data": [], "hasMore": False})
@@ -33,34 +34,31 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
     return make
 
 
-def test_a_healthy_service(connect: Connect) -> None:
-    with ScriptedServer([EMPTY]) as server:
-        assert connect(server.url).test_connection() == (
-            True,
-            f"The service at {server.url} is healthy and accepts the API key.",
-        )
+OTHER = "Something else than the service's management interface answered."
 
 
-def test_a_wrong_key_is_told_apart(connect: Connect) -> None:
-    with ScriptedServer([Reply(401, {"error_code": "unauthorized", "message": f"bad key {KEY}"})]) as server:
-        healthy, message = connect(server.url).test_connection()
-    assert not healthy
-    assert message.startswith("The service is there, but does not accept the API key.")
-    assert KEY not in message
-
-
-@pytest.mark.parametrize("reply", [Reply(404, b"<html>"), Reply(200, b"<html>hello"), Reply(301)])
-def test_another_server_is_told_apart(connect: Connect, reply: Reply) -> None:
+@pytest.mark.parametrize(
+    ("reply", "healthy", "message"),
+    [
+        (EMPTY, True, "The service at {url} is healthy and accepts the API key."),
+        (
+            Reply(401, {"error_code": "unauthorized", "message": f"bad key {KEY}"}),
+            False,
+            "The service is there, but does not accept the API key.",
+        ),
+        (Reply(404, b"<html>"), False, OTHER),
+        (Reply(200, b"<html>hello"), False, OTHER),
+        (Reply(301), False, OTHER),
+        (Reply(500), False, "The service is there, but has a problem."),
+    ],
+    ids=["healthy", "wrong key", "not found", "a web page", "redirect", "broken"],
+)
+def test_test_connection_tells_problems_apart(connect: Connect, reply: Reply, healthy: bool, message: str) -> None:
     with ScriptedServer([reply]) as server:
-        healthy, message = connect(server.url).test_connection()
-    assert not healthy
-    assert message.startswith("Something else than the service's management interface answered.")
-    assert len(server.seen) == 1
-
-
-def test_a_service_with_a_problem_is_told_apart(connect: Connect) -> None:
-    with ScriptedServer([Reply(500)]) as server:
-        assert connect(server.url).test_connection()[1].startswith("The service is there, but has a problem.")
+        result = connect(server.url).test_connection()
+    assert result[0] == healthy
+    assert result[1].startswith(message.format(url=server.url))
+    assert KEY not in result[1]
     assert len(server.seen) == 1
 
 
@@ -83,6 +81,13 @@ def test_a_wrong_address_is_told_apart(connect: Connect) -> None:
         ({"host": "https://api.example.com", "extra": {"timeout": 0}}, "Extra field timeout"),
         ({"host": "https://api.example.com", "extra": {"max_connections": 0}}, "Extra field max_connections"),
         ({"host": "https://api.example.com", "extra": {"ca_bundle": "nowhere.pem"}}, r"nowhere\.pem"),
+        *(
+            (
+                {"host": "https://api.example.com", "extra": {"link": link}},
+                r"Extra field link: must be an http or .*\{id",
+            )
+            for link in ("javascript:alert({id})", "https://app.example.com/", "app.example.com/{id}")
+        ),
     ],
 )
 def test_a_connection_that_can_not_be_used_is_explained(connect: Connect, fields: dict[str, Any], problem: str) -> None:
@@ -112,14 +117,11 @@ def test_the_ways_to_write_an_address(connect: Connect, fields: dict[str, Any], 
     assert connect(**fields).get_conn().settings.base_url == expected
 
 
-def test_uri_with_port_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", f"datapipe://:{KEY}@https%3A%2F%2Fapi.example.com:0")
-    assert DatapipeHook("datapipe_test").get_conn().settings.base_url == "https://api.example.com"
-
-
-async def test_async_settings_with_port_zero(connect: Connect) -> None:
+async def test_uri_and_async_settings_with_port_zero(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = await connect("https://api.example.com", port="0").aget_settings()
     assert settings.base_url == "https://api.example.com"
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", f"datapipe://:{KEY}@https%3A%2F%2Fapi.example.com:0")
+    assert DatapipeHook("datapipe_test").get_conn().settings.base_url == "https://api.example.com"
 
 
 def test_the_form_has_exactly_the_fields_that_are_read(connect: Connect) -> None:
@@ -147,23 +149,11 @@ def test_every_field_of_the_form_is_honoured(connect: Connect, tmp_path: Any) ->
     assert set(given) == set(CONNECTION_FIELDS)
     hook = connect("http://api.example.com", extra=given)
     settings = hook.get_conn().settings
-    assert hook.extra.poll_interval == 7
-    assert hook.extra.max_poll_interval == 90
-    assert hook.extra.defer_after == 4
-    assert settings.timeout == 31
-    assert settings.retry.budget == 3
-    assert settings.max_connections == 2
-    assert settings.proxy == "http://127.0.0.1:9"
-    assert settings.ca_bundle == certifi.where()
+    assert given | hook.extra.model_dump(include={"poll_interval", "max_poll_interval", "defer_after"}) == given
+    assert (hook.extra.link, hook.extra.lineage_warehouse) == (given["link"], given["lineage_warehouse"])
+    assert (settings.timeout, settings.retry.budget, settings.max_connections) == (31, 3, 2)
+    assert (settings.proxy, settings.ca_bundle) == ("http://127.0.0.1:9", certifi.where())
     assert settings.allow_plain_http
-    assert hook.extra.link == "https://app.example.com/{resource}/{id}"
-    assert hook.extra.lineage_warehouse == "snowflake://org-acct/ANALYTICS"
-
-
-@pytest.mark.parametrize("template", ["javascript:alert({id})", "https://app.example.com/", "app.example.com/{id}"])
-def test_a_template_for_links_leads_to_a_page_of_its_own(connect: Connect, template: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"Extra field link: must be an http or https address that has \{id\}"):
-        connect("https://api.example.com", extra={"link": template}).get_conn()
 
 
 def test_a_field_that_was_emptied_in_the_form_has_its_default(connect: Connect) -> None:
@@ -206,43 +196,19 @@ def test_pages_and_closing(connect: Connect) -> None:
         hook.close()
 
 
-def test_awaiting(connect: Connect) -> None:
-    async def go(hook: DatapipeHook) -> int:
-        async with await hook.aget_conn() as client:
-            return len((await client.send(connections.list_())).data)
-
-    with ScriptedServer([EMPTY]) as server:
-        assert asyncio.run(go(connect(server.url))) == 0
-
-
-def test_awaiting_one_request(connect: Connect) -> None:
-    with ScriptedServer([EMPTY, Reply(401)]) as server:
+async def test_awaiting(connect: Connect) -> None:
+    with ScriptedServer([EMPTY, EMPTY, Reply(401)]) as server:
         hook = connect(server.url)
-        assert asyncio.run(hook.asend(connections.list_())).data == ()
+        async with await hook.aget_conn() as client:
+            assert (await client.send(connections.list_())).data == ()
+        assert (await hook.asend(connections.list_())).data == ()
         with pytest.raises(AuthenticationError):
-            asyncio.run(hook.asend(connections.list_()))
+            await hook.asend(connections.list_())
 
 
 def test_finding_by_name(connect: Connect) -> None:
-    times = {"created_at": "2026-01-01T00:00:00.000Z", "updated_at": "2026-01-01T00:00:00.000Z"}
-    flags = dict.fromkeys(("full_sync_at_midnight", "full_sync_always", "protected_from_full_sync"), False)
-    stream = {
-        "id": "s",
-        "elt_sync_id": "y",
-        "name": "orders",
-        "excluded_substreams": [],
-        "enabled_history_table": False,
-    }
-    transform = {
-        "id": "t",
-        "name": "daily",
-        "folder_path": "sales",
-        "status": "draft",
-        "materialization": "view",
-        "sql_template": "SELECT 1",
-        "parameters": [],
-    }
-    found = [stream | flags | times, {"id": "o", "name": "Nightly"}, transform | times]
+    transform = model_service.transform(id="t").model_dump(mode="json", exclude_none=True)
+    found = [responses.elt_stream("s", name="orders"), {"id": "o", "name": "Nightly"}, transform]
     pages = [Reply(body={"data": [item], "hasMore": False}) for item in found]
     with ScriptedServer([*pages, pages[1]]) as server:
         hook = connect(server.url)

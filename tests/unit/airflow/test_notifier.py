@@ -89,10 +89,6 @@ def test_records_are_nobodys_business() -> None:
     assert "5 of 1,205 rows failed" in text
 
 
-def test_a_mapped_task_has_its_number() -> None:
-    assert failure_of({"ti": instance(map_index=3)}).title.startswith("Task send[3] of DAG shop")
-
-
 def test_a_run_that_goes_on_is_told() -> None:
     batch = Batch("reverse_etl", waiting=[CRM])
     context = {"ti": instance(), "task": SimpleNamespace(_under_way=batch), "exception": LostContactError("Lost.")}
@@ -130,18 +126,28 @@ def test_of_many_runs_some_are_told() -> None:
     assert failure.runs[-1] == "... and 4 more."
 
 
-def test_the_run_of_a_dag_has_a_reason() -> None:
-    failure = failure_of(
-        {"ti": instance(), "dag": SimpleNamespace(dag_id="shop"), "run_id": "r", "reason": "timed_out"}
-    )
-    assert failure.title == "DAG shop, run r failed."
-    assert failure.error == "Airflow says: timed_out."
+@pytest.mark.parametrize(
+    ("context", "title", "error"),
+    [
+        ({"ti": instance(map_index=3)}, "Task send[3] of DAG shop, run r, try 2 failed.", None),
+        (
+            {"ti": instance(), "dag": SimpleNamespace(dag_id="shop"), "run_id": "r", "reason": "timed_out"},
+            "DAG shop, run r failed.",
+            "Airflow says: timed_out.",
+        ),
+        (
+            {"dag_run": {"dag_id": "shop", "dag_run_id": "r"}, "deadline": {"id": 1}},
+            "DAG shop, run r missed its deadline.",
+            None,
+        ),
+    ],
+    ids=["mapped task", "DAG run", "deadline"],
+)
+def test_the_title_names_what_failed(context: dict[str, Any], title: str, error: str | None) -> None:
+    failure = failure_of(context)
+    assert failure.title == title
+    assert error is None or failure.error == error
     assert failure.runs == ()
-
-
-def test_a_deadline_that_was_missed_is_no_failure() -> None:
-    known = {"dag_run": {"dag_id": "shop", "dag_run_id": "r"}, "deadline": {"id": 1}}
-    assert failure_of(known).title == "DAG shop, run r missed its deadline."
 
 
 def test_it_is_short_on_few_lines_and_shows_no_secret() -> None:
@@ -302,20 +308,19 @@ def test_an_answer_without_an_end_is_not_waited_for(
     assert "no answer within 0.5 s" in capsys.readouterr().out
 
 
-def test_a_template_that_does_not_work_is_said(gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]) -> None:
-    DatapipeFailureNotifier(http_conn_id="chat", body="{{ 1 / 0 }}")(of_partial_run())
-    assert "ZeroDivisionError" in capsys.readouterr().out
-    assert gateway.seen == []
-
-
-def test_a_callback_that_fails_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_notification_is_logged_without_its_content(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     def other(known: Any) -> None:
         raise ValueError("pw")
 
+    DatapipeFailureNotifier(http_conn_id="chat", body="{{ 1 / 0 }}")(of_partial_run())
+    assert "ZeroDivisionError" in capsys.readouterr().out
+    assert gateway.seen == []
     DatapipeFailureNotifier(notifier=other)(of_partial_run())
-    said = capsys.readouterr().out
-    assert "was not sent: ValueError" in said
-    assert "pw" not in said
+    output = capsys.readouterr().out
+    assert "was not sent: ValueError" in output
+    assert "pw" not in output
 
 
 def test_posting_tells_its_caller() -> None:

@@ -1,4 +1,4 @@
-"""The trigger on a real event loop against a real server."""
+"""The trigger of runs on a real event loop against a real server: events, deferral times, and ended tasks."""
 
 from __future__ import annotations
 
@@ -9,28 +9,34 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from airflow_provider_datapipe.runs.batch import Batch
+from airflow_provider_datapipe.runs.errors import LostContactError
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.reference import Reference
-from airflow_provider_datapipe.runs.wait import EndReason, WaitPolicy
-from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, hold_seconds
+from airflow_provider_datapipe.runs.wait import End, EndReason, WaitPolicy
+from airflow_provider_datapipe.triggers import run as trigger_module
+from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger, check_event, hold_seconds
+from airflow_provider_datapipe.triggers.stopped import is_ended
+from tests.support.responses import LONG_AGO
 from tests.support.scripted_server import Reply, ScriptedServer
 
-RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": "2026-01-01T00:00:00.000Z"}
+RUN = {"id": "r1", "elt_sync_id": "y", "elt_stream_id": "s", "started_at": LONG_AGO}
 GOING = Reply(body=RUN | {"status": "RUNNING"})
 DONE = Reply(body=RUN | {"status": "COMPLETED", "finished_at": "2026-01-01T00:00:09.000Z"})
 WAITING = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", run_id="r1")])
+STATUS_URL = "/elt_stream_runs?elt_stream_id=s&starting_after=r0&limit=1&sort_direction=asc"
 
 
-def connect(monkeypatch: pytest.MonkeyPatch, host: str, key: str = "k") -> None:
-    connection = {"conn_type": "datapipe", "host": host, "password": key, "extra": {"retry_budget": 0}}
+def connect(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    connection = {"conn_type": "datapipe", "host": host, "password": "a-long-key", "extra": {"retry_budget": 0}}
     monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_TEST", json.dumps(connection))
 
 
-def trigger(hold: dict[str, Any] | None = None, **policy: float) -> DatapipeRunTrigger:
+def trigger(hold: dict[str, Any] | None = None, batch: Batch = WAITING, **policy: float) -> DatapipeRunTrigger:
     patience = WaitPolicy(**({"poll_interval": 0.05} | policy))
-    return DatapipeRunTrigger("datapipe_test", WAITING.as_dict(), patience.as_dict(), **(hold or {}))
+    return DatapipeRunTrigger("datapipe_test", batch.as_dict(), patience.as_dict(), **(hold or {}))
 
 
 def event_of(waiting: DatapipeRunTrigger) -> dict[str, Any]:
@@ -45,22 +51,30 @@ def event_of(waiting: DatapipeRunTrigger) -> dict[str, Any]:
     return payload
 
 
+def end_of(event: dict[str, Any]) -> End:
+    (end,) = Batch.from_dict(event["batch"]).ended
+    return end
+
+
 def test_one_event_when_the_run_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([GOING, Reply(500), GOING, DONE]) as server:
         connect(monkeypatch, server.url)
         event = event_of(trigger())
     assert event["status"] == "success"
-    (end,) = Batch.from_dict(event["batch"]).ended
-    assert (end.reason, end.outcome) == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
+    assert (end_of(event).reason, end_of(event).outcome) == (EndReason.RUN_OVER, Outcome.SUCCEEDED)
     assert len(server.seen) == 4
 
 
 def test_a_lost_service_is_no_failed_run(monkeypatch: pytest.MonkeyPatch) -> None:
     with ScriptedServer([Reply(502, b"<html>")]) as server:
         connect(monkeypatch, server.url)
-        event = event_of(trigger(contact_limit=0.2))
-    (end,) = Batch.from_dict(event["batch"]).ended
-    assert end.reason is EndReason.LOST_CONTACT
+        assert end_of(event_of(trigger(contact_limit=0.2))).reason is EndReason.LOST_CONTACT
+
+
+def test_the_deadline_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ScriptedServer([GOING]) as server:
+        connect(monkeypatch, server.url)
+        assert end_of(event_of(trigger(deadline=time.time() + 0.3))).reason is EndReason.TIMEOUT
 
 
 def test_an_unusable_connection_is_an_event_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,12 +91,10 @@ def test_a_connection_that_is_not_there_is_an_event_and_no_crash(monkeypatch: py
     assert "datapipe_test" in event["message"]
 
 
-def test_the_deadline_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    with ScriptedServer([GOING]) as server:
-        connect(monkeypatch, server.url)
-        event = event_of(trigger(deadline=time.time() + 0.3))
-    (end,) = Batch.from_dict(event["batch"]).ended
-    assert end.reason is EndReason.TIMEOUT
+@pytest.mark.parametrize("event", [{}, {"status": "error", "message": "no connection."}, {"status": "odd"}])
+def test_an_event_without_a_batch_is_lost_contact(event: dict[str, Any]) -> None:
+    with pytest.raises(LostContactError, match="The run may still be going"):
+        check_event(event)
 
 
 def held_until(deferred_at: float, minimum: float, monkeypatch: pytest.MonkeyPatch, *, is_scheduled: bool) -> float:
@@ -108,15 +120,75 @@ def test_event_is_not_held_without_a_scheduler(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_deferral_time_survives_a_move_to_another_triggerer() -> None:
-    moved = DatapipeRunTrigger(**trigger(hold={"deferred_at": 100.0, "minimum_deferral_time": 8.0}).serialize()[1])
+    path, stored = trigger(hold={"deferred_at": 100.0, "minimum_deferral_time": 8.0}).serialize()
+    moved = DatapipeRunTrigger(**json.loads(json.dumps(stored)))
+    assert moved.serialize() == (path, stored)
+    assert path == f"{DatapipeRunTrigger.__module__}.{DatapipeRunTrigger.__qualname__}"
+    assert Batch.from_dict(moved.batch) == WAITING
     assert hold_seconds(moved.deferred_at or 0.0, moved.minimum_deferral_time, 103.0) == 5.0
     assert hold_seconds(moved.deferred_at or 0.0, moved.minimum_deferral_time, 109.0) == 0.0
-
-
-def test_wrong_clock_holds_an_event_no_longer_than_the_minimum() -> None:
+    # A wrong clock holds an event no longer than the minimum.
     assert hold_seconds(86_500.0, 90.0, 100.0) == 90.0
 
 
 def test_trigger_without_a_hold_has_no_argument_for_it() -> None:
     # A triggerer with an earlier version of the provider does not know these arguments.
     assert set(trigger().serialize()[1]) == {"datapipe_conn_id", "batch", "policy", "kill_policy"}
+
+
+@pytest.mark.parametrize(
+    ("states", "has_ended"),
+    [
+        *(({"r": {"t": state}}, True) for state in ("success", "failed", "skipped", "removed")),
+        *(({"r": {"t": state}}, False) for state in (None, "scheduled", "queued", "running", "restarting")),
+        *(({"r": {"t": state}}, False) for state in ("deferred", "up_for_retry")),
+        # The task was deleted.
+        ({}, True),
+    ],
+)
+@pytest.mark.parametrize("map_index", [-1, 3])
+def test_state_of_a_task_decides_whether_it_has_ended(
+    states: dict[str, Any], map_index: int, monkeypatch: pytest.MonkeyPatch, *, has_ended: bool
+) -> None:
+    asked: list[dict[str, Any]] = []
+    name = "t" if map_index == -1 else f"t_{map_index}"
+
+    def states_of(**question: Any) -> dict[str, Any]:
+        asked.append(question)
+        return {run: {name: each["t"]} for run, each in states.items()}
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", staticmethod(states_of))
+    task = SimpleNamespace(dag_id="d", run_id="r", task_id="t", map_index=map_index)
+    assert is_ended(task) == has_ended
+    assert asked == [{"dag_id": "d", "run_ids": ["r"], "task_ids": ["t"], "map_index": map_index}]
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (Reply(body={"data": [RUN | {"status": "RUNNING"}], "has_more": False}), "run r1 goes on"),
+        # Another task has seen its end.
+        (Reply(body={"data": [RUN | {"status": "COMPLETED", "finished_at": LONG_AGO}], "has_more": False}), ""),
+        # An unknown state is reported, too.
+        (Reply(500), "the run that was requested goes on"),
+        (Reply(delay=60), "the run that was requested goes on"),
+    ],
+    ids=["running", "finished", "broken", "no response"],
+)
+def test_a_trigger_polls_once_more_before_it_names_running_runs(
+    reply: Reply,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(trigger_module, "LAST_LOOK_SECONDS", 0.5 if reply.delay else 60)
+    requested = Batch("elt_stream", waiting=[Reference("elt_stream", "s", "orders", status_url=STATUS_URL)])
+    with ScriptedServer([reply]) as server:
+        connect(monkeypatch, server.url)
+        asyncio.run(trigger(batch=requested).on_kill())
+    assert len(server.seen) == 1
+    # Airflow logs triggers to standard output, or not, depending on the imported modules.
+    logged = capsys.readouterr().out + caplog.text
+    assert message in logged
+    assert bool(message) == ("goes on" in logged)

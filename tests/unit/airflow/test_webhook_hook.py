@@ -10,7 +10,9 @@ import socket
 import ssl
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,6 +60,23 @@ def connect(monkeypatch: pytest.MonkeyPatch) -> Connect:
         return WebhookIngestHook("hooks")
 
     return make
+
+
+def tls_of(ca_bundle: Path) -> ssl.SSLContext:
+    """Return the TLS of a server on loopback, and write the certificate of its authority."""
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.cert_pem.write_to_path(ca_bundle)
+    return tls
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """Reserve a port on which no server listens."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        yield closed.getsockname()[1]
 
 
 def signature(body: bytes) -> str:
@@ -270,9 +289,8 @@ def test_what_can_not_be_written_is_not_sent(connect: Connect) -> None:
 
 
 def test_nobody_listens(connect: Connect) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        hook = connect(f"http://127.0.0.1:{closed.getsockname()[1]}", **TOKEN)
+    with closed_port() as port:
+        hook = connect(f"http://127.0.0.1:{port}", **TOKEN)
         with pytest.raises(TransportError, match=r"gave no answer \(Connection refused\)") as failed:
             hook.push({})
     assert not failed.value.sent
@@ -361,10 +379,7 @@ def test_there_is_more_time_to_send_than_to_connect(connect: Connect, monkeypatc
 
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_no_answer_but_signs_of_life_is_none_in_time(connect: Connect, tmp_path: Any, *, encrypted: bool) -> None:
-    authority = trustme.CA()
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = tls_of(tmp_path / "ca.pem")
     with (
         RawServer(only_not_yet, tls if encrypted else None) as server,
         pytest.raises(RequestTimeoutError, match=r"no answer within 0\.5 s") as failed,
@@ -386,19 +401,13 @@ def broken_off(connection: socket.socket, stopping: threading.Event) -> None:
     last_words(connection, b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"accepted":')
 
 
-def other_json(connection: socket.socket, stopping: threading.Event) -> None:
-    last_words(
-        connection, b'HTTP/1.1 201 Created\r\nConnection: close\r\nContent-Length: 20\r\n\r\n{"accepted": "many"}'
-    )
-
-
-@pytest.mark.parametrize("said", [-1, True, "2", 1.0, None, pytest.param(10**4000, id="huge")])
-def test_a_number_of_rows_that_is_none_is_not_taken_for_one(connect: Connect, said: Any) -> None:
-    with ScriptedServer([Reply(200, {"accepted": said})]) as server:
+@pytest.mark.parametrize("rows", [-1, True, "2", "many", 1.0, None, pytest.param(10**4000, id="huge")])
+def test_an_invalid_number_of_rows_is_ignored(connect: Connect, rows: Any) -> None:
+    with ScriptedServer([Reply(201, {"accepted": rows})]) as server:
         assert connect(server.url).push({}).rows is None
 
 
-@pytest.mark.parametrize("answer", [dripping, broken_off, other_json])
+@pytest.mark.parametrize("answer", [dripping, broken_off])
 def test_the_status_decides_acceptance_whatever_the_body_says(connect: Connect, answer: Any) -> None:
     with RawServer(answer) as server:
         assert connect(server.url, timeout=1).push({}).rows is None
@@ -420,10 +429,7 @@ def answering(connection: socket.socket, stopping: threading.Event) -> None:
 
 
 def test_certificates(connect: Connect, tmp_path: Any) -> None:
-    authority = trustme.CA()
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls = tls_of(tmp_path / "ca.pem")
     with RawServer(answering, tls) as server:
         with pytest.raises(ConfigurationError, match=r"a certificate that is not trusted (?s:.*)ca_bundle"):
             connect(server.url, **TOKEN).push({})
@@ -435,9 +441,8 @@ def test_a_proxy(connect: Connect) -> None:
     with ScriptedServer([TAKEN]) as proxy:
         connect("http://hooks.example.com/x", **TOKEN, proxy=proxy.url, allow_plain_http=True).push({})
     assert [seen.path for seen in proxy.seen] == ["http://hooks.example.com/x"]
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        down = f"http://u:{SECRET}@127.0.0.1:{closed.getsockname()[1]}"
+    with closed_port() as port:
+        down = f"http://u:{SECRET}@127.0.0.1:{port}"
         with pytest.raises(TransportError, match="no answer") as failed:
             connect(URL, **TOKEN, proxy=down).push({})
     assert not failed.value.sent
@@ -503,10 +508,8 @@ def test_a_field_whose_name_is_mistyped_is_told(connect: Connect, caplog: pytest
 @pytest.mark.parametrize(
     ("reply", "healthy", "said"),
     [
-        (Reply(400), True, "is there and accepts the credentials."),
-        (Reply(422), True, "is there and accepts the credentials."),
-        (Reply(401), False, "The webhook is there, but does not accept the credentials."),
-        (Reply(403), False, "The webhook is there, but does not accept the credentials."),
+        *((Reply(status), True, "is there and accepts the credentials.") for status in (400, 422)),
+        *((Reply(status), False, "The webhook is there, but does not accept the cred") for status in (401, 403)),
         (Reply(404), False, "No table has this address; credentials were not looked at."),
         (Reply(503), False, "The service is there, but has a problem."),
         (Reply(405), False, "Something else than a webhook answered."),

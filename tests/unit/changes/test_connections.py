@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from airflow_provider_datapipe.runs.conditions import condition_of
 from airflow_provider_datapipe.runs.names import AmbiguousNameError, UnknownNameError
 from airflow_provider_datapipe.runs.patience import is_final
 from airflow_provider_datapipe.runs.steps import drive
+from tests.unit.changes.fake_service import GONE, body_of
 from tests.unit.runs.model_service import ModelService, page
 
 URL = "https://app.example.com/authorize/never-to-be-seen"
@@ -54,8 +56,7 @@ def made(*known: Connection, active: Page[Any] | None = None) -> ModelService:
 
 def body(service: ModelService) -> dict[str, Any]:
     (request,) = [one for one in service.requests if one.endpoint.name == "connection_bridges.create"]
-    assert request.body is not None
-    return request.body.as_json()
+    return body_of(request)
 
 
 def test_a_bridge_knows_what_there_was_and_not_what_lets_in() -> None:
@@ -168,16 +169,8 @@ def test_what_is_no_bridge_is_said_without_showing_it(bridge: Any) -> None:
     assert "never-to-be-seen" not in str(told.value)
 
 
-def elt_sync(sync_id: str, source: str, destination: str = "warehouse") -> Any:
-    fields = {"id": sync_id, "source_connection_id": source, "destination_connection_id": destination}
-    return Any_(**fields)
-
-
-class Any_:  # noqa: N801 - stands for a model
-    """Compared fields of a sync."""
-
-    def __init__(self, **fields: str) -> None:
-        self.__dict__.update(fields)
+def sync(sync_id: str, source: str, destination: str = "warehouse") -> Any:
+    return SimpleNamespace(id=sync_id, source_connection_id=source, destination_connection_id=destination)
 
 
 def deleting(service: ModelService, **given: Any) -> Any:
@@ -196,8 +189,8 @@ def connected(*answers: Any, syncs: tuple[Any, ...] = (), reverse: tuple[Any, ..
 
 def test_a_used_connection_is_deleted_only_on_request() -> None:
     used = {
-        "syncs": (elt_sync("a", "ours"), elt_sync("b", "x"), elt_sync("c", "x", "ours")),
-        "reverse": tuple(elt_sync(f"r{number}", "-", "ours") for number in range(4)),
+        "syncs": (sync("a", "ours"), sync("b", "x"), sync("c", "x", "ours")),
+        "reverse": tuple(sync(f"r{number}", "-", "ours") for number in range(4)),
     }
     service = connected(**used)
     said = "Connection ours is used by ELT sync a, ELT sync c, reverse ETL sync r0, .* and 1 more"
@@ -213,12 +206,11 @@ def test_a_used_connection_is_deleted_only_on_request() -> None:
 
 
 def test_a_connection_that_is_not_there_is_deleted_already() -> None:
-    gone = NotFoundError("none", status=404)
-    assert not deleting(connected(gone))["changed"]
+    assert not deleting(connected(GONE))["changed"]
     nobody = {"connection_id": None, "connection_label": "Nobody"}
     assert not deleting(connected(), **nobody)["changed"]
     with pytest.raises(NotFoundError):
-        deleting(connected(gone), if_missing="fail")
+        deleting(connected(GONE), if_missing="fail")
     with pytest.raises(UnknownNameError):
         deleting(connected(), if_missing="fail", **nobody)
     twice = ModelService(connections__list=[page(OURS, Connection(id="b", label="Sales"))])

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.api.errors import (
-    DatapipeError,
-    InvalidInputError,
-    NotFoundError,
-    ProtocolError,
-    ServerError,
-    TransportError,
-)
+from airflow_provider_datapipe.api.errors import DatapipeError, InvalidInputError, ProtocolError, TransportError
 from airflow_provider_datapipe.api.models.custom_reports import CustomReportResults
 from airflow_provider_datapipe.api.request import Request
 from airflow_provider_datapipe.changes.custom_reports import (
-    CustomReportError,
     ReportsResult,
     check_policy,
     create,
@@ -28,16 +21,13 @@ from airflow_provider_datapipe.changes.custom_reports import (
 from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
 from airflow_provider_datapipe.runs.steps import drive
 from tests.support.tasks import Memory
+from tests.unit.changes.fake_service import BROKEN, GONE, LOST, body_of
 from tests.unit.runs.model_service import ModelService, page
 
-LOST = TransportError("lost", sent=True)
 
-
-class Named:
-    """Compared fields of a stream."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+def named(*names: str) -> Any:
+    """Return a page of streams."""
+    return page(*(SimpleNamespace(name=name) for name in names))
 
 
 def report(name: str, sync: str = "s", query: str = "SELECT 1") -> dict[str, str]:
@@ -46,7 +36,6 @@ def report(name: str, sync: str = "s", query: str = "SELECT 1") -> dict[str, str
 
 def answer(request: Request[Any]) -> CustomReportResults:
     """Create what is called well."""
-    assert request.body is not None
     results = [
         {"elt_sync_id": one["elt_sync_id"], "name": one["name"]}
         | (
@@ -54,7 +43,7 @@ def answer(request: Request[Any]) -> CustomReportResults:
             if "Wrong" in one["name"]
             else {"source_stream_name": f"made_{one['name'].lower()}"}
         )
-        for one in request.body.as_json()["reports"]
+        for one in body_of(request)["reports"]
     ]
     return CustomReportResults.model_validate({"results": results})
 
@@ -62,8 +51,8 @@ def answer(request: Request[Any]) -> CustomReportResults:
 def service(*answers: Any, streams: list[list[str]] | None = None, offered: tuple[str, ...] = ()) -> ModelService:
     return ModelService(
         custom_reports__create=list(answers) or [answer],
-        elt_streams__list=[page(*map(Named, names)) for names in streams or [[]]],
-        elt_syncs__available_source_streams=[page(*map(Named, offered))],
+        elt_streams__list=[named(*names) for names in streams or [[]]],
+        elt_syncs__available_source_streams=[named(*offered)],
     )
 
 
@@ -71,13 +60,11 @@ def created(
     asked: ModelService, reports: Any, records: Any = None, *, as_stream: Any = True, if_exists: str = "keep"
 ) -> ReportsResult:
     steps = create(reports, add_as_source_stream=as_stream, if_exists=if_exists, records=records or NoRecords())
-    result = drive(steps, asked.send, asked.sleep)
-    assert json.loads(json.dumps(result)) == result
-    return result
+    return drive(steps, asked.send, asked.sleep)
 
 
 def sent(asked: ModelService) -> list[list[str]]:
-    bodies = [one.body.as_json() for one in asked.requests if one.endpoint.name == "custom_reports.create" and one.body]
+    bodies = [body_of(request) for request in asked.requests if request.endpoint.name == "custom_reports.create"]
     return [[one["name"] for one in body["reports"]] for body in bodies]
 
 
@@ -89,6 +76,7 @@ def test_each_report_has_a_result_in_order() -> None:
     result = created(service(), [report("A"), report("Wrong"), report("B", "t")])
     assert actions(result) == [("A", "created", "made_a"), ("Wrong", "failed", None), ("B", "created", "made_b")]
     assert (result["created"], result["failed"]) == (2, 1)
+    assert json.loads(json.dumps(result)) == result
     assert result["reports"][1]["error"] == {"error_code": "invalid_query", "message": "no such table"}
 
 
@@ -135,11 +123,11 @@ def test_an_offered_table_counts_as_a_report_that_is_no_stream() -> None:
 
 
 def test_a_sync_that_is_not_there_is_told_by_the_service() -> None:
-    asked = ModelService(elt_streams__list=[NotFoundError("none", status=404)], custom_reports__create=[answer])
+    asked = ModelService(elt_streams__list=[GONE], custom_reports__create=[answer])
     assert created(asked, [report("A")])["created"] == 1
 
 
-@pytest.mark.parametrize("error", [LOST, ServerError("bad", status=502)])
+@pytest.mark.parametrize("error", [LOST, BROKEN])
 @pytest.mark.parametrize("looks", [1, 2])
 def test_reports_without_a_response_are_not_sent_again(error: DatapipeError, looks: int) -> None:
     asked = service(error, streams=[*[[]] * looks, ["a", "b"]])
@@ -179,20 +167,27 @@ def test_an_answer_that_is_too_short_is_none() -> None:
         created(service(CustomReportResults(results=())), [report("A")])
 
 
-def policy(result: ReportsResult, on_partial_failure: str = "fail", tolerated: Any = ()) -> CustomReportError | None:
-    return error_of(result, on_partial_failure=on_partial_failure, tolerated_errors=tolerated)
+@pytest.mark.parametrize(
+    ("names", "on_partial_failure", "tolerated", "is_failure"),
+    [
+        (["A", "Wrong"], "fail", (), True),
+        (["A", "Wrong"], "succeed", (), False),
+        (["A", "Wrong"], "fail", "['invalid_query']", False),
+        (["Wrong"], "succeed", (), True),
+        (["Wrong"], "fail", ["invalid_query"], False),
+        (["Wrong"], "fail", ["not_found"], True),
+    ],
+)
+def test_the_policy_decides_what_is_a_failure(
+    names: list[str], on_partial_failure: str, tolerated: Any, *, is_failure: bool
+) -> None:
+    result = created(service(), [report(name) for name in names])
+    error = error_of(result, on_partial_failure=on_partial_failure, tolerated_errors=tolerated)
+    reason = f"1 of {len(names)} custom reports were not created: 'Wrong' of ELT sync s: invalid_query: no such table"
+    assert (str(error) == reason) if is_failure else (error is None)
 
 
-def test_the_policy_says_what_is_a_failure() -> None:
-    part = created(service(), [report("A"), report("Wrong")])
-    all_failed = created(service(), [report("Wrong")])
-    said = str(policy(part))
-    assert said == "1 of 2 custom reports were not created: 'Wrong' of ELT sync s: invalid_query: no such table"
-    assert policy(part, "succeed") is None
-    assert policy(all_failed, "succeed") is not None
-    assert policy(part, tolerated="['invalid_query']") is None
-    assert policy(all_failed, tolerated=["invalid_query"]) is None
-    assert policy(all_failed, tolerated=["not_found"]) is not None
+def test_a_wrong_policy_is_refused() -> None:
     with pytest.raises(ValueError, match=r"tolerated_errors must be 'connection_error'.*not 'typo'"):
         check_policy("fail", ["typo"])
     with pytest.raises(ValueError, match="on_partial_failure must be"):

@@ -13,17 +13,14 @@ from airflow_provider_datapipe.api.models.common import Page
 from airflow_provider_datapipe.api.models.orchestrations import Orchestration
 from airflow_provider_datapipe.changes.generic import call
 from airflow_provider_datapipe.runs.steps import drive
-from tests.unit.changes.test_elt import sync
+from tests.unit.changes.fake_service import GONE, build, run
 from tests.unit.runs.model_service import ModelService
 
 
-def run(
+def called(
     endpoint: str, arguments: Any = None, *, all_pages: Any = False, limit: Any = None, **answers: list[Any]
 ) -> tuple[Any, ModelService]:
-    service = ModelService(**answers)
-    result = drive(call(endpoint, arguments, all_pages=all_pages, limit=limit), service.send, service.sleep)
-    assert json.loads(json.dumps(result)) == result
-    return result, service
+    return run(call(endpoint, arguments, all_pages=all_pages, limit=limit), **answers)
 
 
 def refused(endpoint: str, arguments: Any = None, **options: Any) -> str:
@@ -36,26 +33,21 @@ def refused(endpoint: str, arguments: Any = None, **options: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "near"),
+    ("endpoint", "message"),
     [
-        ("elt_sync.enable", "elt_syncs.enable"),
-        ("orchestrations.list_", "orchestrations.list"),
-        ("Transforms.Publish", "transforms.publish"),
+        ("elt_sync.enable", "There is no endpoint named 'elt_sync.enable'. Did you mean elt_syncs.enable"),
+        ("orchestrations.list_", "There is no endpoint named 'orchestrations.list_'. Did you mean orchestrations.list"),
+        ("Transforms.Publish", "There is no endpoint named 'Transforms.Publish'. Did you mean transforms.publish"),
+        ("zzzzzzzzzzzz", "The documentation lists all of them"),
+        ("", "endpoint is empty"),
     ],
 )
-def test_an_endpoint_that_is_not_there_is_said_with_what_is_near(endpoint: str, near: str) -> None:
-    said = refused(endpoint)
-    assert said.startswith(f"There is no endpoint named {endpoint!r}. Did you mean ")
-    assert near in said
-
-
-def test_an_endpoint_that_is_like_none() -> None:
-    assert "The documentation lists all of them" in refused("zzzzzzzzzzzz")
-    assert "endpoint is empty" in refused("")
+def test_an_unknown_endpoint_is_refused_with_suggestions(endpoint: str, message: str) -> None:
+    assert message in refused(endpoint)
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "arguments", "says"),
+    ("endpoint", "arguments", "message"),
     [
         ("elt_syncs.enable", None, "elt_syncs.enable needs sync_id. It takes: sync_id (needed). Nothing was sent."),
         (
@@ -72,29 +64,29 @@ def test_an_endpoint_that_is_like_none() -> None:
         ("elt_syncs.enable", "y", "arguments must be a mapping"),
         ("elt_syncs.enable", {"sync_id": ""}, "is not an id"),
         ("orchestrations.list", {"limit": 1000}, "limit"),
+        *((endpoint, {"nonsense": 1}, f"{endpoint} does not take 'nonsense'") for endpoint in ENDPOINTS),
     ],
 )
-def test_arguments_that_an_endpoint_does_not_take(endpoint: str, arguments: Any, says: str) -> None:
-    assert says in refused(endpoint, arguments)
+def test_unknown_and_missing_arguments_are_refused(endpoint: str, arguments: Any, message: str) -> None:
+    assert message in refused(endpoint, arguments)
 
 
-@pytest.mark.parametrize("option", [{"all_pages": "True"}, {"limit": 5}])
-def test_what_is_no_list_has_no_pages(option: dict[str, Any]) -> None:
-    assert "answers no list" in refused("elt_syncs.get", {"sync_id": "y"}, **option)
-
-
-@pytest.mark.parametrize("option", [{"all_pages": "perhaps"}, {"limit": 0}, {"limit": "None"}, {"limit": True}])
-def test_options_that_make_no_sense(option: dict[str, Any]) -> None:
-    assert f"{next(iter(option))} must be" in refused("orchestrations.list", **option)
-
-
-def orchestration(number: int) -> Orchestration:
-    return Orchestration(id=str(number), name=f"n{number}")
+@pytest.mark.parametrize(
+    ("endpoint", "option", "message"),
+    [
+        ("elt_syncs.get", {"all_pages": "True"}, "answers no list"),
+        ("elt_syncs.get", {"limit": 5}, "answers no list"),
+        ("orchestrations.list", {"all_pages": "perhaps"}, "all_pages must be"),
+        *(("orchestrations.list", {"limit": value}, "limit must be") for value in (0, "None", True)),
+    ],
+)
+def test_wrong_options_are_refused(endpoint: str, option: dict[str, Any], message: str) -> None:
+    assert message in refused(endpoint, {"sync_id": "y"} if endpoint == "elt_syncs.get" else None, **option)
 
 
 def pages(request: Any) -> Page[Orchestration]:
     begin = int(dict(request.query).get("starting_after", 0))
-    items = tuple(orchestration(number) for number in range(begin, min(begin + 2, 5)))
+    items = tuple(Orchestration(id=str(number), name=f"n{number}") for number in range(begin, min(begin + 2, 5)))
     return Page(data=items, has_more=begin + 2 < 5, next_cursor=str(begin + 2))
 
 
@@ -109,30 +101,25 @@ def pages(request: Any) -> Page[Orchestration]:
     ],
 )
 def test_the_items_of_a_list(options: dict[str, Any], ids: str, requests: int) -> None:
-    result, service = run("orchestrations.list", orchestrations__list=[pages], **options)
+    result, service = called("orchestrations.list", orchestrations__list=[pages], **options)
     assert "".join(each["id"] for each in result) == ids
     assert len(service.requests) == requests
 
 
 def test_one_page_is_shown_as_it_is() -> None:
-    result, _ = run("orchestrations.list", '{"limit": 2}', orchestrations__list=[pages])
+    result, _ = called("orchestrations.list", '{"limit": 2}', orchestrations__list=[pages])
     assert (result["has_more"], result["next_cursor"], len(result["data"])) == (True, "2", 2)
 
 
 def test_what_may_be_secret_is_not_shown_in_any_page() -> None:
-    secret = sync(config={"token": "hunter2"}, undeclared="hunter2")
-    shown, _ = run("elt_syncs.get", {"sync_id": "y"}, elt_syncs__get=[secret])
-    listed, _ = run("elt_syncs.list", elt_syncs__list=[Page(data=(secret,), has_more=False)])
-    assert (shown["id"], listed["data"][0]["id"]) == ("y", "y")
+    secret = build("elt_sync", config={"token": "hunter2"}, undeclared="hunter2")
+    shown, _ = called("elt_syncs.get", {"sync_id": "y"}, elt_syncs__get=[secret])
+    listed, _ = called("elt_syncs.list", elt_syncs__list=[Page(data=(secret,), has_more=False)])
+    assert (shown["id"], listed["data"][0]["id"]) == ("x", "x")
     assert "hunter2" not in json.dumps([shown, listed])
 
 
 def test_no_answer_is_none_and_what_is_not_there_an_error() -> None:
-    assert run("elt_syncs.enable", {"sync_id": "y"}, elt_syncs__enable=[None])[0] is None
+    assert called("elt_syncs.enable", {"sync_id": "y"}, elt_syncs__enable=[None])[0] is None
     with pytest.raises(NotFoundError):
-        run("elt_syncs.enable", {"sync_id": "y"}, elt_syncs__enable=[NotFoundError("none", status=404)])
-
-
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_every_endpoint_says_what_it_takes(endpoint: str) -> None:
-    assert f"{endpoint} does not take 'nonsense'" in refused(endpoint, {"nonsense": 1})
+        called("elt_syncs.enable", {"sync_id": "y"}, elt_syncs__enable=[GONE])

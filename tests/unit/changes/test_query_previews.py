@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_provider_datapipe.api.models.query_previews import (
     QueryPreviewCreated,
     QueryPreviewResult,
@@ -9,7 +11,10 @@ from airflow_provider_datapipe.api.models.query_previews import (
 )
 from airflow_provider_datapipe.changes.query_previews import begin, read_rows
 from airflow_provider_datapipe.runs.batch import run_batch
+from airflow_provider_datapipe.runs.kinds import KINDS
+from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import NoRecords
+from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.start import StartPolicy
 from airflow_provider_datapipe.runs.steps import drive
 from airflow_provider_datapipe.runs.wait import WaitPolicy
@@ -31,3 +36,18 @@ def test_a_service_may_give_equal_queries_one_id() -> None:
     results = drive(read_rows(batch, 1), service.send, service.sleep)
     assert results.keys() == {"sql_template", "min_threshold"}
     assert [each["rows"] for each in results.values()] == [[{"n": 1}]] * 2
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        ("RUNNING", Outcome.RUNNING),
+        ("DONE", Outcome.SUCCEEDED),
+        ("FAILED", Outcome.FAILED),
+        # Not known: no end of the query.
+        ("QUEUED", Outcome.RUNNING),
+    ],
+)
+def test_an_unknown_status_is_no_end_of_a_query(status: str, outcome: Outcome) -> None:
+    reference = Reference("query_preview", "q", "SELECT 1", run_id="q")
+    assert KINDS["query_preview"].read(reference, QueryPreviewStatus(status=status)).outcome is outcome

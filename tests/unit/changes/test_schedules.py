@@ -1,13 +1,13 @@
-"""Schedules that are taken off and put back: wherever a process ends, what was there is there again, field by field."""
+"""Paused and restored schedules: wherever a process ends, the original schedule is restored field by field."""
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from croniter import croniter
 
 from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, TransportError
 from airflow_provider_datapipe.api.request import Request
@@ -21,162 +21,35 @@ from airflow_provider_datapipe.changes.schedules import (
     ScheduleLostError,
     ScheduleOwnedError,
 )
-from airflow_provider_datapipe.runs.records import NoRecords, TaskStateRecords
+from airflow_provider_datapipe.runs.records import NoRecords, Records, TaskStateRecords
 from airflow_provider_datapipe.runs.steps import drive
 from tests.support.tasks import Memory
-from tests.unit.changes.schedule_model import (
-    ALL,
-    ATTACHED,
-    DEFAULTS,
-    OURS,
-    THEIRS,
-    THINGS,
-    UPSERT,
-    KilledError,
-    Owner,
-    Service,
-    is_due,
-    marks,
-)
+from tests.unit.changes.fake_service import DEFAULTS, INSERT, KilledError, Service, body_of
 
-
-@pytest.fixture(params=ALL, ids=lambda given: f"{given[0]} {given[1]}{' paused' * given[2]}")
-def case(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any], bool]:
-    chosen: tuple[str, dict[str, Any], bool] = request.param
-    return chosen
-
-
-def new(case: tuple[str, dict[str, Any], bool]) -> tuple[Service, Owner]:
-    kind, more, paused = copy.deepcopy(case)
-    service = Service(kind, more)
-    return service, Owner(service, paused=paused)
-
-
-def test_a_removed_schedule_is_restored_field_by_field(case: Any) -> None:
-    service, owner = new(case)
-    before = service.state
-    assert is_due(service) or service.thing.get("sync_interval", "") is None
-    owner.note()
-    assert service.state == before
-    result = owner.take_off()
-    assert (result["action"], result["changed"]) == ("taken_off", True)
-    assert not is_due(service)
-    assert service.thing.get("enabled", True) is not case[2]
-    result, said = owner.put_back()
-    assert (result["action"], result["changed"], said) == ("put_back", True, [])
-    assert service.state == before
-
-
-def test_each_step_can_be_done_again(case: Any) -> None:
-    service, owner = new(case)
-    before = service.state
-    noted = owner.note()
-    owner.take_off()
-    taken = service.state
-    assert (owner.take_off()["action"], service.state) == ("none", taken)
-    # Cleared while it is off: what was there before is remembered, and not that it is off.
-    assert owner.note() == noted
-    owner.put_back()
-    assert service.state == before
-    assert owner.put_back()[0]["action"] == "none"
-    assert service.state == before
-    # A new round notes anew.
-    assert owner.note()["round"] != noted["round"]
-
-
-@pytest.mark.parametrize("records", ["records", "none"])
-@pytest.mark.parametrize("is_carried_out", [True, False])
-def test_killed_anywhere_while_it_is_taken_off(case: Any, *, is_carried_out: bool, records: str) -> None:
-    kills = 0
-    for nth in range(1, 30):
-        for then in ("put_back", "again", "note"):
-            service, owner = new(case)
-            before = service.state
-            owner.records = TaskStateRecords(Memory(), 2) if records == "records" else NoRecords()
-            owner.note()
-            service.asked.clear()
-            service.kill_at, service.is_carried_out = nth, is_carried_out
-            try:
-                owner.take_off()
-            except KilledError:
-                kills += 1
-            else:
-                assert kills >= 6
-                return
-            service.kill_at = 0
-            # Another task has records of its own.
-            owner.records = NoRecords()
-            if then == "note":
-                owner.note()
-            if then in ("note", "again"):
-                owner.take_off()
-                assert not is_due(service)
-            owner.put_back()
-            assert service.state == before
-    raise AssertionError("it never came to its end")
-
-
-@pytest.mark.parametrize("is_carried_out", [True, False])
-def test_killed_anywhere_while_it_is_put_back(case: Any, *, is_carried_out: bool) -> None:
-    for nth in range(1, 30):
-        service, owner = new(case)
-        before = service.state
-        owner.note()
-        owner.take_off()
-        service.asked.clear()
-        service.kill_at, service.is_carried_out = nth, is_carried_out
-        owner.records = TaskStateRecords(Memory(), 2)
-        try:
-            owner.put_back()
-        except KilledError:
-            service.kill_at = 0
-            owner.put_back()
-            assert service.state == before
-        else:
-            assert nth > 3
-            return
-    raise AssertionError("it never came to its end")
-
-
-def test_an_attached_sync_is_at_no_moment_on_its_own_schedule() -> None:
-    service, owner = new(("elt_sync", ATTACHED, False))
-    owner.note()
-    owner.take_off()
-    owner.put_back()
-    assert {own for attached, own in service.always_on_schedule if attached is None} == {OURS}
-
-
-def test_what_somebody_else_has_changed_besides_stays() -> None:
-    for kind, changes in (
-        ("elt_sync", {"config": {"region": "us"}, "enabled": False}),
-        ("transform", {"sql_template": "SELECT 2", "name": "renamed"}),
-        ("reverse_etl_sync", {"operation": {**UPSERT, "mode": "insert"}, "settings": {"list": "2"}}),
-        ("orchestration", {"name": "renamed"}),
-    ):
-        service, owner = new((kind, {}, False))
-        before = dict(service.thing)
-        owner.note()
-        owner.take_off()
-        service.thing = service.thing | changes
-        owner.put_back()
-        shown = {name: service.thing[name] for name in before}
-        if kind == "reverse_etl_sync":
-            shown["operation"] = json.loads(json.dumps(shown["operation"]))
-        assert shown == before | changes
-
-
-def test_a_sync_deactivated_meanwhile_stays_deactivated() -> None:
-    service, owner = new(("reverse_etl_sync", {}, False))
-    before = dict(service.thing)
-    owner.note()
-    owner.take_off()
-    service.thing["enabled"] = False
-    _, said = owner.put_back()
-    assert service.thing == before | {"enabled": False}
-    (line,) = said
-    assert "set enabled to False, and it stays so" in line
-
-
+OURS, THEIRS = "11 4 29 2 *", "12 5 29 2 *"
+ATTACHED = {"orchestration_workflow_id": "o"}
+#: Resources by kind, and their fields beside the defaults.
+THINGS: list[tuple[str, dict[str, Any]]] = [
+    ("elt_sync", {}),
+    ("elt_sync", ATTACHED),
+    ("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *", "s2": None, "s3": "30 * * * *"}}),
+    ("transform", {}),
+    ("transform", ATTACHED),
+    ("transform", ATTACHED | {"cron_expression": None}),
+    ("transform", ATTACHED | {"cron_expression": None, "materialization": "view"}),
+    ("reverse_etl_sync", {}),
+    ("reverse_etl_sync", ATTACHED),
+    ("reverse_etl_sync", ATTACHED | {"sync_interval": None}),
+    ("orchestration", {}),
+]
+PAUSABLE: list[tuple[str, dict[str, Any]]] = [
+    ("elt_sync", ATTACHED),
+    ("elt_sync", {"sync_interval": None}),
+    ("reverse_etl_sync", {}),
+]
+ALL = [*((kind, more, False) for kind, more in THINGS), *((kind, more, True) for kind, more in PAUSABLE)]
+#: A pause of another resource within the same DAG.
+ANOTHER = Noted(resource="transform", id="y", name="y", round="y", original={"cron_expression": "0 4 * * *"}, held={})
 SCHEDULE = {
     "elt_sync": "sync_interval",
     "transform": "cron_expression",
@@ -185,12 +58,203 @@ SCHEDULE = {
 }
 
 
-@pytest.mark.parametrize("kind", SCHEDULE)
-def test_a_schedule_that_somebody_has_changed_is_not_overwritten(kind: str) -> None:
-    service, owner = new((kind, {}, False))
-    field, was = SCHEDULE[kind], DEFAULTS[kind][SCHEDULE[kind]]
+class Owner:
+    """The three tasks of an owner, and their knowledge of each other."""
+
+    def __init__(self, service: Service, mark: str = OURS, *, paused: bool = False, cron: str | None = None) -> None:
+        self.service, self.mark, self.paused, self.cron = service, mark, paused, cron
+        self.noted: Noted | None = None
+        self.begun: Noted | None = None
+        self.was_taken = False
+        self.kept: Noted | None = None
+        self.records: Records = NoRecords()
+
+    def _drive(self, steps: Any) -> Any:
+        result = drive(steps, self.service.send, self.service.sleep)
+        assert self.service.paused == 0
+        return result
+
+    def note(self) -> Noted:
+        which = "elt_sync_id" if self.service.kind == "elt_sync" else f"{self.service.kind}_id"
+        begun = [each for each in (ANOTHER, self.begun) if each]
+        flow = schedules.note(
+            schedules.find(**{which: "x"}),
+            self.mark,
+            paused=self.paused,
+            cron_schedule=self.cron,
+            begun=begun,
+            kept=self.kept,
+        )
+        noted: Noted = self._drive(flow)
+        self.noted = self.kept = json.loads(json.dumps(noted))
+        return noted
+
+    def take_off(self) -> Any:
+        self.begun, self.was_taken = self.noted, False
+        assert self.noted is not None
+        result = self._drive(schedules.take_off(self.noted, Means(Earlier(self.records), 60)))
+        self.was_taken = True
+        return result
+
+    def put_back(self, if_changed: str = "fail") -> tuple[Any, list[str]]:
+        assert self.noted is not None
+        means = Means(Earlier(self.records), 60)
+        flow = schedules.put_back(self.noted, means, left_whole=self.was_taken, if_changed=if_changed)
+        result: tuple[Any, list[str]] = self._drive(flow)
+        self.begun = None
+        return result
+
+
+def new(kind: str, more: dict[str, Any] | None = None, *, paused: bool = False) -> tuple[Service, Owner]:
+    service = Service(kind, **more or {})
+    return service, Owner(service, paused=paused)
+
+
+def taken(kind: str, more: dict[str, Any] | None = None) -> tuple[Service, Owner]:
+    """Return a service with a resource whose schedule its owner has recorded and paused."""
+    service, owner = new(kind, more)
     owner.note()
     owner.take_off()
+    return service, owner
+
+
+def is_due(service: Service) -> bool:
+    """Return True if the resource would run by its own schedule, or with its orchestration."""
+    thing = service.thing
+    if not thing.get("enabled", True):
+        return False
+    crons = [thing.get(each) for each in ("sync_interval", "cron_expression", "cron_schedule")]
+    own = [each for each in (*crons, *service.streams.values()) if each is not None]
+    return thing.get("orchestration_workflow_id") is not None or any(each not in (OURS, THEIRS) for each in own)
+
+
+def marks(service: Service) -> set[Any]:
+    return {value for value in (*service.thing.values(), *service.streams.values()) if value in (OURS, THEIRS)}
+
+
+Case = tuple[str, dict[str, Any], bool]
+
+
+@pytest.fixture(params=ALL, ids=lambda given: f"{given[0]} {given[1]}{' paused' * given[2]}")
+def case(request: pytest.FixtureRequest) -> Case:
+    chosen: Case = request.param
+    return chosen
+
+
+def of(case: Case) -> tuple[Service, Owner]:
+    return new(case[0], case[1], paused=case[2])
+
+
+def test_a_removed_schedule_is_restored_and_each_step_repeatable(case: Case) -> None:
+    service, owner = of(case)
+    before = service.state
+    assert is_due(service) or service.thing.get("sync_interval", "") is None
+    noted = owner.note()
+    assert service.state == before
+    result = owner.take_off()
+    assert (result["action"], result["changed"]) == ("taken_off", True)
+    assert not is_due(service)
+    assert service.thing.get("enabled", True) is not case[2]
+    taken_off = service.state
+    assert (owner.take_off()["action"], service.state) == ("none", taken_off)
+    # A task that is cleared during the pause keeps the record of the original schedule.
+    assert owner.note() == noted
+    result, warnings = owner.put_back()
+    assert (result["action"], result["changed"], warnings) == ("put_back", True, [])
+    assert service.state == before
+    assert owner.put_back()[0]["action"] == "none"
+    assert service.state == before
+    # A new round has a new record.
+    assert owner.note()["round"] != noted["round"]
+
+
+def kills_during(step: str, case: Case, failure: str, records: Records) -> Iterator[tuple[Service, Owner, Any]]:
+    """Kill a step at each of its requests, and at last not at all."""
+    for nth in range(1, 30):
+        service, owner = of(case)
+        before = service.state
+        owner.note()
+        if step == "put_back":
+            owner.take_off()
+        owner.records = records
+        service.fail(nth, failure)
+        try:
+            getattr(owner, step)()
+            is_over = True
+        except KilledError:
+            is_over = False
+        service.fail(0, "")
+        yield service, owner, before
+        if is_over:
+            assert nth > (3 if step == "put_back" else 2)
+            return
+    raise AssertionError("no end of the requests")
+
+
+@pytest.mark.parametrize("then", ["put_back", "again", "note", "note without a marker"])
+@pytest.mark.parametrize("has_records", [True, False], ids=["records", "none"])
+@pytest.mark.parametrize("failure", ["killed", "killed before"])
+def test_killed_anywhere_during_a_pause(case: Case, failure: str, then: str, *, has_records: bool) -> None:
+    records = TaskStateRecords(Memory(), 2) if has_records else NoRecords()
+    for service, owner, before in kills_during("take_off", case, failure, records):
+        # Another task has records of its own.
+        owner.records = NoRecords()
+        if then == "note without a marker":
+            owner.begun = None
+        if then.startswith("note"):
+            owner.note()
+        if then != "put_back":
+            owner.take_off()
+            assert not is_due(service)
+        owner.put_back()
+        assert service.state == before
+
+
+@pytest.mark.parametrize("failure", ["killed", "killed before"])
+def test_killed_anywhere_during_a_restore(case: Case, failure: str) -> None:
+    for service, owner, before in kills_during("put_back", case, failure, TaskStateRecords(Memory(), 2)):
+        if service.state != before or owner.begun:
+            owner.put_back()
+        assert service.state == before
+
+
+def test_an_attached_sync_is_never_on_its_own_schedule() -> None:
+    service, owner = taken("elt_sync", ATTACHED)
+    owner.put_back()
+    assert {own for attached, own in service.schedules_over_time if attached is None} == {OURS}
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("elt_sync", {"config": {"region": "us"}, "enabled": False}),
+        ("transform", {"sql_template": "SELECT 2", "name": "renamed"}),
+        ("reverse_etl_sync", {"operation": INSERT, "settings": {"list": "2"}}),
+        ("orchestration", {"name": "renamed"}),
+    ],
+)
+def test_other_changes_by_a_user_are_kept(kind: str, changes: dict[str, Any]) -> None:
+    service, owner = new(kind)
+    before = dict(service.thing)
+    owner.note()
+    owner.take_off()
+    service.thing |= changes
+    owner.put_back()
+    assert {name: service.thing[name] for name in before | changes} == before | changes
+
+
+def test_a_sync_deactivated_during_a_pause_stays_inactive() -> None:
+    service, owner = taken("reverse_etl_sync")
+    service.thing["enabled"] = False
+    _, (warning,) = owner.put_back()
+    assert service.thing == DEFAULTS["reverse_etl_sync"] | {"enabled": False}
+    assert "set enabled to False, and it stays so" in warning
+
+
+@pytest.mark.parametrize("kind", SCHEDULE)
+def test_a_changed_schedule_is_not_overwritten(kind: str) -> None:
+    service, owner = taken(kind)
+    field, was = SCHEDULE[kind], DEFAULTS[kind][SCHEDULE[kind]]
     service.thing[field] = "0 9 * * *"
     changed = service.state
     service.asked.clear()
@@ -209,12 +273,10 @@ def test_a_schedule_that_somebody_has_changed_is_not_overwritten(kind: str) -> N
         owner.put_back("perhaps")
 
 
-def test_a_note_that_somebody_has_overtaken_is_forgotten() -> None:
-    service, owner = new(("elt_sync", {}, False))
-    owner.note()
-    owner.take_off()
+def test_a_record_of_a_schedule_changed_by_a_user_is_replaced() -> None:
+    service, owner = taken("elt_sync")
     service.thing["sync_interval"] = "0 9 * * *"
-    # Put back it was not; now all of it is cleared.
+    # The schedule was not restored; now all tasks are cleared.
     assert owner.note()["original"]["sync_interval"] == "0 9 * * *"
     owner.take_off()
     owner.put_back()
@@ -222,9 +284,7 @@ def test_a_note_that_somebody_has_overtaken_is_forgotten() -> None:
 
 
 def test_recording_rejects_an_edited_part_of_a_removed_schedule() -> None:
-    service, owner = new(("elt_sync", {"streams": {"s1": "0 1 * * *"}}, False))
-    owner.note()
-    owner.take_off()
+    service, owner = taken("elt_sync", {"streams": {"s1": "0 1 * * *"}})
     service.streams["s1"] = "0 9 * * *"
     with pytest.raises(ScheduleChangedError, match=r"sync_interval of stream s1 is '0 9 \* \* \*'"):
         owner.note()
@@ -232,8 +292,8 @@ def test_recording_rejects_an_edited_part_of_a_removed_schedule() -> None:
     assert service.streams == {"s1": "0 1 * * *"}
 
 
-def test_a_change_between_noting_and_taking_off_is_refused() -> None:
-    service, owner = new(("transform", {}, False))
+def test_a_change_between_record_and_pause_is_refused() -> None:
+    service, owner = new("transform")
     owner.note()
     service.thing["cron_expression"] = "0 9 * * *"
     with pytest.raises(ScheduleChangedError, match="Clear the task that noted it"):
@@ -241,35 +301,43 @@ def test_a_change_between_noting_and_taking_off_is_refused() -> None:
     assert service.thing["cron_expression"] == "0 9 * * *"
 
 
-def test_streams_that_are_gone_and_new_ones_are_left_alone() -> None:
-    service, owner = new(("elt_sync", {"streams": {"s1": "0 1 * * *", "s2": "0 2 * * *"}}, False))
-    owner.note()
-    owner.take_off()
+def test_deleted_and_new_streams_are_left_alone() -> None:
+    service, owner = taken("elt_sync", {"streams": {"s1": "0 1 * * *", "s2": "0 2 * * *"}})
     del service.streams["s1"]
     service.streams["s3"] = "0 7 * * *"
-    _, said = owner.put_back()
+    _, warnings = owner.put_back()
     assert service.streams == {"s2": "0 2 * * *", "s3": "0 7 * * *"}
-    assert said == ["sync_interval of stream s1 is gone."]
+    assert warnings == ["sync_interval of stream s1 is gone."]
 
 
-def test_a_thing_that_is_gone_needs_nothing() -> None:
-    service, owner = new(("transform", {}, False))
-    owner.note()
-    owner.take_off()
-    service._answer = lambda: (_ for _ in ()).throw(NotFoundError("gone", status=404))  # type: ignore[method-assign]
-    result, said = owner.put_back()
-    assert (result["action"], said) == ("none", ["Transform x is gone."])
+def test_a_deleted_resource_needs_no_restore(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, owner = taken("transform")
+    replace(service, monkeypatch, get=NotFoundError("gone", status=404))
+    result, warnings = owner.put_back()
+    assert (result["action"], warnings) == ("none", ["Transform x is gone."])
 
 
-def two(service: Service) -> tuple[Owner, Owner]:
-    return Owner(service, OURS), Owner(service, THEIRS)
+def replace(service: Service, monkeypatch: pytest.MonkeyPatch, **answers: Exception | None) -> None:
+    """Answer requests by the last part of their names, ``orchestrations.get`` by ``orchestration``, in another way."""
+    carry_out = service.carry_out
+
+    def answer(request: Request[Any]) -> Any:
+        name = request.endpoint.name
+        key = "orchestration" if name == "orchestrations.get" else name.partition(".")[2]
+        if service.kind == "orchestration" or key not in answers:
+            return carry_out(request)
+        if (found := answers[key]) is not None:
+            raise found
+        return None
+
+    monkeypatch.setattr(service, "carry_out", answer)
 
 
 @pytest.mark.parametrize("kind", SCHEDULE)
-def test_what_is_owned_is_not_owned_by_another(kind: str) -> None:
-    service = Service(kind, {})
+def test_a_paused_schedule_has_one_owner(kind: str) -> None:
+    service = Service(kind)
     before = service.state
-    first, second = two(service)
+    first, second = Owner(service, OURS), Owner(service, THEIRS)
     first.note()
     second.note()
     first.take_off()
@@ -277,7 +345,7 @@ def test_what_is_owned_is_not_owned_by_another(kind: str) -> None:
         second.take_off()
     with pytest.raises(ScheduleOwnedError):
         second.note()
-    # Its teardown runs all the same, and does nothing, whatever it is told to do with what somebody has changed.
+    # Its teardown runs all the same, and changes nothing, whatever if_changed says.
     owned = service.state
     for if_changed in ("fail", "keep", "restore"):
         with pytest.raises(ScheduleOwnedError, match="left as it is, whatever if_changed says"):
@@ -288,26 +356,31 @@ def test_what_is_owned_is_not_owned_by_another(kind: str) -> None:
     assert service.state == before
     second.note()
     second.take_off()
+    # A repeated teardown leaves the next owner alone.
+    with pytest.raises(ScheduleOwnedError):
+        first.put_back("restore")
+    assert marks(service) == {THEIRS}
     second.put_back()
+    assert first.put_back("restore")[0]["action"] == "none"
     assert service.state == before
 
 
-def test_of_two_that_take_it_in_the_same_moment_one_loses() -> None:
-    service = Service("elt_sync", {})
+def test_of_two_simultaneous_owners_one_loses(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service("elt_sync")
     before = service.state
-    first, second = two(service)
+    first, second = Owner(service, OURS), Owner(service, THEIRS)
     first.note()
     second.note()
-    # The other one writes right after this one.
+    # The other owner writes right after this one.
     reads = iter([{}, {"sync_interval": THEIRS}])
-    original = service.send
+    send = service.send
 
-    def send(request: Request[Any]) -> Any:
+    def overtaken(request: Request[Any]) -> Any:
         if request.endpoint.name == "elt_syncs.get":
             service.thing |= next(reads, {})
-        return original(request)
+        return send(request)
 
-    service.send = send  # type: ignore[method-assign]
+    monkeypatch.setattr(service, "send", overtaken)
     with pytest.raises(ScheduleOwnedError):
         first.take_off()
     with pytest.raises(ScheduleOwnedError):
@@ -317,25 +390,8 @@ def test_of_two_that_take_it_in_the_same_moment_one_loses() -> None:
     assert service.state == before
 
 
-def test_a_repeated_teardown_leaves_the_next_owner_alone() -> None:
-    service = Service("elt_sync", {})
-    before = service.state
-    first, second = two(service)
-    first.note()
-    first.take_off()
-    first.put_back()
-    second.note()
-    second.take_off()
-    with pytest.raises(ScheduleOwnedError):
-        first.put_back("restore")
-    assert marks(service) == {THEIRS}
-    second.put_back()
-    assert first.put_back("restore")[0]["action"] == "none"
-    assert service.state == before
-
-
-def test_who_disables_sees_first_whether_another_owns_it() -> None:
-    service = Service("elt_sync", {})
+def test_an_owner_that_disables_respects_another_owner() -> None:
+    service = Service("elt_sync")
     first, second = Owner(service, OURS), Owner(service, THEIRS, paused=True)
     first.note()
     second.note()
@@ -345,10 +401,8 @@ def test_who_disables_sees_first_whether_another_owns_it() -> None:
     assert service.thing["enabled"]
 
 
-def test_what_is_kept_is_what_somebody_has_changed_and_no_more() -> None:
-    service, owner = new(("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *"}}, False))
-    owner.note()
-    owner.take_off()
+def test_only_the_changed_part_of_a_schedule_is_kept() -> None:
+    service, owner = taken("elt_sync", ATTACHED | {"streams": {"s1": "0 1 * * *"}})
     service.thing["sync_interval"] = "0 9 * * *"
     result, (line,) = owner.put_back("keep")
     assert (result["action"], "That is kept" in line) == ("put_back", True)
@@ -356,70 +410,39 @@ def test_what_is_kept_is_what_somebody_has_changed_and_no_more() -> None:
     assert (service.thing["orchestration_workflow_id"], service.streams) == ("o", {"s1": "0 1 * * *"})
 
 
-def test_an_orchestration_assigned_meanwhile_is_kept() -> None:
-    service, owner = new(("transform", {}, False))
-    owner.note()
-    owner.take_off()
+def test_an_orchestration_assigned_during_a_pause_is_kept() -> None:
+    service, owner = taken("transform")
     service.thing["orchestration_workflow_id"] = "p"
     assert owner.put_back()[0]["action"] == "put_back"
     assert (service.thing["orchestration_workflow_id"], service.thing["cron_expression"]) == ("p", "0 4 * * *")
-
-
-@pytest.mark.parametrize("is_carried_out", [True, False])
-def test_the_record_of_the_task_counts_without_a_marker(case: Any, *, is_carried_out: bool) -> None:
-    # The task that takes it off was killed anywhere, and its retry before it could say that it had begun.
-    for nth in range(1, 30):
-        service, owner = new(case)
-        before = service.state
-        owner.note()
-        service.asked.clear()
-        service.kill_at, service.is_carried_out = nth, is_carried_out
-        try:
-            owner.take_off()
-        except KilledError:
-            is_over = False
-        else:
-            is_over = True
-        service.kill_at, owner.begun = 0, None
-        owner.note()
-        owner.take_off()
-        assert not is_due(service)
-        owner.put_back()
-        assert service.state == before
-        if is_over:
-            return
-    raise AssertionError("it never came to its end")
-
-
-def _without_orchestrations(service: Service) -> None:
-    carry_out = service._carry_out
-
-    def refuse(name: str, request: Request[Any]) -> Any:
-        body = request.body.as_json() if request.body is not None else {}
-        if name == "orchestrations.get" or name.endswith(".attach_orchestration"):
-            raise NotFoundError("no such orchestration", status=404)
-        if name == "reverse_etl_syncs.update":
-            if body.get("orchestration_workflow_id") is not None:
-                raise InvalidRequestError("no such orchestration", status=400)
-            assert body.get("sync_interval") is not None, "the service refuses it without any schedule"
-        return carry_out(name, request)
-
-    service._carry_out = refuse  # type: ignore[method-assign]  # of this one service
 
 
 @pytest.mark.parametrize("if_changed", ["fail", "keep", "restore"])
 @pytest.mark.parametrize(
     ("kind", "more"), [each for each in THINGS if each[1].get("orchestration_workflow_id")], ids=str
 )
-def test_an_orchestration_that_is_gone_keeps_nothing_else_off(kind: str, more: dict[str, Any], if_changed: str) -> None:
-    service, owner = new((kind, more, False))
+def test_all_but_a_deleted_orchestration_is_restored(
+    kind: str, more: dict[str, Any], if_changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, owner = new(kind, more)
     thing, streams = service.state
     owner.note()
     owner.take_off()
-    _without_orchestrations(service)
+    gone = NotFoundError("no such orchestration", status=404)
+    replace(service, monkeypatch, orchestration=gone, attach_orchestration=gone)
+    carry_out = service.carry_out
+
+    def refuse(request: Request[Any]) -> Any:
+        if request.endpoint.name == "reverse_etl_syncs.update":
+            if body_of(request).get("orchestration_workflow_id") is not None:
+                raise InvalidRequestError("no such orchestration", status=400)
+            assert body_of(request).get("sync_interval") is not None, "the service refuses it without any schedule"
+        return carry_out(request)
+
+    monkeypatch.setattr(service, "carry_out", refuse)
     for _ in range(2):
         if kind == "reverse_etl_sync" and more.get("sync_interval", "") is None:
-            # Nothing in the interface takes away its last schedule.
+            # The interface cannot remove the last schedule of a reverse ETL sync.
             with pytest.raises(NotPutBackError, match=f"without orchestration o, which is gone.*{OURS[:4]}.* of None"):
                 owner.put_back(if_changed)
             assert (service.thing["sync_interval"], service.thing["enabled"]) == (OURS, True)
@@ -432,40 +455,19 @@ def test_an_orchestration_that_is_gone_keeps_nothing_else_off(kind: str, more: d
         assert service.state == (thing | {"orchestration_workflow_id": None}, streams)
 
 
-def test_an_orchestration_that_is_there_is_not_taken_for_gone() -> None:
-    service, owner = new(("elt_sync", ATTACHED, False))
-    owner.note()
-    owner.take_off()
-    carry_out = service._carry_out
-
-    def refuse(name: str, request: Request[Any]) -> Any:
-        if name == "elt_syncs.attach_orchestration":
-            raise NotFoundError("not now", status=404)
-        return None if name == "orchestrations.get" else carry_out(name, request)
-
-    service._carry_out = refuse  # type: ignore[method-assign]  # of this one service
+def test_a_failed_attachment_to_an_orchestration_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, owner = taken("elt_sync", ATTACHED)
+    replace(service, monkeypatch, orchestration=None, attach_orchestration=NotFoundError("not now", status=404))
     with pytest.raises(NotFoundError):
         owner.put_back()
     assert service.thing["sync_interval"] == OURS
 
 
-def test_what_was_taken_off_and_nobody_knows_is_said() -> None:
-    _, owner = new(("elt_sync", {}, False))
-    owner.note()
-    owner.take_off()
+def test_a_paused_schedule_without_a_record_is_an_error() -> None:
+    _, owner = taken("elt_sync")
     owner.begun = owner.kept = None
     with pytest.raises(ScheduleLostError, match="Give it its schedule again"):
         owner.note()
-
-
-def test_the_note_of_the_task_itself_counts_while_it_is_off() -> None:
-    _, owner = new(("elt_sync", {}, False))
-    noted = owner.note()
-    owner.take_off()
-    owner.begun = None
-    assert owner.note() == noted
-    owner.put_back()
-    assert owner.note()["round"] != noted["round"]
 
 
 @pytest.mark.parametrize(
@@ -478,8 +480,8 @@ def test_the_note_of_the_task_itself_counts_while_it_is_off() -> None:
         ("transform", {"cron_expression": None, "materialization": "view", "status": "draft"}),
     ],
 )
-def test_what_is_on_no_schedule_is_left_alone(kind: str, more: dict[str, Any]) -> None:
-    service, owner = new((kind, more, False))
+def test_a_resource_without_a_schedule_is_left_alone(kind: str, more: dict[str, Any]) -> None:
+    service, owner = new(kind, more)
     assert owner.note()["held"] == {}
     service.asked.clear()
     assert owner.take_off()["action"] == "none"
@@ -496,16 +498,16 @@ def test_what_is_on_no_schedule_is_left_alone(kind: str, more: dict[str, Any]) -
         ("orchestration", {}, True, "Only ELT syncs"),
     ],
 )
-def test_what_could_not_be_put_back_is_not_taken_off(
+def test_a_schedule_that_cannot_be_restored_is_not_paused(
     kind: str, more: dict[str, Any], *, paused: bool, problem: str
 ) -> None:
-    _, owner = new((kind, more, paused))
+    _, owner = new(kind, more, paused=paused)
     with pytest.raises(NotHoldableError, match=problem):
         owner.note()
 
 
 def test_a_hidden_orchestration_schedule_is_restored_as_given() -> None:
-    service, owner = new(("orchestration", {}, False))
+    service, owner = new("orchestration")
     service.shows_schedule = False
     with pytest.raises(NotHoldableError, match="give cron_schedule"):
         owner.note()
@@ -517,46 +519,45 @@ def test_a_hidden_orchestration_schedule_is_restored_as_given() -> None:
     assert service.thing["cron_schedule"] == "0 6 * * *"
 
 
-def test_a_service_that_shows_other_values_is_not_trusted() -> None:
-    service, owner = new(("transform", {}, False))
-    owner.note()
-    owner.take_off()
+def test_a_restored_schedule_is_verified() -> None:
+    service, owner = taken("transform")
     service.thing["rebuild_trigger"] = "none"
     with pytest.raises(NotPutBackError, match="rebuild_trigger 'none' in place of 'schedule'"):
         owner.put_back()
 
 
-def test_a_lost_answer_leaves_a_sync_active() -> None:
-    service, owner = new(("reverse_etl_sync", {}, False))
+def test_a_lost_response_leaves_a_sync_active() -> None:
+    service, owner = new("reverse_etl_sync")
     before = service.state
     owner.note()
-    carry_out = service._carry_out
-
-    def lost(name: str, request: Request[Any]) -> Any:
-        answer = carry_out(name, request)
-        if name.endswith(".update"):
-            raise TransportError("lost", sent=True)
-        return answer
-
-    service._carry_out = lost  # type: ignore[method-assign]  # of this one service
+    service.fail(4, "lost")
     with pytest.raises(TransportError):
         owner.take_off()
+    assert service.asked[3] == "reverse_etl_syncs.update"
     assert service.thing["enabled"]
-    service._carry_out = carry_out  # type: ignore[method-assign]  # of this one service
     owner.put_back()
     assert service.state == before
 
 
-def some() -> Iterator[str]:
-    yield from (schedules.never("dag", run, "note", index) for run in ("r1", "r2") for index in (-1, 0, 1))
+def test_a_task_that_times_out_during_an_update_can_restore() -> None:
+    service, owner = new("reverse_etl_sync")
+    owner.note()
+    service.fail(3, "killed")
+    earlier = Earlier(NoRecords())
+    assert owner.noted is not None
+    with pytest.raises(KilledError):
+        drive(schedules.take_off(owner.noted, Means(earlier, 60)), service.send, service.sleep)
+    assert not service.thing["enabled"]
+    drive(restore(earlier), service.send, service.sleep)
+    assert service.thing["enabled"]
 
 
-def test_each_owner_has_a_mark_of_its_own_and_always_the_same() -> None:
-    from croniter import croniter
-
-    assert len(set(some())) == 6
-    assert list(some()) == list(some())
-    for cron in some():
+def test_each_owner_has_a_cron_expression_of_its_own() -> None:
+    owners = [(run, index) for run in ("r1", "r2") for index in (-1, 0, 1)]
+    crons = [schedules.never("dag", run, "note", index) for run, index in owners]
+    assert len(set(crons)) == 6
+    assert crons == [schedules.never("dag", run, "note", index) for run, index in owners]
+    for cron in crons:
         assert croniter.is_valid(cron)
         assert cron.endswith(" 29 2 *")
         assert schedules._NEVER.fullmatch(cron)
@@ -564,22 +565,6 @@ def test_each_owner_has_a_mark_of_its_own_and_always_the_same() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"resource": "elt_sync"}, "None", [1], dict.fromkeys(Noted.__required_keys__)])
-def test_a_note_that_is_none_is_refused(given: Any) -> None:
+def test_an_invalid_record_is_refused(given: Any) -> None:
     with pytest.raises(ValueError, match="noted must be"):
         schedules.read_note(given)
-
-
-def test_what_is_left_pending_can_be_activated() -> None:
-    # A task that is out of time in the middle of an update.
-    service, owner = new(("reverse_etl_sync", {}, False))
-    owner.note()
-    service.asked.clear()
-    service.kill_at = 3
-    earlier = Earlier(NoRecords())
-    assert owner.noted is not None
-    with pytest.raises(KilledError):
-        drive(schedules.take_off(owner.noted, Means(earlier, 60)), service.send, service.sleep)
-    assert not service.thing["enabled"]
-    service.kill_at = 0
-    drive(restore(earlier), service.send, service.sleep)
-    assert service.thing["enabled"]

@@ -6,7 +6,6 @@ Each order ends with what was there before: nobody overwrites what it has seen t
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
 from collections.abc import Iterator
@@ -24,7 +23,8 @@ from airflow_provider_datapipe.changes.schedule_kinds import Means
 from airflow_provider_datapipe.changes.schedules import ScheduleChangedError, ScheduleOwnedError
 from airflow_provider_datapipe.runs.records import NoRecords
 from airflow_provider_datapipe.runs.steps import drive
-from tests.unit.changes.schedule_model import ATTACHED, OURS, THEIRS, Service
+from tests.unit.changes.fake_service import Service
+from tests.unit.changes.test_schedules import ATTACHED, OURS, THEIRS
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ class Exploration:
         edit: tuple[str, Any] | None = None,
         kills: int = 0,
     ) -> None:
-        self.service = Service(kind, copy.deepcopy(more))
+        self.service = Service(kind, **more)
         self.if_changed, self.edit = if_changed, edit
         owners = tuple(Owner(mark, each) for mark, each in zip((OURS, THEIRS), paused, strict=False))
         self.original = self._fields
@@ -216,6 +216,7 @@ class Exploration:
                     drive(self._steps(replace(owner, at=PUT_BACK)), self.service.send, self.service.sleep)
                 except (ScheduleOwnedError, ScheduleChangedError) as error:
                     ends.append(type(error).__name__)
+                assert self.service.paused == 0
             yield self._fields, ends
 
     def check(self, world: World) -> None:

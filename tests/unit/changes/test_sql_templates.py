@@ -112,26 +112,34 @@ def test_a_message_names_the_line() -> None:
     assert failure.value.lineno == 5
 
 
-def test_a_dag_with_other_marks_has_no_conflict() -> None:
-    marks = {"variable_start_string": "[[", "variable_end_string": "]]"}
-    assert rendered("[[ ds ]] {{ ds }} {{raw.x}}", **marks) == "2026-01-02 {{ ds }} {{raw.x}}"
-
-
-def test_other_marks_for_statements_are_known() -> None:
-    marks = {
-        "block_start_string": "<%",
-        "block_end_string": "%>",
-        "comment_start_string": "<#",
-        "comment_end_string": "#>",
-    }
-    assert rendered("<% raw %>{{ ds }}<% endraw %>{{ ds }}<# {{ #>{{raw.x}}{% raw %}", **marks) == (
-        "{{ ds }}2026-01-02{{raw.x}}{% raw %}"
-    )
-
-
-def test_blocks_that_are_trimmed_leave_references_alone() -> None:
-    settings = {"trim_blocks": True, "lstrip_blocks": True}
-    assert rendered("  {% if ds %}\n  {{raw.x}}\n  {% endif %}\nb", **settings) == "  {{raw.x}}\nb"
+@pytest.mark.parametrize(
+    ("settings", "template", "expected"),
+    [
+        (
+            {"variable_start_string": "[[", "variable_end_string": "]]"},
+            "[[ ds ]] {{ ds }} {{raw.x}}",
+            "2026-01-02 {{ ds }} {{raw.x}}",
+        ),
+        (
+            {
+                "block_start_string": "<%",
+                "block_end_string": "%>",
+                "comment_start_string": "<#",
+                "comment_end_string": "#>",
+            },
+            "<% raw %>{{ ds }}<% endraw %>{{ ds }}<# {{ #>{{raw.x}}{% raw %}",
+            "{{ ds }}2026-01-02{{raw.x}}{% raw %}",
+        ),
+        (
+            {"trim_blocks": True, "lstrip_blocks": True},
+            "  {% if ds %}\n  {{raw.x}}\n  {% endif %}\nb",
+            "  {{raw.x}}\nb",
+        ),
+    ],
+    ids=["variables", "statements", "trimmed blocks"],
+)
+def test_settings_of_jinja_are_kept(settings: dict[str, Any], template: str, expected: str) -> None:
+    assert rendered(template, **settings) == expected
 
 
 def test_the_environment_itself_stays_as_it_was() -> None:

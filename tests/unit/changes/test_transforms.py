@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, ServerError, TransportError
+from airflow_provider_datapipe.api.errors import AuthenticationError, InvalidRequestError, TransportError
 from airflow_provider_datapipe.api.models.common import Page
-from airflow_provider_datapipe.api.models.query_previews import QueryPreviewStatus
 from airflow_provider_datapipe.api.models.transforms import (
     AvailableReferences,
     Transform,
@@ -18,17 +18,17 @@ from airflow_provider_datapipe.api.models.transforms import (
 from airflow_provider_datapipe.api.request import Repeat
 from airflow_provider_datapipe.changes import transform_bulk, transforms
 from airflow_provider_datapipe.changes.transform_folder import DesiredTransform
+from airflow_provider_datapipe.changes.transform_orphans import in_order_of_deletion
 from airflow_provider_datapipe.changes.transforms import Due
 from airflow_provider_datapipe.runs.batch import Batch
-from airflow_provider_datapipe.runs.kinds import KINDS
 from airflow_provider_datapipe.runs.outcome import Outcome
 from airflow_provider_datapipe.runs.records import NoRecords
 from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.steps import Steps, drive
 from airflow_provider_datapipe.runs.wait import End, EndReason
+from tests.unit.changes.fake_service import BROKEN, LOST, UNSENT
 from tests.unit.runs.model_service import ModelService, page, transform
 
-LOST = TransportError("no answer", sent=True)
 NEW = DesiredTransform("daily", "sales", "SELECT 1", "table")
 
 
@@ -50,7 +50,7 @@ def deploy(service: ModelService, wanted: DesiredTransform = NEW, *, publish: bo
     return batch
 
 
-@pytest.mark.parametrize("error", [LOST, ServerError("broken", status=502)])
+@pytest.mark.parametrize("error", [LOST, BROKEN])
 @pytest.mark.parametrize("shown_after", [1, 2])
 def test_what_was_created_though_no_answer_came_is_found(error: Exception, shown_after: int) -> None:
     lists: list[Any] = [page()] * shown_after + [page(there(status="draft"))]
@@ -157,7 +157,7 @@ def created(*names: str) -> TransformBulkResults:
     return TransformBulkResults.model_validate({"results": results})
 
 
-@pytest.mark.parametrize("error", [LOST, ServerError("broken", status=500)])
+@pytest.mark.parametrize("error", [LOST, BROKEN])
 def test_many_that_were_created_though_no_answer_came_are_found(error: Exception) -> None:
     service = ModelService(
         transforms__available_references=[NO_REFERENCES],
@@ -169,7 +169,7 @@ def test_many_that_were_created_though_no_answer_came_are_found(error: Exception
     assert {path: item["result"] for path, item in batch.note["items"].items()} == {"a": "created", "b": "created"}
 
 
-@pytest.mark.parametrize("error", [LOST, TransportError("no way", sent=False), AuthenticationError("no", status=401)])
+@pytest.mark.parametrize("error", [LOST, UNSENT, AuthenticationError("no", status=401)])
 def test_possibly_missing_creations_are_left_to_the_next_try(error: Exception) -> None:
     service = ModelService(
         transforms__available_references=[NO_REFERENCES],
@@ -230,22 +230,34 @@ def test_an_error_tells_of_some_and_how_many_more() -> None:
     assert str(error).endswith("and 2 more")
 
 
-def test_a_status_that_is_not_known_is_no_end_of_a_query() -> None:
-    kind, reference = KINDS["query_preview"], Reference("query_preview", "q", "SELECT 1", run_id="q")
-    read = {
-        status: kind.read(reference, QueryPreviewStatus(status=status)).outcome
-        for status in ("RUNNING", "DONE", "FAILED", "QUEUED")
-    }
-    assert read == {
-        "RUNNING": Outcome.RUNNING,
-        "DONE": Outcome.SUCCEEDED,
-        "FAILED": Outcome.FAILED,
-        "QUEUED": Outcome.RUNNING,
-    }
-
-
 def test_what_a_trigger_of_an_earlier_version_gives_can_be_read() -> None:
     earlier = Batch("transform", note={"action": "created"}).as_dict()
     assert Batch.from_dict(earlier).note == {"action": "created"}
     del earlier["note"]
     assert Batch.from_dict(earlier).note == {}
+
+
+def test_orphans_are_deleted_after_the_transforms_that_read_them() -> None:
+    sql = {
+        "a": "SELECT 1",
+        "b": "FROM {{model.a}}",
+        "c": "FROM {{model.b}}",
+        # A circle of drafts.
+        "x": "FROM {{model.y}}",
+        "y": "FROM {{model.x}}",
+        "elsewhere": "FROM {{model.c}}",
+    }
+    there = {name: [transform(id=name, name=name, folder_path="", sql_template=text)] for name, text in sql.items()}
+    there["twin"] = [transform(id=f"twin{n}", name="twin", folder_path="", sql_template="SELECT 1") for n in (1, 2)]
+    sending = SimpleNamespace(id="s1", transform_id="twin2", source_id="twin2")
+    service = ModelService(reverse_etl_syncs__list=[page(sending)], reverse_etl_syncs__list_=[page(sending)])
+
+    def ordered(*names: str) -> list[tuple[str, list[str]]]:
+        orphans = [each for name in names for each in there[name]]
+        desired = [DesiredTransform("kept", "", "FROM {{model.a}}")]
+        found = driven(service, in_order_of_deletion(orphans, desired, there, ()))
+        return [(each["key"], each["read_by"]) for each in found]
+
+    assert ordered("a", "b", "c") == [("c", ["elsewhere"]), ("b", []), ("a", ["kept"])]
+    assert ordered("x", "y") == [("x", []), ("y", [])]
+    assert ordered("twin") == [("twin (twin1)", []), ("twin (twin2)", ["the reverse ETL sync s1"])]

@@ -9,43 +9,6 @@ import pytest
 
 from airflow_provider_datapipe.changes.values import choice, flag, mapping, mappings, named, number, texts
 
-
-@pytest.mark.parametrize(
-    ("value", "meant"),
-    [(True, True), (False, False), ("True", True), ("false", False), (" TRUE ", True), ("False\n", False)],
-)
-def test_a_truth_value(value: Any, *, meant: bool) -> None:
-    assert flag("x", value) is meant
-
-
-@pytest.mark.parametrize(("value", "meant"), [(3, 3), ("3", 3), (" 3 ", 3)])
-def test_a_number(value: Any, meant: int) -> None:
-    assert number("x", value, least=3) == meant
-
-
-@pytest.mark.parametrize("value", [{"a": [1, None]}, '{"a": [1, null]}', "{'a': [1, None]}"])
-def test_a_mapping_as_json_and_as_python_prints_it(value: Any) -> None:
-    assert mapping("x", value) == {"a": [1, None]}
-    assert mappings("x", [value, value]) == [{"a": [1, None]}] * 2
-    assert mappings("x", str([mapping("x", value)])) == [{"a": [1, None]}]
-
-
-@pytest.mark.parametrize("value", [["a", "b"], ("a", "b"), '["a", "b"]', "['a', 'b']", "('a', 'b')"])
-def test_a_list_of_texts(value: Any) -> None:
-    assert texts("x", value) == ["a", "b"]
-    assert named("x", value) == [{"name": "a"}, {"name": "b"}]
-
-
-def test_a_list_of_what_has_a_name() -> None:
-    assert named("x", "orders") == [{"name": "orders"}]
-    assert named("x", '[{"name": "a", "b": 1}, "c"]') == [{"name": "a", "b": 1}, {"name": "c"}]
-
-
-@pytest.mark.parametrize("value", ["2024", 2024, ["2024"], [2024], [{"name": 2024}], "[2024]"])
-def test_a_name_of_digits_stays_one_with_native_rendering(value: Any) -> None:
-    assert named("x", value) == [{"name": "2024"}]
-
-
 READERS: dict[str, Callable[[str, Any], Any]] = {
     "flag": flag,
     "number": lambda field, value: number(field, value, least=1),
@@ -55,8 +18,22 @@ READERS: dict[str, Callable[[str, Any], Any]] = {
     "named": named,
     "choice": lambda field, value: choice(field, value, ("a", "b")),
 }
-
-
+NULL, NAMES = {"a": [1, None]}, [{"name": "a"}, {"name": "b"}]
+#: For each reader, the values and the texts of values with the same meaning.
+MEANINGS: list[tuple[str, Any, list[Any]]] = [
+    ("flag", True, [True, "True", " TRUE "]),
+    ("flag", False, [False, "false", "False\n"]),
+    ("number", 3, [3, "3", " 3 "]),
+    ("number", 1, [1]),
+    ("mapping", NULL, [NULL, '{"a": [1, null]}', "{'a': [1, None]}"]),
+    ("mappings", [NULL], [[NULL], ['{"a": [1, null]}'], ["{'a': [1, None]}"], str([NULL])]),
+    ("texts", ["a", "b"], [["a", "b"], ("a", "b"), '["a", "b"]', "['a', 'b']", "('a', 'b')"]),
+    ("named", NAMES, [["a", "b"], ("a", "b"), '["a", "b"]', "['a', 'b']", "('a', 'b')"]),
+    ("named", [{"name": "orders"}], ["orders"]),
+    ("named", [{"name": "a", "b": 1}, {"name": "c"}], ['[{"name": "a", "b": 1}, "c"]']),
+    # A name of digits stays a name with native rendering.
+    ("named", [{"name": "2024"}], ["2024", 2024, ["2024"], [2024], [{"name": 2024}], "[2024]"]),
+]
 WRONG: dict[str, list[Any]] = {
     "flag": ["", "None", "yes", "1", 1, 0, None, [True]],
     "number": ["", "None", "three", "1.5", 1.0, True, 0, "-1", None],
@@ -68,15 +45,22 @@ WRONG: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.parametrize(("reader", "meant", "values"), MEANINGS)
+def test_text_of_a_value_has_the_meaning_of_the_value(reader: str, meant: Any, values: list[Any]) -> None:
+    for value in values:
+        found = READERS[reader]("x", value)
+        assert (found, type(found)) == (meant, type(meant)), value
+
+
 @pytest.mark.parametrize(("reader", "value"), [(reader, value) for reader in WRONG for value in WRONG[reader]])
-def test_what_is_something_else_is_said_with_its_field(reader: str, value: Any) -> None:
+def test_a_wrong_value_is_refused_with_its_field(reader: str, value: Any) -> None:
     with pytest.raises(ValueError, match="the_field"):
         READERS[reader]("the_field", value)
 
 
 @pytest.mark.parametrize("reader", ["mapping", "mappings"])
 @pytest.mark.parametrize("value", ["hunter2", ["hunter2"], '"hunter2"', '{"token": "hunter2"', [["hunter2"]]])
-def test_what_may_be_secret_is_not_in_the_error(reader: str, value: Any) -> None:
-    with pytest.raises(ValueError, match="mapping") as said:
+def test_a_possible_secret_is_not_in_the_error(reader: str, value: Any) -> None:
+    with pytest.raises(ValueError, match="mapping") as refused:
         READERS[reader]("settings", value)
-    assert "hunter2" not in str(said.value)
+    assert "hunter2" not in str(refused.value)

@@ -22,38 +22,38 @@ def asked(asker: Asker, times: int) -> list[type[DatapipeError]]:
     return found
 
 
-def test_no_more_is_asked_than_is_bearable() -> None:
-    with ScriptedServer([REFUSED] * 16) as server:
-        asker = Asker(Settings(server.url, "key"), Budget(60))
-        assert asked(asker, 18) == [NotFoundError] * 16 + [EnoughError] * 2
-        assert len(server.seen) == 16
-    assert isinstance(asker.problem, NotFoundError)
+MISSING, ENOUGH = NotFoundError, EnoughError
 
 
-def test_missing_is_no_failure_and_failures_are_not_repeated() -> None:
-    with ScriptedServer([REFUSED, Reply(503, body=b"{}"), REFUSED]) as server:
-        assert asked(Asker(Settings(server.url, "key"), Budget(60)), 3) == [NotFoundError, ServerError, EnoughError]
-        assert len(server.seen) == 2
+@pytest.mark.parametrize(
+    ("script", "seconds", "errors", "requests"),
+    [
+        ([REFUSED], 60, [MISSING] * 16 + [ENOUGH] * 2, 16),
+        # A missing resource is no failure. After a failure there are no more requests.
+        ([REFUSED, Reply(503, body=b"{}"), REFUSED], 60, [MISSING, ServerError, ENOUGH], 2),
+        ([REFUSED], -1, [ENOUGH] * 2, 0),
+    ],
+    ids=["number of requests", "failure", "time"],
+)
+def test_requests_for_lineage_are_limited(
+    script: list[Reply], seconds: float, errors: list[type[DatapipeError]], requests: int
+) -> None:
+    with ScriptedServer(script) as server:
+        asker = Asker(Settings(server.url, "key"), Budget(seconds))
+        assert asked(asker, len(errors)) == errors
+        assert len(server.seen) == requests
+    assert isinstance(asker.problem, errors[0])
 
 
-def test_patience_ends() -> None:
-    with ScriptedServer([REFUSED]) as server:
-        assert asked(Asker(Settings(server.url, "key"), Budget(-1)), 2) == [EnoughError] * 2
-        assert server.seen == []
-
-
-def test_slow_answers_use_up_what_several_have_together() -> None:
-    with ScriptedServer([Reply(404, body=b"{}", delay=0.3)]) as server:
-        settings, budget = Settings(server.url, "key"), Budget(0.2)
-        assert asked(Asker(settings, budget), 1) == [NotFoundError]
-        assert asked(Asker(settings, budget), 1) == [EnoughError]
-        assert len(server.seen) == 1
-
-
-def test_a_service_that_does_not_answer_is_given_up_by_all() -> None:
-    with ScriptedServer([Reply(0)]) as server:
-        settings, budget = Settings(server.url, "key"), Budget(60)
-        assert asked(Asker(settings, budget), 1) == [TransportError]
+@pytest.mark.parametrize(
+    ("reply", "seconds", "error"),
+    [(Reply(404, body=b"{}", delay=0.3), 0.2, NotFoundError), (Reply(0), 60, TransportError)],
+    ids=["slow responses", "no response"],
+)
+def test_several_clients_share_a_budget(reply: Reply, seconds: float, error: type[DatapipeError]) -> None:
+    with ScriptedServer([reply]) as server:
+        settings, budget = Settings(server.url, "key"), Budget(seconds)
+        assert asked(Asker(settings, budget), 1) == [error]
         assert asked(Asker(settings, budget), 1) == [EnoughError]
         assert len(server.seen) == 1
 

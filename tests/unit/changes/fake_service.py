@@ -1,0 +1,216 @@
+"""Fake of the service with one resource that has a schedule, builders of models, and a runner of flows."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any, TypeVar
+
+from airflow_provider_datapipe.api.errors import InvalidRequestError, NotFoundError, ServerError, TransportError
+from airflow_provider_datapipe.api.models.elt_streams import EltStream
+from airflow_provider_datapipe.api.models.elt_syncs import EltSync
+from airflow_provider_datapipe.api.models.orchestrations import Orchestration
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun, ReverseEtlSyncWithSettings
+from airflow_provider_datapipe.api.models.transforms import Transform
+from airflow_provider_datapipe.api.request import Request
+from airflow_provider_datapipe.runs.steps import Steps, drive
+from tests.support import responses
+from tests.unit.runs.model_service import ModelService, page
+
+T = TypeVar("T")
+
+NOW = "2026-01-01T00:00:00Z"
+DATES = {"created_at": NOW, "updated_at": NOW}
+LOST = TransportError("lost", sent=True)
+UNSENT = TransportError("away", sent=False)
+BROKEN = ServerError("broken", status=502)
+GONE = NotFoundError("none", status=404)
+REFUSED = InvalidRequestError("no", status=400)
+
+ID = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+NAME = {"source_property_id": "name", "destination_property_id": "name"}
+UPSERT = {"mode": "upsert", "mappings": [ID, NAME]}
+INSERT = {"mode": "insert", "mappings": [ID]}
+
+MODELS: dict[str, Any] = {
+    "elt_sync": EltSync,
+    "transform": Transform,
+    "reverse_etl_sync": ReverseEtlSyncWithSettings,
+    "orchestration": Orchestration,
+}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "elt_sync": {
+        "id": "x",
+        "account_id": "a",
+        "source_connection_id": "c",
+        "source_integration_id": "files",
+        "destination_connection_id": "w",
+        "destination_integration_id": "warehouse",
+        "destination_schema_name": "raw",
+        "enabled": True,
+        "status": "RUNNING",
+        "sync_interval": "0 3 * * *",
+        "orchestration_workflow_id": None,
+        **DATES,
+    },
+    "transform": {
+        "id": "x",
+        "name": "orders",
+        "folder_path": "",
+        "status": "published",
+        "materialization": "table",
+        "sql_template": "SELECT 1",
+        "parameters": [],
+        "cron_expression": "0 4 * * *",
+        "orchestration_workflow_id": None,
+        **DATES,
+    },
+    "reverse_etl_sync": {
+        "id": "x",
+        "enabled": True,
+        "source_type": "Transform",
+        "source_id": "t",
+        "destination_connection_id": "c",
+        "destination_integration_id": "crm",
+        "object_type_id": "contact",
+        "sync_interval": "0 5 * * *",
+        "orchestration_workflow_id": None,
+        "operation": UPSERT,
+        "settings": {"key": "secret"},
+        **DATES,
+    },
+    "orchestration": {"id": "x", "name": "Nightly", "cron_schedule": "0 2 * * *"},
+}
+
+
+def build(kind: str, **more: Any) -> Any:
+    return MODELS[kind].model_validate(DEFAULTS[kind] | more)
+
+
+def stream(stream_id: str, name: str, **more: Any) -> EltStream:
+    return EltStream.model_validate(responses.elt_stream(stream_id, name=name, **more))
+
+
+def reverse_etl_run(status: str) -> ReverseEtlSyncRun:
+    fields = {"id": "r", "reverse_etl_sync_id": "x", "started_at": NOW, "status": status}
+    return ReverseEtlSyncRun.model_validate(fields)
+
+
+def run(steps: Steps[T], **answers: list[Any]) -> tuple[T, ModelService]:
+    """Return the result of a flow, and the service that answered its requests."""
+    service = ModelService(**answers)
+    result = drive(steps, service.send, service.sleep)
+    assert json.loads(json.dumps(result)) == result
+    return result, service
+
+
+def body_of(request: Request[Any]) -> dict[str, Any]:
+    return request.body.as_json() if request.body is not None else {}
+
+
+class KilledError(BaseException):
+    """The end of the process."""
+
+
+class Service:
+    """
+    A service with one resource, which it changes as the real one does.
+
+    :param fail_at: which of its requests fails, from 1.
+    :param failure: how; ``lost`` and ``killed`` requests are carried out, ``down`` is the end of the service.
+    """
+
+    def __init__(self, kind: str, *, fail_at: int = 0, failure: str = "", **more: Any) -> None:
+        self.kind = kind
+        self.thing = copy.deepcopy(DEFAULTS[kind] | more)
+        self.streams = self.thing.pop("streams", {})
+        self.asked: list[str] = []
+        self.requests: list[Request[Any]] = []
+        self.fail_at, self.failure = fail_at, failure
+        self.shows_schedule = True
+        #: After how many polls its run is over.
+        self.going = 0
+        self.paused = 0.0
+        self.schedules_over_time: list[tuple[Any, ...]] = []
+
+    @property
+    def state(self) -> Any:
+        return copy.deepcopy((self.thing, self.streams))
+
+    def fail(self, fail_at: int, failure: str) -> None:
+        """Let a request from now on fail."""
+        self.asked.clear()
+        self.fail_at, self.failure = fail_at, failure
+
+    def send(self, request: Request[Any]) -> Any:
+        self.asked.append(request.endpoint.name)
+        self.requests.append(request)
+        asked = len(self.asked)
+        failure = self.failure if asked == self.fail_at or (self.failure == "down" and asked > self.fail_at) else ""
+        match failure:
+            case "unsent" | "down":
+                raise UNSENT
+            case "refused":
+                raise REFUSED
+            case "killed before":
+                raise KilledError
+        answer = self.carry_out(request)
+        if self.kind == "elt_sync":
+            self.schedules_over_time.append((self.thing["orchestration_workflow_id"], self.thing["sync_interval"]))
+        match failure:
+            case "lost":
+                raise LOST
+            case "killed":
+                raise KilledError
+        return answer
+
+    def sleep(self, seconds: float) -> None:
+        self.paused += seconds
+
+    def carry_out(self, request: Request[Any]) -> Any:
+        name, body, thing = request.endpoint.name, body_of(request), self.thing
+        match name.partition(".")[2]:
+            case "list" if name == "elt_streams.list":
+                return page(*(self._stream(each) for each in self.streams))
+            case "list":
+                assert name == "reverse_etl_sync_runs.list"
+                self.going -= 1
+                return page(reverse_etl_run("RUNNING" if self.going > 0 else "COMPLETED"))
+            case "set_sync_interval":
+                stream_id = request.path.split("/")[2]
+                self.streams[stream_id] = body["sync_interval"]
+                return self._stream(stream_id)
+            case "enable" | "activate" | "disable" | "deactivate" as how:
+                thing["enabled"] = how in ("enable", "activate")
+                return None
+            case "attach_orchestration":
+                thing |= body
+            case "detach_orchestration":
+                thing["orchestration_workflow_id"] = None
+                if request.query:
+                    assert thing["materialization"] == "table", "only tables have schedules"
+                    thing["cron_expression"] = dict(request.query)["cron_expression"]
+            case "update":
+                if self.kind == "reverse_etl_sync":
+                    if thing["enabled"] or self.going > 0:
+                        raise InvalidRequestError("still active", status=400)
+                    # The whole schedule.
+                    thing |= {"sync_interval": None, "orchestration_workflow_id": None}
+                thing |= body
+            case other:
+                assert other == "get"
+        return self.answer()
+
+    def answer(self) -> Any:
+        shown = dict(self.thing)
+        if not self.shows_schedule:
+            del shown["cron_schedule"]
+        if self.kind == "transform":
+            own = "none" if shown["cron_expression"] is None else "schedule"
+            shown["rebuild_trigger"] = shown.get("rebuild_trigger") or (
+                own if shown["orchestration_workflow_id"] is None else "orchestration"
+            )
+        return MODELS[self.kind].model_validate(shown)
+
+    def _stream(self, stream_id: str) -> EltStream:
+        return stream(stream_id, stream_id, sync_id="x", sync_interval=self.streams[stream_id])

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
 
+from tests.support.responses import LONG_AGO as AT
 from tests.support.responses import elt_stream
+from tests.support.scripted_server import Reply, RoutedServer, Seen
 
 Json = dict[str, Any]
 
-AT = "2026-01-01T00:00:00.000Z"
 KINDS = ("connections", "orchestrations", "elt_syncs", "elt_streams", "transforms", "reverse_etl_syncs")
 #: Fields that the older description does not declare.
 NEWER = {
@@ -96,57 +94,24 @@ def everything() -> dict[str, list[Json]]:
     }
 
 
-class OmittingService:
+class OmittingService(RoutedServer):
     """
-    Service that omits schedule fields, for a ``with`` block.
+    Service that omits schedule fields.
 
     :param held: resources by kind; fields that are None are omitted.
     :param older: omit also the fields that the older description does not declare.
     """
 
     def __init__(self, held: dict[str, list[Json]] | None = None, *, older: bool = False) -> None:
+        super().__init__(self._answer)
         self.held = {kind: {one["id"]: one for one in (held or everything()).get(kind, [])} for kind in KINDS}
         self.older = older
         #: Requests that change something: method, path, body.
         self.changes: list[tuple[str, str, Any]] = []
-        self._lock = threading.Lock()
-        service = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def _respond(self) -> None:
-                length = int(self.headers.get("content-length") or 0)
-                text = self.rfile.read(length)
-                url = urlsplit(self.path)
-                query = {name: values[0] for name, values in parse_qs(url.query).items()}
-                with service._lock:
-                    status, body = service._response(self.command, url.path, query, json.loads(text or b"null"))
-                content = b"" if body is None else json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_PATCH = do_DELETE = _respond  # noqa: N815 - http.server's names
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+    def _answer(self, request: Seen) -> Reply:
+        status, body = self._response(request.method, request.route, request.query, json.loads(request.body or b"null"))
+        return Reply(status, b"" if body is None else body)
 
     def shown(self, kind: str, resource_id: str) -> Json:
         """Return a resource as responses contain it."""

@@ -6,12 +6,11 @@ import json
 from typing import Any
 
 from tests.support.responses import LONG_AGO as AT
-from tests.support.responses import elt_stream
+from tests.support.responses import elt_stream, transform
 from tests.support.scripted_server import Reply, RoutedServer, Seen
 
 Json = dict[str, Any]
 
-KINDS = ("connections", "orchestrations", "elt_syncs", "elt_streams", "transforms", "reverse_etl_syncs")
 #: Fields that the older description does not declare.
 NEWER = {
     "elt_streams": ("sync_interval",),
@@ -20,8 +19,10 @@ NEWER = {
 }
 
 
-def elt_sync(**fields: Any) -> Json:
-    return {
+def everything() -> dict[str, list[Json]]:
+    """Return the resources by kind."""
+    times = {"created_at": AT, "updated_at": AT}
+    elt_sync = {
         "id": "shop",
         "account_id": "a",
         "source_connection_id": "in",
@@ -33,14 +34,10 @@ def elt_sync(**fields: Any) -> Json:
         "status": "RUNNING",
         "sync_interval": "0 3 * * *",
         "orchestration_workflow_id": "nightly",
-        "created_at": AT,
-        "updated_at": AT,
-        **fields,
+        **times,
     }
-
-
-def reverse_etl_sync(**fields: Any) -> Json:
-    return {
+    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    reverse_etl_sync = {
         "id": "contacts",
         "enabled": True,
         "source_type": "Transform",
@@ -51,46 +48,21 @@ def reverse_etl_sync(**fields: Any) -> Json:
         "object_type_id": "contacts",
         "sync_interval": "0 5 * * *",
         "orchestration_workflow_id": "nightly",
-        "operation": {
-            "mode": "upsert",
-            "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-        },
+        "operation": {"mode": "upsert", "mappings": [mapping]},
         "settings": {},
-        "created_at": AT,
-        "updated_at": AT,
-        **fields,
+        **times,
     }
-
-
-def transform(**fields: Any) -> Json:
-    return {
-        "id": "people",
-        "name": "people",
-        "folder_path": "",
-        "status": "published",
-        "materialization": "table",
-        "materialization_status": "completed",
-        "sql_template": "SELECT 1 AS id",
-        "parameters": [],
-        "cron_expression": "0 4 * * *",
-        "rebuild_trigger": "schedule",
-        "created_at": AT,
-        "updated_at": AT,
-        **fields,
-    }
-
-
-def everything() -> dict[str, list[Json]]:
+    schedule = {"cron_expression": "0 4 * * *", "rebuild_trigger": "schedule"}
     return {
         "connections": [
             {"id": "in", "integration_id": "files", "label": "Files", "created_at": AT},
             {"id": "out", "integration_id": "crm", "label": "CRM", "created_at": AT},
         ],
         "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "elt_syncs": [elt_sync()],
+        "elt_syncs": [elt_sync],
         "elt_streams": [elt_stream("shop.orders", sync_id="shop", sync_interval="0 * * * *")],
-        "transforms": [transform()],
-        "reverse_etl_syncs": [reverse_etl_sync()],
+        "transforms": [transform("people", sql_template="SELECT 1 AS id", **schedule)],
+        "reverse_etl_syncs": [reverse_etl_sync],
     }
 
 
@@ -98,13 +70,13 @@ class OmittingService(RoutedServer):
     """
     Service that omits schedule fields.
 
-    :param held: resources by kind; fields that are None are omitted.
     :param older: omit also the fields that the older description does not declare.
     """
 
-    def __init__(self, held: dict[str, list[Json]] | None = None, *, older: bool = False) -> None:
+    def __init__(self, *, older: bool = False) -> None:
         super().__init__(self._answer)
-        self.held = {kind: {one["id"]: one for one in (held or everything()).get(kind, [])} for kind in KINDS}
+        #: Resources by kind and ID. Fields that are None are omitted from responses.
+        self.held = {kind: {one["id"]: one for one in resources} for kind, resources in everything().items()}
         self.older = older
         #: Requests that change something: method, path, body.
         self.changes: list[tuple[str, str, Any]] = []

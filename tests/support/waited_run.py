@@ -15,7 +15,7 @@ from airflow_provider_datapipe.operators.elt import EltStreamRunOperator
 from airflow_provider_datapipe.operators.orchestration import OrchestrationRunOperator
 from airflow_provider_datapipe.operators.reverse_etl import ReverseEtlRunOperator
 from airflow_provider_datapipe.operators.transform import TransformPublishOperator
-from tests.support.responses import LONG_AGO, elt_stream
+from tests.support.responses import LONG_AGO, elt_stream, transform
 from tests.support.scripted_server import Reply, RoutedServer, Seen
 
 NOT_FOUND = {"error_code": "not_found", "message": "There is no such thing."}
@@ -144,15 +144,9 @@ class WaitedRun(RoutedServer):
 
     def _transform(self, *, over: bool) -> dict[str, Any]:
         published = "transform" in self.started
-        return {
-            "id": "s",
-            "name": "t",
-            "folder_path": "",
-            "status": "published" if published else "draft",
-            "materialization": "table",
-            "sql_template": "SELECT 1",
-            "parameters": [],
-            "materialization_status": ("completed" if over else "running") if published else None,
-            "created_at": LONG_AGO,
-            "updated_at": self._changed[published],
-        }
+        return transform(
+            "s",
+            status="published" if published else "draft",
+            materialization_status=("completed" if over else "running") if published else None,
+            updated_at=self._changed[published],
+        )

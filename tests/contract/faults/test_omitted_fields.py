@@ -337,7 +337,7 @@ class Task(Memory):
 
 
 def paused_and_restored(service: OmittingService, **what: Any) -> tuple[bool, bool]:
-    """Run the three schedule tasks. Return whether the second one changed the service, and the third one restored it."""
+    """Run the three schedule tasks. Return whether the second one changed, and the third one restored the service."""
     before = json.dumps(service.held, sort_keys=True)
     noted = run(ScheduleNoteOperator(task_id="note", **what), Task())
     assert service.changes == []

@@ -266,7 +266,7 @@ def problem_with(check: Callable[[str], str], text: str) -> str | None:
 
 
 @given(st.text() | st.lists(st.text("0123456789*/,-LRHjan?#@ \u0663"), min_size=5, max_size=5).map(" ".join))
-def test_any_text_is_a_cron_expression_or_a_redirect_uri_or_is_not(text: str) -> None:
+def test_any_text_is_a_schedule_or_a_redirect_uri_or_is_not(text: str) -> None:
     problem = problem_with(check_cron, text)
     assert problem is None or (re.search("cron expression", problem) and problem.isprintable())
     for uri in (text, f"https://{text}"):

@@ -269,7 +269,7 @@ def test_a_conflict_names_the_active_run() -> None:
     assert isinstance(error, ConflictError)
     assert error.active_run_id == "r9"
     for body in (b"", b"{}", b"[]", b'{"error_code": "e", "message": "m"}'):
-        assert refused(409, body, START).active_run_id is None  # type: ignore[attr-defined]  # a conflict has one
+        assert refused(409, body, START).active_run_id is None
 
 
 def test_retry_after_is_read() -> None:

@@ -17,7 +17,6 @@ from tests.support.processes import ReservedPort, Workspace, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from tests.support.processes import Program
 
@@ -79,9 +78,7 @@ class LocalService:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     @property

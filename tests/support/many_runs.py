@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
+
+from tests.support.scripted_server import Reply
 
 
 def stamp(seconds: float) -> str:
@@ -46,19 +46,8 @@ class Asked:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """Response with a JSON value or raw bytes as body."""
-
-    status: int = 200
-    body: Any = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def encoded(self) -> bytes:
-        """Return the body as sent."""
-        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
-
-
+#: Response with a JSON value or raw bytes as body.
+Said = Reply
 #: Answers in place of the service: is given the path and the moment; None where the service is to answer itself.
 Fault = Callable[[str, float], Said | None]
 
@@ -183,9 +172,7 @@ class ManyRunsServer:
         self._ready.wait()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
 
-from tests.support.responses import elt_stream
+from tests.support.responses import LONG_AGO as AT
+from tests.support.responses import elt_stream, transform
+from tests.support.scripted_server import Reply, RoutedServer, Seen
 
 Json = dict[str, Any]
 
-AT = "2026-01-01T00:00:00.000Z"
-KINDS = ("connections", "orchestrations", "elt_syncs", "elt_streams", "transforms", "reverse_etl_syncs")
 #: Fields that the older description does not declare.
 NEWER = {
     "elt_streams": ("sync_interval",),
@@ -22,8 +19,10 @@ NEWER = {
 }
 
 
-def elt_sync(**fields: Any) -> Json:
-    return {
+def everything() -> dict[str, list[Json]]:
+    """Return the resources by kind."""
+    times = {"created_at": AT, "updated_at": AT}
+    elt_sync = {
         "id": "shop",
         "account_id": "a",
         "source_connection_id": "in",
@@ -35,14 +34,10 @@ def elt_sync(**fields: Any) -> Json:
         "status": "RUNNING",
         "sync_interval": "0 3 * * *",
         "orchestration_workflow_id": "nightly",
-        "created_at": AT,
-        "updated_at": AT,
-        **fields,
+        **times,
     }
-
-
-def reverse_etl_sync(**fields: Any) -> Json:
-    return {
+    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    reverse_etl_sync = {
         "id": "contacts",
         "enabled": True,
         "source_type": "Transform",
@@ -53,100 +48,42 @@ def reverse_etl_sync(**fields: Any) -> Json:
         "object_type_id": "contacts",
         "sync_interval": "0 5 * * *",
         "orchestration_workflow_id": "nightly",
-        "operation": {
-            "mode": "upsert",
-            "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-        },
+        "operation": {"mode": "upsert", "mappings": [mapping]},
         "settings": {},
-        "created_at": AT,
-        "updated_at": AT,
-        **fields,
+        **times,
     }
-
-
-def transform(**fields: Any) -> Json:
-    return {
-        "id": "people",
-        "name": "people",
-        "folder_path": "",
-        "status": "published",
-        "materialization": "table",
-        "materialization_status": "completed",
-        "sql_template": "SELECT 1 AS id",
-        "parameters": [],
-        "cron_expression": "0 4 * * *",
-        "rebuild_trigger": "schedule",
-        "created_at": AT,
-        "updated_at": AT,
-        **fields,
-    }
-
-
-def everything() -> dict[str, list[Json]]:
+    schedule = {"cron_expression": "0 4 * * *", "rebuild_trigger": "schedule"}
     return {
         "connections": [
             {"id": "in", "integration_id": "files", "label": "Files", "created_at": AT},
             {"id": "out", "integration_id": "crm", "label": "CRM", "created_at": AT},
         ],
         "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
-        "elt_syncs": [elt_sync()],
+        "elt_syncs": [elt_sync],
         "elt_streams": [elt_stream("shop.orders", sync_id="shop", sync_interval="0 * * * *")],
-        "transforms": [transform()],
-        "reverse_etl_syncs": [reverse_etl_sync()],
+        "transforms": [transform("people", sql_template="SELECT 1 AS id", **schedule)],
+        "reverse_etl_syncs": [reverse_etl_sync],
     }
 
 
-class OmittingService:
+class OmittingService(RoutedServer):
     """
-    Service that omits schedule fields, for a ``with`` block.
+    Service that omits schedule fields.
 
-    :param held: resources by kind; fields that are None are omitted.
     :param older: omit also the fields that the older description does not declare.
     """
 
-    def __init__(self, held: dict[str, list[Json]] | None = None, *, older: bool = False) -> None:
-        self.held = {kind: {one["id"]: one for one in (held or everything()).get(kind, [])} for kind in KINDS}
+    def __init__(self, *, older: bool = False) -> None:
+        super().__init__(self._answer)
+        #: Resources by kind and ID. Fields that are None are omitted from responses.
+        self.held = {kind: {one["id"]: one for one in resources} for kind, resources in everything().items()}
         self.older = older
         #: Requests that change something: method, path, body.
         self.changes: list[tuple[str, str, Any]] = []
-        self._lock = threading.Lock()
-        service = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def _respond(self) -> None:
-                length = int(self.headers.get("content-length") or 0)
-                text = self.rfile.read(length)
-                url = urlsplit(self.path)
-                query = {name: values[0] for name, values in parse_qs(url.query).items()}
-                with service._lock:
-                    status, body = service._response(self.command, url.path, query, json.loads(text or b"null"))
-                content = b"" if body is None else json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            do_GET = do_POST = do_PATCH = do_DELETE = _respond  # noqa: N815 - http.server's names
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+    def _answer(self, request: Seen) -> Reply:
+        status, body = self._response(request.method, request.route, request.query, json.loads(request.body or b"null"))
+        return Reply(status, b"" if body is None else body)
 
     def shown(self, kind: str, resource_id: str) -> Json:
         """Return a resource as responses contain it."""

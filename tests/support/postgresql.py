@@ -7,16 +7,11 @@ import pwd
 import signal
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import pytest
 
-from tests.support.processes import ReservedPort, Workspace, wait_for
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from tests.support.processes import Program
+from tests.support.processes import Program, ReservedPort, Workspace, wait_for
 
 _READY = b"database system is ready to accept connections"
 # The server refuses to run as root: then it runs as the user that Debian's package makes.
@@ -53,9 +48,7 @@ class PostgreSQL:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._program.send(signal.SIGINT)
         self._program.end(10)
         self._end()

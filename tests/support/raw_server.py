@@ -7,7 +7,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 #: Writes an answer; is given the connection, and whether the test is over.
@@ -28,17 +27,21 @@ class RawServer:
         self._stopping = threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
-        self.requests = 0
-        scheme = "http" if tls is None else "https"
-        self.url = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
+        #: Heads of the requests, in the order of their arrival.
+        self.heads: list[bytes] = []
+        self.port: int = self._listener.getsockname()[1]
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
+
+    @property
+    def requests(self) -> int:
+        """Return the number of received requests."""
+        return len(self.heads)
 
     def __enter__(self) -> Self:
         self._begin(self._accept)
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stopping.set()
         # Wakes the thread that accepts.
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -69,6 +72,9 @@ class RawServer:
                 if not received:
                     return
                 head += received
-            self.requests += 1
-            self._answer(connection, self._stopping)
+            self.heads.append(head)
+            self._respond(connection, head)
             connection.close()
+
+    def _respond(self, connection: socket.socket, head: bytes) -> None:
+        self._answer(connection, self._stopping)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from tests.support.processes import ReservedPort, Workspace, wait_for
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _READY = b"Ready to accept connections"
 PROGRAM = "redis-server"
@@ -31,9 +28,7 @@ class RedisServer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     @property

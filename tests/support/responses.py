@@ -23,3 +23,20 @@ def elt_stream(stream_id: str = "s", *, name: str = "orders", sync_id: str = "y"
         "enabled_history_table": False,
         **fields,
     }
+
+
+def transform(transform_id: str = "t", **fields: Any) -> dict[str, Any]:
+    """Return a ``TransformDto`` of a table; ``fields`` are added or replaced."""
+    return {
+        "id": transform_id,
+        "name": transform_id,
+        "folder_path": "",
+        "status": "published",
+        "materialization": "table",
+        "materialization_status": "completed",
+        "sql_template": "SELECT 1",
+        "parameters": [],
+        "created_at": LONG_AGO,
+        "updated_at": LONG_AGO,
+        **fields,
+    }

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any
+from urllib.parse import unquote
 
 from tests.support.responses import elt_stream
+from tests.support.scripted_server import Reply, RoutedServer, Seen
 
 #: The field by which each list of runs is ordered, and the field that holds what ran.
 _LISTS = {
@@ -35,12 +31,7 @@ def ago(**duration: float) -> str:
     return timestamp(datetime.now(UTC) - timedelta(**duration))
 
 
-@dataclass
-class _RefusedError(Exception):
-    status: int
-
-
-class RunService:
+class RunService(RoutedServer):
     """
     Lists of runs, the status of one ELT sync, and transforms.
 
@@ -48,6 +39,7 @@ class RunService:
     """
 
     def __init__(self) -> None:
+        super().__init__(self._answer)
         #: Runs by the name of their list, each with the fields of the interface.
         self.runs: dict[str, list[dict[str, Any]]] = {name: [] for name in _LISTS}
         #: Runs that a lagging replica does not show in lists.
@@ -68,86 +60,44 @@ class RunService:
         #: Seconds after which a RUNNING run completes by itself; None for never.
         self.duration: float | None = None
         self.requests: Counter[str] = Counter()
-        service = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    def _answer(self, request: Seen) -> Reply:
+        path = unquote(request.route).strip("/").split("/")
+        answer = self._start(path) if request.method == "POST" else self._read(path, request.query)
+        if not isinstance(answer, int):
+            return Reply(body=answer)
+        headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
+        return Reply(answer, {"error_code": "refused", "message": "refused"}, headers)
 
-            def do_GET(self) -> None:
-                self._reply(service._body)
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("content-length") or 0))
-                self._reply(service._start)
-
-            def _reply(self, body_of: Callable[[str], Any]) -> None:
-                status = 200
-                try:
-                    body = body_of(self.path)
-                except _RefusedError as refused:
-                    status, body = refused.status, {"error_code": "refused", "message": "refused"}
-                content = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("content-length", str(len(content)))
-                if status >= 400 and service.retry_after is not None:
-                    self.send_header("retry-after", str(service.retry_after))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
-
-    def _body(self, address: str) -> Any:
-        parts = urlsplit(address)
-        path = unquote(parts.path).strip("/").split("/")
-        query = dict(parse_qsl(parts.query))
+    def _read(self, path: list[str], query: dict[str, str]) -> Any:  # noqa: PLR0911 - a route each
+        """Return the body of the response, or the status of a refusal."""
         self.requests[path[0] if len(path) == 1 else f"{path[0]}/one"] += 1
         if self.refusal:
-            raise _RefusedError(self.refusal)
+            return self.refusal
         match path:
             case [name] if name in _LISTS:
-                body = self._page(name, query)
+                return self._page(name, query)
             case [name, run_id] if name in _LISTS:
-                body = self._one(name, run_id)
+                return self._one(name, run_id)
             case ["elt_streams"]:
-                body = {"data": [elt_stream(name, name=name, sync_id=SYNC) for name in self.streams], "has_more": False}
+                return {"data": [elt_stream(name, name=name, sync_id=SYNC) for name in self.streams], "has_more": False}
             case ["elt_streams", stream_id]:
-                body = elt_stream(stream_id, name=stream_id, sync_id=SYNC)
+                return elt_stream(stream_id, name=stream_id, sync_id=SYNC)
             case ["elt_syncs", _, "status"]:
-                body = {"source_streams": [{"name": name, **self._snapshots(name)} for name in self.streams]}
+                return {"source_streams": [{"name": name, **self._snapshots(name)} for name in self.streams]}
             case ["transforms", _]:
-                body = self.transform
-            case _:
-                raise _RefusedError(404)
-        return body
+                return self.transform
+        return 404
 
-    def _start(self, address: str) -> Any:
-        match unquote(urlsplit(address).path).strip("/").split("/"):
-            case ["orchestrations", orchestration_id, "request_run"]:
-                now = timestamp(datetime.fromtimestamp(time.time(), UTC))
-                run_id = f"new{len(self.runs['orchestration_runs'])}"
-                run = orchestration_run(run_id, "RUNNING", due=now, started=now, orchestration_id=orchestration_id)
-                self.runs["orchestration_runs"].append(run)
-                self.requests["request_run"] += 1
-                return self._shown(run)
-            case _:
-                raise _RefusedError(404)
+    def _start(self, path: list[str]) -> Any:
+        if path[0] != "orchestrations" or path[2:] != ["request_run"]:
+            return 404
+        now = timestamp(datetime.fromtimestamp(time.time(), UTC))
+        run_id = f"new{len(self.runs['orchestration_runs'])}"
+        run = orchestration_run(run_id, "RUNNING", due=now, started=now, orchestration_id=path[1])
+        self.runs["orchestration_runs"].append(run)
+        self.requests["request_run"] += 1
+        return self._shown(run)
 
     def _page(self, name: str, query: dict[str, str]) -> Any:
         order, owner = _LISTS[name]
@@ -158,7 +108,7 @@ class RunService:
         if after := query.get("starting_after"):
             ids = [self.format(run["id"]) for run in runs]
             if after not in ids:
-                raise _RefusedError(400)
+                return 400
             begin = ids.index(after) + 1
         page = runs[begin : begin + int(query.get("limit", 10))]
         more = begin + len(page) < len(runs)
@@ -171,7 +121,7 @@ class RunService:
                 return self._shown(run)
         known = any(run["id"] == run_id for run in self.runs[name]) and run_id not in self.not_found
         # The interface declares no 400 for orchestrations.
-        raise _RefusedError(400 if known and name != "orchestration_runs" else 404)
+        return 400 if known and name != "orchestration_runs" else 404
 
     def _shown(self, run: dict[str, Any]) -> dict[str, Any]:
         if self.duration is not None and run["status"] == "RUNNING":
@@ -196,6 +146,10 @@ def _snapshot(runs: list[dict[str, Any]]) -> dict[str, Any] | None:
     return {name: run[name] for name in ("status", "started_at", "finished_at") if run.get(name) is not None}
 
 
+def _run(run_id: str, status: str, started: str | None, finished: str | None, **fields: Any) -> dict[str, Any]:
+    return {"id": run_id, "status": status, "started_at": started, "finished_at": finished, **fields}
+
+
 def orchestration_run(
     run_id: str,
     status: str,
@@ -206,39 +160,18 @@ def orchestration_run(
     orchestration_id: str = "o",
 ) -> dict[str, Any]:
     """Return a run of an orchestration without fields that are None."""
-    return {
-        "id": run_id,
-        "orchestration_id": orchestration_id,
-        "status": status,
-        "due_at": due,
-        "started_at": started,
-        "finished_at": finished,
-    }
+    return _run(run_id, status, started, finished, orchestration_id=orchestration_id, due_at=due)
 
 
 def stream_run(
     run_id: str, status: str, *, started: str, finished: str | None = None, stream_id: str = "s"
 ) -> dict[str, Any]:
     """Return a run of a stream without fields that are None."""
-    return {
-        "id": run_id,
-        "elt_sync_id": SYNC,
-        "elt_stream_id": stream_id,
-        "status": status,
-        "rows_synced": 1,
-        "started_at": started,
-        "finished_at": finished,
-    }
+    return _run(run_id, status, started, finished, elt_sync_id=SYNC, elt_stream_id=stream_id, rows_synced=1)
 
 
 def reverse_etl_run(
     run_id: str, status: str, *, started: str, finished: str | None = None, sync_id: str = "r"
 ) -> dict[str, Any]:
     """Return a run of a reverse ETL sync without fields that are None."""
-    return {
-        "id": run_id,
-        "reverse_etl_sync_id": sync_id,
-        "status": status,
-        "started_at": started,
-        "finished_at": finished,
-    }
+    return _run(run_id, status, started, finished, reverse_etl_sync_id=sync_id)

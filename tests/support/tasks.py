@@ -35,6 +35,15 @@ class Memory:
         self.pushed[key] = json.loads(json.dumps(value, allow_nan=False))
 
 
+class RescheduledMemory(Memory):
+    """Task state with the fields of a task instance that Airflow reads from a sensor in reschedule mode."""
+
+    try_number = 1
+
+    def get_first_reschedule_date(self, _: Any) -> datetime:
+        return self.start_date
+
+
 def context_of(memory: Memory) -> Any:
     return {"ti": memory, "task_state_store": memory}
 

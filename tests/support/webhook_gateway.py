@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import struct
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import httpx
+from typing_extensions import override
+
+from tests.support.scripted_server import Reply, ScriptedServer, Seen
 
 _PASSED_ON = ("content-type", "authorization", "x-token", "x-signature")
 
@@ -35,7 +33,7 @@ class Trouble(NamedTuple):
     until: threading.Event | None = None
 
 
-class WebhookGateway:
+class WebhookGateway(ScriptedServer):
     """
     Gateway that forwards requests, except for those with a fault in the script.
 
@@ -44,66 +42,32 @@ class WebhookGateway:
     """
 
     def __init__(self, service: str, script: dict[int, Trouble]) -> None:
-        self.requests = 0
-        self._lock = threading.Lock()
+        super().__init__()
+        self._troubles = script
         self._client = httpx.Client(base_url=service, timeout=30)
-        gateway = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+    @property
+    def requests(self) -> int:
+        """Return the number of received requests."""
+        return len(self.seen)
 
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                trouble = script.get(gateway._next())
-                answer = None
-                if trouble is None or trouble.after or trouble.torn:
-                    headers = {name: self.headers[name] for name in _PASSED_ON if name in self.headers}
-                    answer = gateway._client.post(self.path, content=body, headers=headers)
-                if trouble is not None and trouble.until is not None:
-                    trouble.until.wait()
-                if trouble is None or trouble.torn:
-                    assert answer is not None
-                    self._answer(answer.status_code, answer.content, torn=trouble is not None)
-                elif trouble.status:
-                    said = trouble.body if isinstance(trouble.body, bytes) else json.dumps(trouble.body).encode()
-                    self._answer(trouble.status, said, trouble.headers)
-                else:
-                    self.close_connection = True
-
-            def _answer(
-                self, status: int, body: bytes, headers: tuple[tuple[str, str], ...] = (), *, torn: bool = False
-            ) -> None:
-                self.send_response(status)
-                for name, value in (*headers, ("content-length", str(len(body)))):
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body[: len(body) // 2] if torn else body)
-                if torn:
-                    # To close it so resets it.
-                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    self.close_connection = True
-
-            def log_message(self, *_: object) -> None:
-                """Log nothing."""
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._http.server_port}"
-
-    def _next(self) -> int:
+    @override
+    def _next(self, request: Seen) -> Reply:
         with self._lock:
-            self.requests += 1
-            return self.requests - 1
+            trouble = self._troubles.get(len(self.seen))
+            self.seen.append(request)
+        answer = None
+        if trouble is None or trouble.after or trouble.torn:
+            headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+            answer = self._client.post(request.path, content=request.body, headers=headers)
+        if trouble is not None and trouble.until is not None:
+            trouble.until.wait()
+        if trouble is None or trouble.torn:
+            assert answer is not None
+            return Reply(answer.status_code, answer.content, torn=trouble is not None)
+        return Reply(trouble.status, trouble.body, dict(trouble.headers))
 
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+    @override
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         self._client.close()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -22,17 +21,18 @@ from airflow_provider_datapipe.runs.batch import Batch
 from airflow_provider_datapipe.runs.reference import Reference
 from airflow_provider_datapipe.runs.wait import WaitPolicy
 from airflow_provider_datapipe.sensors.run import OrchestrationRunSensor
+from airflow_provider_datapipe.triggers.condition import DatapipeConditionTrigger
 from airflow_provider_datapipe.triggers.run import DatapipeRunTrigger
 from tests.support.airflow_versions import since
 from tests.support.run_service import SYNC, RunService, ago, orchestration_run, stream_run
-from tests.support.tasks import Memory, context_of, first_event, stored_and_made_again
+from tests.support.tasks import Memory, RescheduledMemory, context_of, first_event, stored_and_made_again
 
 LOST, RESTORED = "Contact with the service was lost: ", "Contact with the service was restored after "
-CONNECTION = "datapipe_default"
-#: Numbers of the polls that the service does not answer.
-OUTAGE = range(3, 7)
+ONCE_EACH = [(logging.WARNING, LOST), (logging.INFO, RESTORED)]
 #: Number of the poll at which all runs have ended.
 LAST = 10
+TASK = contextvars.ContextVar("TASK", default="")
+Serve = Callable[..., Any]
 
 
 class InterruptedService(RunService):
@@ -43,30 +43,28 @@ class InterruptedService(RunService):
     :param outage: numbers of the requests that fail, counted from the start of the runs.
     """
 
-    def __init__(self, status: int = 503, outage: range = OUTAGE) -> None:
+    def __init__(self, status: int = 503, outage: range = range(3, 7)) -> None:
         super().__init__()
         self._status = status
-        self._outage = outage
+        self.outage = outage
         self.polls = 0
 
     @override
-    def _body(self, address: str) -> Any:
+    def _read(self, path: list[str], query: dict[str, str]) -> Any:
         if any(self.runs.values()):
             self.polls += 1
-        self.refusal = self._status if self.polls in self._outage else None
+        self.refusal = self._status if self.polls in self.outage else None
         if self.polls >= LAST:
             ended = {"status": "COMPLETED", "finished_at": ago(seconds=0)}
             self.runs = {name: [run | ended for run in runs] for name, runs in self.runs.items()}
-        return super()._body(address)
+        return super()._read(path, query)
 
 
 class Lines:
     """Log lines of tasks, with the value of a context variable of the task."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *classes: type[Any]) -> None:
+    def __init__(self) -> None:
         self.all: list[tuple[int, str, str]] = []
-        for each in classes:
-            monkeypatch.setattr(each, "log", self)
 
     def log(self, level: int, line: str, *arguments: Any) -> None:
         self.all.append((level, line % arguments if arguments else line, TASK.get()))
@@ -89,27 +87,22 @@ class Lines:
         ]
 
 
-TASK = contextvars.ContextVar("TASK", default="")
-ONCE_EACH = [(logging.WARNING, LOST), (logging.INFO, RESTORED)]
-
-
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_datapipe.runs.contact._SHORTEST", 0.02)
-    monkeypatch.setattr("airflow_provider_datapipe.runs.wait._LONGEST_BACKOFF", 0.02)
-
-
-@pytest.fixture(params=[503, 500], ids=["down", "failing"])
-def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[InterruptedService]:
-    with InterruptedService(request.param) as running:
-        connection = {"conn_type": "datapipe", "host": running.url, "password": "key", "extra": {"retry_budget": 0}}
-        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
-        yield running
+def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
+    """Record the log of operators, sensors and triggers, and shorten the pauses."""
+    runs = "airflow_provider_datapipe.runs"
+    for name, seconds in (("contact._SHORTEST", 0.02), ("wait._LONGEST_BACKOFF", 0.02)):
+        monkeypatch.setattr(f"{runs}.{name}", seconds)
+    monkeypatch.setattr(f"{runs}.patience._LONGEST_BACKOFF", 0.05)
+    lines = Lines()
+    for each in (OrchestrationRunOperator, OrchestrationRunSensor, DatapipeConditionTrigger, DatapipeRunTrigger):
+        monkeypatch.setattr(each, "log", lines)
+    return lines
 
 
 def run_trigger(*references: Reference) -> DatapipeRunTrigger:
     batch = Batch(references[0].kind, waiting=list(references))
-    return DatapipeRunTrigger(CONNECTION, batch.as_dict(), WaitPolicy(poll_interval=0.05).as_dict())
+    return DatapipeRunTrigger("datapipe_default", batch.as_dict(), WaitPolicy(poll_interval=0.05).as_dict())
 
 
 def start_orchestration(service: RunService, run_id: str = "r") -> Reference:
@@ -125,88 +118,108 @@ def start_stream(service: RunService, name: str) -> Reference:
     return Reference("elt_stream", name, name, run_id=f"run-{name}", sync_id=SYNC)
 
 
-async def events(**triggers: Any) -> list[Any]:
-    """Run triggers concurrently, each in its own context, as a triggerer does."""
-
-    async def one(task: str, trigger: Any) -> Any:
-        TASK.set(task)
+def resume(trigger: Any) -> None:
+    async def event() -> Any:
         async with asyncio.timeout(60):
             return await first_event(trigger)
 
-    return await asyncio.gather(*(one(task, trigger) for task, trigger in triggers.items()))
+    asyncio.run(event())
 
 
-def test_blocking_wait_logs_a_loss_of_contact(service: InterruptedService, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = Lines(monkeypatch, OrchestrationRunOperator)
-    OrchestrationRunOperator(task_id="t", orchestration_id="o", poll_interval=0.05).execute(context_of(Memory()))
+def operator(**arguments: Any) -> OrchestrationRunOperator:
+    return OrchestrationRunOperator(task_id="t", orchestration_id="o", poll_interval=0.05, **arguments)
+
+
+def sensor(service: RunService, **arguments: Any) -> OrchestrationRunSensor:
+    start_orchestration(service)
+    timing: dict[str, Any] = {"poke_interval": 0.05, "timeout": 3600}
+    return OrchestrationRunSensor(task_id="t", orchestration_id="o", run_id="r", **timing, **arguments)
+
+
+def reschedule(service: RunService) -> None:
+    memory, rescheduled = RescheduledMemory(), sensor(service, mode="reschedule")
+    while True:
+        try:
+            rescheduled.execute(context_of(memory))
+        except AirflowRescheduleException as later:
+            time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
+        else:
+            return
+
+
+def defer_sensor(service: RunService) -> None:
+    with pytest.raises(TaskDeferred) as deferral:
+        sensor(service, deferrable=True).execute(context_of(Memory()))
+    resume(stored_and_made_again(deferral.value))
+
+
+WAITS: dict[str, Callable[[RunService], object]] = {
+    "operator": lambda _: operator().execute(context_of(Memory())),
+    "trigger": lambda service: resume(run_trigger(start_orchestration(service))),
+    "sensor": lambda service: sensor(service).execute(context_of(Memory())),
+    "deferred sensor": defer_sensor,
+}
+
+
+@pytest.mark.parametrize("status", [503, 500])
+@pytest.mark.parametrize(
+    "wait", [*WAITS.values(), pytest.param(reschedule, marks=since("3.3", "task state"))], ids=[*WAITS, "rescheduled"]
+)
+def test_wait_logs_a_loss_of_contact(
+    wait: Callable[[RunService], object], status: int, lines: Lines, serve: Serve
+) -> None:
+    wait(serve(InterruptedService(status)))
     assert lines.of_contact() == ONCE_EACH
-
-
-def test_trigger_logs_a_loss_of_contact(service: InterruptedService, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = Lines(monkeypatch, DatapipeRunTrigger)
-    asyncio.run(events(one=run_trigger(start_orchestration(service))))
-    assert lines.of_contact("one") == ONCE_EACH
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [start_orchestration, start_stream], ids=["orchestrations", "streams"])
 def test_triggers_that_share_polls_log_a_loss_each(
-    start: Callable[[RunService, str], Reference], monkeypatch: pytest.MonkeyPatch
+    start: Callable[[RunService, str], Reference], lines: Lines, serve: Serve
 ) -> None:
-    lines = Lines(monkeypatch, DatapipeRunTrigger)
-    with InterruptedService() as service:
-        connection = {"conn_type": "datapipe", "host": service.url, "password": "key", "extra": {"retry_budget": 0}}
-        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
-        triggers = {name: run_trigger(start(service, name)) for name in "abc"}
-        asyncio.run(events(**triggers))
+    service = serve(InterruptedService())
+    triggers = {name: run_trigger(start(service, name)) for name in "abc"}
+
+    async def one(name: str) -> Any:
+        TASK.set(name)
+        return await first_event(triggers[name])
+
+    async def together() -> None:
+        async with asyncio.timeout(60):
+            await asyncio.gather(*map(one, triggers))
+
+    asyncio.run(together())
     assert [lines.of_contact(name) for name in "abc"] == [ONCE_EACH] * 3
 
 
-def test_end_of_a_loss_is_logged_after_the_deferral(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = Lines(monkeypatch, OrchestrationRunOperator, DatapipeRunTrigger)
-    memory = Memory()
-    task = OrchestrationRunOperator(
-        task_id="t", orchestration_id="o", poll_interval=0.05, deferrable=True, defer_after=0.5
-    )
-    with InterruptedService(outage=range(3, 1_000_000)) as service:
-        connection = {"conn_type": "datapipe", "host": service.url, "password": "key", "extra": {"retry_budget": 0}}
-        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
-        with pytest.raises(TaskDeferred) as deferral:
-            task.execute(context_of(memory))
-        assert lines.of_contact() == ONCE_EACH[:1]
-        service._outage = range(0)
-        asyncio.run(events(trigger=stored_and_made_again(deferral.value)))
-    assert lines.of_contact("trigger") == ONCE_EACH[1:]
+def test_end_of_a_loss_is_logged_after_the_deferral(lines: Lines, serve: Serve) -> None:
+    service = serve(InterruptedService(outage=range(3, 1_000_000)))
+    with pytest.raises(TaskDeferred) as deferral:
+        operator(deferrable=True, defer_after=1.5).execute(context_of(Memory()))
+    assert lines.of_contact() == ONCE_EACH[:1]
+    service.outage = range(0)
+    resume(stored_and_made_again(deferral.value))
+    assert lines.of_contact() == ONCE_EACH
 
 
-@pytest.fixture
-def frequent_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mode", ["blocking", "trigger"])
+def test_no_expected_end_is_logged_while_contact_is_lost(
+    mode: str, lines: Lines, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wait for a run that should take 10 more minutes, and log the progress often."""
     monkeypatch.setattr("airflow_provider_datapipe.runs.progress._SHORTEST_GAP", 0.01)
     monkeypatch.setattr("airflow_provider_datapipe.runs.progress._GAP_OF_AGE", 0)
-
-
-def run_with_history(service: InterruptedService, mode: str) -> None:
-    """Wait for a run that should take 10 more minutes."""
+    service = serve(InterruptedService(outage=range(6, 10)))
     if mode == "trigger":
-        asyncio.run(events(one=run_trigger(replace(start_orchestration(service), durations=[600.0]))))
-        return
-    service.runs["orchestration_runs"] = [
-        orchestration_run(
-            f"old{n}", "COMPLETED", due=ago(days=n), started=ago(days=n), finished=ago(days=n, minutes=-10)
-        )
-        for n in (1, 2)
-    ]
-    OrchestrationRunOperator(task_id="t", orchestration_id="o", poll_interval=0.05).execute(context_of(Memory()))
-
-
-@pytest.mark.usefixtures("frequent_progress")
-@pytest.mark.parametrize("mode", ["blocking", "trigger"])
-def test_no_expected_end_is_logged_while_contact_is_lost(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = Lines(monkeypatch, OrchestrationRunOperator, DatapipeRunTrigger)
-    with InterruptedService(outage=range(6, 10)) as service:
-        connection = {"conn_type": "datapipe", "host": service.url, "password": "key", "extra": {"retry_budget": 0}}
-        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
-        run_with_history(service, mode)
+        resume(run_trigger(replace(start_orchestration(service), durations=[600.0])))
+    else:
+        service.runs["orchestration_runs"] = [
+            orchestration_run(
+                f"old{n}", "COMPLETED", due=ago(days=n), started=ago(days=n), finished=ago(days=n, minutes=-10)
+            )
+            for n in (1, 2)
+        ]
+        operator().execute(context_of(Memory()))
     texts = [line for _, line, _ in lines.all]
     lost, restored = (next(n for n, line in enumerate(texts) if line.startswith(start)) for start in (LOST, RESTORED))
     assert any("expected to end" in line for line in texts[:lost])
@@ -215,66 +228,8 @@ def test_no_expected_end_is_logged_while_contact_is_lost(mode: str, monkeypatch:
     assert not any("expected to end" in line for line in during)
 
 
-def sensor(**arguments: Any) -> OrchestrationRunSensor:
-    return OrchestrationRunSensor(
-        task_id="t", orchestration_id="o", run_id="r", poke_interval=0.05, timeout=3600, **arguments
-    )
-
-
-@pytest.fixture
-def quick_sensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_datapipe.runs.patience._LONGEST_BACKOFF", 0.05)
-
-
-@pytest.mark.usefixtures("quick_sensors")
-def test_sensor_logs_a_loss_of_contact(service: InterruptedService, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = Lines(monkeypatch, OrchestrationRunSensor)
-    start_orchestration(service)
-    sensor().execute(context_of(Memory()))
-    assert lines.of_contact() == ONCE_EACH
-
-
-class RescheduledMemory(Memory):
-    """Task state with the fields of a task instance that Airflow reads from a sensor in reschedule mode."""
-
-    try_number = 1
-
-    def get_first_reschedule_date(self, _: Any) -> datetime:
-        return self.start_date
-
-
-@since("3.3", "task state")
-@pytest.mark.usefixtures("quick_sensors")
-def test_rescheduled_sensor_logs_a_loss_of_contact(
-    service: InterruptedService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines, memory = Lines(monkeypatch, OrchestrationRunSensor), RescheduledMemory()
-    start_orchestration(service)
-    while True:
-        try:
-            sensor(mode="reschedule").execute(context_of(memory))
-        except AirflowRescheduleException as later:
-            time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
-        else:
-            break
-    assert lines.of_contact() == ONCE_EACH
-
-
-@pytest.mark.usefixtures("quick_sensors")
-def test_deferred_sensor_logs_a_loss_of_contact(service: InterruptedService, monkeypatch: pytest.MonkeyPatch) -> None:
-    start_orchestration(service)
-    with pytest.raises(TaskDeferred) as deferral:
-        sensor(deferrable=True).execute(context_of(Memory()))
-    lines = Lines(monkeypatch, type(deferral.value.trigger))
-    asyncio.run(events(one=stored_and_made_again(deferral.value)))
-    assert lines.of_contact("one") == ONCE_EACH
-
-
-def test_single_failure_among_answers_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = Lines(monkeypatch, DatapipeRunTrigger)
-    with InterruptedService(outage=range(3, 4)) as service:
-        connection = {"conn_type": "datapipe", "host": service.url, "password": "key", "extra": {"retry_budget": 0}}
-        monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
-        asyncio.run(events(one=run_trigger(start_orchestration(service))))
-        assert service.polls >= LAST
-    assert lines.of_contact("one") == []
+def test_single_failure_among_answers_is_no_loss(lines: Lines, serve: Serve) -> None:
+    service = serve(InterruptedService(outage=range(3, 4)))
+    resume(run_trigger(start_orchestration(service)))
+    assert service.polls >= LAST
+    assert lines.of_contact() == []

@@ -1,13 +1,18 @@
-"""Tests of services that omit schedule fields: no repeated requests, and one warning about unknown fields."""
+"""
+Tests of services that omit schedule fields: no repeated requests, and one warning about unknown fields.
+
+The first tests use a service that is written from the interface description alone, the last ones datapipe-local.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from airflow.sdk import BaseOperator
 
@@ -35,8 +40,12 @@ from airflow_provider_datapipe.operators.transform_changes import (
     TransformDetachOperator,
 )
 from airflow_provider_datapipe.operators.workspace import WorkspaceApplyOperator, WorkspacePlanOperator
-from tests.support.omitting_service import OmittingService, elt_sync, everything, transform
+from tests.support.local_service import LocalService
+from tests.support.omitting_service import OmittingService
 from tests.support.tasks import Memory, run
+from tests.support.workspaces import destination, operation, source
+
+Serve = Callable[..., Any]
 
 WORKSPACE = """\
 orchestrations:
@@ -60,27 +69,19 @@ reverse_etl_syncs:
 
 
 @pytest.fixture(params=["newer", "older"])
-def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[OmittingService]:
-    with connected(OmittingService(older=request.param == "older"), monkeypatch) as running:
-        yield running
+def service(request: pytest.FixtureRequest, serve: Serve) -> Any:
+    return serve(OmittingService(older=request.param == "older"), poll_interval=0.05)
 
 
 @pytest.fixture
-def older(monkeypatch: pytest.MonkeyPatch) -> Iterator[OmittingService]:
-    with connected(OmittingService(older=True), monkeypatch) as running:
-        yield running
-
-
-def connected(service: OmittingService, monkeypatch: pytest.MonkeyPatch) -> OmittingService:
-    connection = {"conn_type": "datapipe", "host": service.url, "password": "a-key", "extra": {"poll_interval": 0.05}}
-    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
-    monkeypatch.setenv("DATAPIPE_API_KEY", "a-key")
-    return service
+def older(serve: Serve) -> Any:
+    return serve(OmittingService(older=True), poll_interval=0.05)
 
 
 @pytest.fixture(autouse=True)
-def logged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redirect the log of operators to pytest, for all versions of Airflow."""
+def command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set the API key of commands, and redirect the log of operators to pytest, for all versions of Airflow."""
+    monkeypatch.setenv("DATAPIPE_API_KEY", "a-key")
     monkeypatch.setattr(BaseOperator, "log", logging.getLogger("operators"), raising=False)
 
 
@@ -91,8 +92,23 @@ def workspace(tmp_path: Path) -> Path:
     return file
 
 
-def command(service: OmittingService, *arguments: str) -> int:
-    return main([*arguments, "--base-url", service.url])
+def command(service: OmittingService | LocalService, *arguments: str) -> int:
+    return main([*arguments, "--base-url", service.url if isinstance(service, OmittingService) else service.base_url])
+
+
+def plan(service: OmittingService | LocalService, workspace: Path) -> int:
+    return command(service, "plan", "--workspace", str(workspace))
+
+
+def apply(service: OmittingService | LocalService, workspace: Path) -> int:
+    return command(service, "apply", "--workspace", str(workspace))
+
+
+def detached(schedule: str) -> str:
+    """Return the workspace whose ELT sync has another schedule and no orchestration."""
+    return WORKSPACE.replace("0 3", schedule).replace(
+        "orchestration: Nightly\n    source", "orchestration: null\n    source"
+    )
 
 
 def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -102,14 +118,14 @@ def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def test_apply_sends_nothing_again(service: OmittingService, workspace: Path) -> None:
     for _ in range(2):
-        assert command(service, "apply", "--workspace", str(workspace)) == 0
+        assert apply(service, workspace) == 0
     assert service.changes == []
 
 
 def test_plan_exits_with_0_and_names_each_unknown_field_once(
     service: OmittingService, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(service, "plan", "--workspace", str(workspace)) == 0
+    assert plan(service, workspace) == 0
     output = capsys.readouterr().out
     fields = {
         "sync_interval of an ELT sync that is attached to an orchestration": 1,
@@ -127,7 +143,7 @@ def test_an_unknown_schedule_goes_with_another_change(service: OmittingService, 
             "orchestration: Nightly\n    source", "settings: {depth: 1}\n    source"
         )
     )
-    assert command(service, "apply", "--workspace", str(workspace)) == 0
+    assert apply(service, workspace) == 0
     assert service.changes == [
         ("POST", "/elt_syncs/shop", {"elt_settings": {"depth": 1}, "sync_interval": "30 3 * * *"})
     ]
@@ -135,27 +151,24 @@ def test_an_unknown_schedule_goes_with_another_change(service: OmittingService, 
 
 @pytest.mark.slow
 def test_a_sync_that_is_detached_gets_its_schedule_first(service: OmittingService, workspace: Path) -> None:
-    text = WORKSPACE.replace("0 3", "30 3").replace(
-        "orchestration: Nightly\n    source", "orchestration: null\n    source"
-    )
-    workspace.write_text(text)
+    workspace.write_text(detached("30 3"))
     for _ in range(2):
-        assert command(service, "apply", "--workspace", str(workspace)) == 0
+        assert apply(service, workspace) == 0
     assert [change[:2] for change in service.changes] == [
         ("POST", "/elt_syncs/shop"),
         ("DELETE", "/elt_syncs/shop/orchestration"),
     ]
     assert service.shown("elt_syncs", "shop")["sync_interval"] == "30 3 * * *"
-    assert command(service, "plan", "--workspace", str(workspace)) == 0
+    assert plan(service, workspace) == 0
 
 
 @pytest.mark.slow
 def test_a_schedule_that_is_shown_is_compared(service: OmittingService, workspace: Path) -> None:
     service.held["elt_syncs"]["shop"] |= {"orchestration_workflow_id": None, "sync_interval": None}
-    workspace.write_text(WORKSPACE.replace("orchestration: Nightly\n    source", "orchestration: null\n    source"))
-    assert command(service, "plan", "--workspace", str(workspace)) == 3
+    workspace.write_text(detached("0 3"))
+    assert plan(service, workspace) == 3
     for _ in range(2):
-        assert command(service, "apply", "--workspace", str(workspace)) == 0
+        assert apply(service, workspace) == 0
     assert service.changes == [("POST", "/elt_syncs/shop", {"sync_interval": "0 3 * * *"})]
 
 
@@ -323,46 +336,119 @@ class Task(Memory):
         return None
 
 
-def paused_and_restored(service: OmittingService, **what: Any) -> tuple[Any, Any, Any]:
-    """Run the three schedule tasks, and return the resources of the service before, between and after."""
+def paused_and_restored(service: OmittingService, **what: Any) -> tuple[bool, bool]:
+    """Run the three schedule tasks. Return whether the second one changed, and the third one restored the service."""
     before = json.dumps(service.held, sort_keys=True)
     noted = run(ScheduleNoteOperator(task_id="note", **what), Task())
     assert service.changes == []
     run(ScheduleTakeOffOperator(task_id="take_off", noted=noted), Task())
     meanwhile = json.dumps(service.held, sort_keys=True)
     run(SchedulePutBackOperator(task_id="put_back", noted=noted), Task())
-    return before, meanwhile, json.dumps(service.held, sort_keys=True)
+    return meanwhile != before, json.dumps(service.held, sort_keys=True) == before
 
 
 def test_an_attached_elt_sync_needs_its_schedule_to_be_paused(service: OmittingService) -> None:
     with pytest.raises(NotHoldableError, match=r"attached to orchestration nightly.*does not show its sync_interval"):
         run(ScheduleNoteOperator(task_id="note", elt_sync_id="shop"), Task())
-    before, meanwhile, after = paused_and_restored(service, elt_sync_id="shop", cron_schedule="0 3 * * *")
-    assert (meanwhile != before, after) == (True, before)
+    assert paused_and_restored(service, elt_sync_id="shop", cron_schedule="0 3 * * *") == (True, True)
 
 
 def test_an_attached_reverse_etl_sync_is_paused_and_restored(service: OmittingService) -> None:
     service.held["reverse_etl_syncs"]["contacts"]["sync_interval"] = None
-    before, meanwhile, after = paused_and_restored(service, reverse_etl_sync_id="contacts")
-    assert (meanwhile != before, after) == (True, before)
+    assert paused_and_restored(service, reverse_etl_sync_id="contacts") == (True, True)
 
 
 @pytest.mark.parametrize("attached", [None, "nightly"])
 @pytest.mark.parametrize("schedule", ["0 4 * * *", None])
 def test_a_table_with_an_unknown_schedule_is_paused(
-    monkeypatch: pytest.MonkeyPatch, attached: str | None, schedule: str | None
+    older: OmittingService, attached: str | None, schedule: str | None
 ) -> None:
-    held = everything() | {"transforms": [transform(cron_expression=schedule, orchestration_workflow_id=attached)]}
-    with connected(OmittingService(held, older=True), monkeypatch) as service:
-        with pytest.raises(NotHoldableError, match="does not show its cron_expression"):
-            run(ScheduleNoteOperator(task_id="note", transform_id="people"), Task())
-        given = schedule or "none"
-        before, meanwhile, after = paused_and_restored(service, transform_id="people", cron_schedule=given)
-        assert (meanwhile != before, after) == (bool(attached or schedule), before)
+    older.held["transforms"]["people"] |= {"cron_expression": schedule, "orchestration_workflow_id": attached}
+    with pytest.raises(NotHoldableError, match="does not show its cron_expression"):
+        run(ScheduleNoteOperator(task_id="note", transform_id="people"), Task())
+    given = schedule or "none"
+    changes = bool(attached or schedule)
+    assert paused_and_restored(older, transform_id="people", cron_schedule=given) == (changes, True)
 
 
-def test_an_elt_sync_that_is_not_attached_shows_its_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    held = everything() | {"elt_syncs": [elt_sync(orchestration_workflow_id=None)]}
-    with connected(OmittingService(held, older=True), monkeypatch) as service:
-        before, meanwhile, after = paused_and_restored(service, elt_sync_id="shop")
-        assert (meanwhile != before, after) == (True, before)
+def test_an_elt_sync_that_is_not_attached_shows_its_schedule(older: OmittingService) -> None:
+    older.held["elt_syncs"]["shop"]["orchestration_workflow_id"] = None
+    assert paused_and_restored(older, elt_sync_id="shop") == (True, True)
+
+
+# datapipe-local, with the same resources.
+
+ATTACHED = {"orchestration_workflow_id": "nightly"}
+STREAM = {"id": "shop.orders", "name": "orders", "table": "orders", "sync_interval": "0 * * * *"}
+SEED: dict[str, Any] = {
+    "connections": [source("in", "Files"), destination("out", "CRM")],
+    "orchestrations": [{"id": "nightly", "name": "Nightly", "cron_schedule": "0 2 * * *"}],
+    "elt_syncs": [
+        {
+            "id": "shop",
+            "connection_id": "in",
+            "destination_schema_name": "shop",
+            "sync_interval": "0 3 * * *",
+            "source_streams": [STREAM],
+            **ATTACHED,
+        }
+    ],
+    "transforms": [{"id": "people", "name": "people", "publish": True, "sql_template": "SELECT 1 AS id, 'x' AS name"}],
+    "reverse_etl_syncs": [
+        {
+            "id": "contacts",
+            "source_id": "people",
+            "destination_connection_id": "out",
+            "object_type_id": "contacts",
+            "operation": operation(),
+            "sync_interval": "0 5 * * *",
+            **ATTACHED,
+        }
+    ],
+}
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["newer", "older"])
+def running(request: pytest.FixtureRequest) -> Iterator[LocalService]:
+    with LocalService(SEED | {"responses": {"older_description": request.param}}, control=True) as service:
+        yield service
+
+
+@pytest.fixture
+def local(running: LocalService, monkeypatch: pytest.MonkeyPatch) -> LocalService:
+    running.reset()
+    connection = {"conn_type": "datapipe", "host": running.base_url, "password": running.api_key}
+    monkeypatch.setenv("AIRFLOW_CONN_DATAPIPE_DEFAULT", json.dumps(connection))
+    monkeypatch.setenv("DATAPIPE_API_KEY", running.api_key)
+    return running
+
+
+def changes_of(local: LocalService) -> list[str]:
+    return [f"{one['method']} {one['path']}" for one in local.journal_requests() if one["method"] != "GET"]
+
+
+def test_commands_change_nothing_that_is_up_to_date(local: LocalService, workspace: Path) -> None:
+    assert plan(local, workspace) == 0
+    assert apply(local, workspace) == 0
+    assert command(local, "pull", "--workspace", str(workspace)) == 0
+    assert (workspace.read_text(), changes_of(local)) == (WORKSPACE, [])
+
+
+def test_apply_detaches_a_sync_with_the_schedule_of_the_file(local: LocalService, workspace: Path) -> None:
+    workspace.write_text(detached("30 3"))
+    assert apply(local, workspace) == 0
+    assert plan(local, workspace) == 0
+    assert changes_of(local) == ["POST /elt_syncs/shop", "DELETE /elt_syncs/shop/orchestration"]
+
+
+def test_the_schedule_of_an_attached_sync_is_restored(local: LocalService) -> None:
+    path = f"{local.base_url}/elt_syncs/shop"
+    noted = run(ScheduleNoteOperator(task_id="note", elt_sync_id="shop", cron_schedule="0 3 * * *"))
+    run(ScheduleTakeOffOperator(task_id="take_off", noted=noted))
+    meanwhile = httpx.get(path, headers=local.headers).json()
+    held = noted["held"]["sync_interval"]
+    assert ("orchestration_workflow_id" in meanwhile, meanwhile["sync_interval"]) == (False, held)
+    run(SchedulePutBackOperator(task_id="put_back", noted=noted))
+    assert httpx.get(path, headers=local.headers).json()["orchestration_workflow_id"] == "nightly"
+    shown = httpx.delete(f"{path}/orchestration", headers=local.headers).json()
+    assert shown["sync_interval"] == "0 3 * * *"

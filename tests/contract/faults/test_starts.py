@@ -249,6 +249,7 @@ def test_intent_of_a_worker_with_a_fast_clock_blocks_no_longer(kind: TaskKind, *
     assert waited < 300
 
 
+@pytest.mark.slow
 def test_stored_cursor_of_an_old_id_format_does_not_fail_retries() -> None:
     for kind in LISTED:
         faults, account = Faults(losses=("502",) * 3), Faults(id_change_at=400.0)

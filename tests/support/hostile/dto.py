@@ -84,7 +84,7 @@ class Shown:
         return {
             "id": stream.id,
             "elt_sync_id": stream.parent_id,
-            "name": stream.name,
+            "name": stream.id,
             "full_sync_at_midnight": False,
             "full_sync_always": False,
             "protected_from_full_sync": False,
@@ -96,7 +96,7 @@ class Shown:
 
     def snapshots(self, stream: Resource) -> Json:
         """Return the part of a sync's status that shows one stream."""
-        body: Json = {"name": stream.name}
+        body: Json = {"name": stream.id}
         # A requested run is shown as SCHEDULED here before a run is listed.
         known = [run for run in stream.runs if run.status_at(self._at) is not None]
         active = [run for run in known if run.is_active_at(self._at)]
@@ -124,23 +124,17 @@ class Shown:
         builds = [run for run in transform.runs if run.status_at(self._at) is not None]
         last = max(builds, key=lambda run: run.requested_at, default=None)
         changed = transform.created_at if last is None or self._faults.fixed_updated_at else last.requested_at
+        status = "COMPLETED" if last is None else last.status_at(self._at)
         body: Json = {
             "id": transform.id,
-            "name": transform.name,
+            "name": transform.id,
             "folder_path": "models",
-            "status": "published" if transform.published or last else "draft",
-            "materialization": transform.materialization,
+            "status": "published",
+            "materialization": "table",
+            "materialization_status": {"COMPLETED": "completed", "FAILED": "failed"}.get(status or "", "running"),
             "sql_template": "SELECT 1 AS one",
             "parameters": [],
             "created_at": self.time(transform.created_at),
             "updated_at": self.time(changed),
-            "materialization_status": None,
         }
-        if transform.materialization == "table" and (last or transform.published):
-            status = None if last is None else last.status_at(self._at)
-            body["materialization_status"] = {"COMPLETED": "completed", "FAILED": "failed", None: "completed"}.get(
-                status, "running"
-            )
-            if status == "FAILED":
-                body["materialization_error"] = self._error()
-        return body
+        return body | ({"materialization_error": self._error()} if status == "FAILED" else {})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from tests.support.hostile.dto import Shown
 from tests.support.hostile.faults import Response
-from tests.support.hostile.state import Resource, Run
+from tests.support.hostile.state import Run
 
 Query: TypeAlias = Mapping[str, str]
 RUN_LISTS: Mapping[str, tuple[str, str]] = {
@@ -90,46 +88,23 @@ def page(items: list[Any], query: Query, position: Callable[[str], int | None], 
     return Response(200, body)
 
 
-def run_list(runs: list[Run], shown: Shown, query: Query, find: Callable[[str], Run | None], *, form: int) -> Response:
+def run_list(shown: dict[Run, Any], query: Query, find: Callable[[str], Run | None], *, form: int) -> Response:
     """
     Return a page of runs.
 
-    :param runs: the visible runs, oldest first.
-    :param shown: makes their JSON.
+    :param shown: the JSON of the visible runs, oldest first.
     :param query: query parameters.
     :param find: returns the run with an ID, None for an ID of an invalid format.
     :param form: the format of IDs.
     """
-    direction = query.get("sort_direction", "desc")
-    ordered = runs if direction == "asc" else runs[::-1]
+    ascending = query.get("sort_direction") == "asc"
+    ordered = list(shown) if ascending else list(shown)[::-1]
 
     def position(cursor: str) -> int | None:
         run = find(cursor)
         if run is None:
             return None
         # The cursor holds the start time, so that it is valid where the run itself is not visible yet.
-        if direction == "asc":
-            return sum(other.place <= run.place for other in ordered)
-        return sum(other.place >= run.place for other in ordered)
+        return sum(other.place <= run.place if ascending else other.place >= run.place for other in ordered)
 
-    return page([shown.run(run) for run in ordered], query, position, [run.id_in(form) for run in ordered])
-
-
-def resource_list(resources: list[Resource], make: Callable[[Resource], Any], query: Query) -> Response:
-    """Return a page of resources, in order."""
-    ids = [resource.id for resource in resources]
-    return page(
-        [make(each) for each in resources],
-        query,
-        lambda cursor: ids.index(cursor) + 1 if cursor in ids else None,
-        ids,
-    )
-
-
-_STATUS = re.compile(r"/elt_syncs/([^/]+)/status")
-
-
-def sync_of_status(path: str) -> str | None:
-    """Return the ID of the sync whose status a path shows."""
-    match = _STATUS.fullmatch(path)
-    return match[1] if match else None
+    return page([shown[run] for run in ordered], query, position, [run.id_in(form) for run in ordered])

@@ -10,7 +10,6 @@ import threading
 from contextlib import suppress
 from http import HTTPStatus
 from itertools import count
-from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
@@ -78,9 +77,7 @@ class HostileServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop, and close all connections."""
         self._stopping.set()
         self._thread.join()

@@ -18,10 +18,9 @@ from tests.support.hostile.routes import (
     NOT_FOUND,
     RUN_LISTS,
     Call,
+    page,
     refused,
-    resource_list,
     run_list,
-    sync_of_status,
 )
 from tests.support.hostile.state import DAY, Kind, Resource, Run
 
@@ -92,7 +91,7 @@ class Service:
 
     def add(self, kind: Kind, resource_id: str, **fields: Any) -> Resource:
         """Add a resource and return it; ``fields`` are those of :class:`.state.Resource`."""
-        resource = Resource(kind, resource_id, fields.pop("name", resource_id), **fields)
+        resource = Resource(kind, resource_id, **fields)
         resource.created_at = self.began - 30 * DAY
         self._resources[resource_id] = resource
         if resource.parent_id is not None:
@@ -180,8 +179,8 @@ class Service:
 
     def _routed(self, call: Call, entry: Entry, replica: int) -> Response:
         match call.method, call.parts:
-            case "POST", [_, _, action] if call.is_start:
-                return self._start(entry, action)
+            case "POST", _ if call.is_start:
+                return self._start(entry)
             case "POST", ["elt_streams", _, "request_full_refresh" | "cancel_full_refresh" as action]:
                 return self._full_refresh(entry.resource, requested=action == "request_full_refresh")
             case "POST", ["reverse_etl_failed_records", "retry" | "retry_all" as action]:
@@ -192,7 +191,7 @@ class Service:
 
     # Starts.
 
-    def _start(self, entry: Entry, action: str) -> Response:
+    def _start(self, entry: Entry) -> Response:
         resource = entry.resource
         if resource is None:
             return NOT_FOUND
@@ -206,20 +205,17 @@ class Service:
             return _lost(loss)
         if loss == "late":
             due = entry.at + faults.late_by
-            self._late.append((due, lambda: self._execute(resource, entry, action, due)))
+            self._late.append((due, lambda: self._execute(resource, entry, due)))
             return Response(0, fault="late")
-        response = self._execute(resource, entry, action, entry.at)
+        response = self._execute(resource, entry, entry.at)
         return response if loss is None else _lost(loss)
 
-    def _execute(self, resource: Resource, entry: Entry, action: str, now: float) -> Response:
+    def _execute(self, resource: Resource, entry: Entry, now: float) -> Response:
         faults = resource.faults
-        if not resource.enabled or (action == "rematerialize" and not resource.published):
-            return refused(400, "not_running", "The sync is not running.")
         if resource.kind in ("elt_stream", "reverse_etl"):
             if faults.stuck_conflict and now - self.began in faults.stuck_conflict:
                 return self._conflict(resource, None, now)
-            active = resource.active_at(now)
-            if active is not None:
+            if active := resource.active_at(now):
                 return self._conflict(resource, active, now)
         before = [run for run in resource.visible_at(now) if not run.is_planned]
         number = len(resource.requested_runs)
@@ -230,7 +226,6 @@ class Service:
         if resource.kind == "orchestration":
             return Response(200, self._shown(resource, now).run(run))
         if resource.kind == "transform":
-            resource.published = True
             return Response(200, self._shown(resource, now).transform(resource))
         name = next(name for name, (kind, _) in RUN_LISTS.items() if kind == resource.kind)
         parameter = RUN_LISTS[name][1]
@@ -248,26 +243,20 @@ class Service:
             rest.continues, rest.full_refresh = run, run.full_refresh
 
     def _conflict(self, resource: Resource, active: Run | None, now: float) -> Response:
-        named = None
-        if resource.faults.conflict == "missing":
-            named = _unknown_id_like(self._shown_id(resource, now))
-        elif resource.faults.conflict == "finished" or (active is None and resource.faults.conflict == "named"):
+        conflict, form, named = resource.faults.conflict, self._form(now), None
+        if conflict == "missing":
+            named = _unknown_id_like(Run(0, resource, now, now, Plan(), None).id_in(form))
+        elif conflict == "finished" or (active is None and conflict == "named"):
             over = [run for run in resource.visible_at(now) if not run.is_active_at(now)]
-            named = over[-1].id_in(self._form(now)) if over else None
-        elif resource.faults.conflict == "named" and active is not None and now >= active.started_at:
-            named = active.id_in(self._form(now))
+            named = over[-1].id_in(form) if over else None
+        elif conflict == "named" and active is not None and now >= active.started_at:
+            named = active.id_in(form)
         more = {} if named is None else {"active_run_id": named}
         return refused(409, "already_running", "A run is active or scheduled.", **more)
-
-    def _shown_id(self, resource: Resource, now: float) -> str:
-        missing = Run(0, resource, now, now, Plan(), None)
-        return missing.id_in(self._form(now))
 
     def _full_refresh(self, stream: Resource | None, *, requested: bool) -> Response:
         if stream is None:
             return NOT_FOUND
-        if requested and not stream.enabled:
-            return refused(400, "not_running", "The sync is not running.")
         stream.full_refresh = requested
         return Response(204)
 
@@ -314,7 +303,8 @@ class Service:
         collection, *rest = call.parts
         if collection in RUN_LISTS:
             return self._read_runs(call, entry, at)
-        if (sync_id := sync_of_status(call.path)) is not None:
+        if collection == "elt_syncs" and rest[1:] == ["status"]:
+            sync_id = rest[0]
             streams = [each for each in self._resources.values() if each.parent_id == sync_id]
             snapshots = [self._shown(stream, at).snapshots(stream) for stream in streams]
             return Response(200, {"elt_sync_id": sync_id, "source_streams": snapshots}) if streams else NOT_FOUND
@@ -341,31 +331,29 @@ class Service:
                 return replace(NOT_FOUND, fault="lag")
             return Response(200, self._shown(run.resource, at).run(run))
         kind, parameter = RUN_LISTS[call.parts[0]]
-        if parameter not in call.query and kind != "orchestration":
+        named = parameter in call.query
+        if kind != "orchestration" and not named:
             return refused(400, "invalid_request", f"{parameter} is required.")
-        if resource is None and (parameter in call.query) and kind != "orchestration":
+        if kind != "orchestration" and resource is None:
             return NOT_FOUND
-        resources = [resource] if resource else [r for r in self._resources.values() if r.kind == kind]
-        if resource is None and parameter in call.query:
-            resources = []
+        resources = [] if named else [each for each in self._resources.values() if each.kind == kind]
+        resources = [resource] if resource else resources
         runs = sorted((run for each in resources for run in each.visible_at(at)), key=lambda run: run.place)
         query = dict(call.query)
         if kind == "orchestration":
             # Always newest due date first.
             query.pop("sort_direction", None)
-        shown = _PerResource(self, at)
-        return run_list(runs, shown, query, lambda cursor: self._run_in_form(cursor, form), form=form)  # type: ignore[arg-type]  # duck-typed
+        shown = {run: self._shown(run.resource, at).run(run) for run in runs}
+        return run_list(shown, query, lambda cursor: self._run_in_form(cursor, form), form=form)
 
     def _list(self, call: Call, at: float) -> Response:
         kind = COLLECTIONS[call.parts[0]]
         found = [each for each in self._resources.values() if each.kind == kind]
         if kind == "elt_stream" and "elt_sync_id" in call.query:
             found = [each for each in found if each.parent_id == call.query["elt_sync_id"]]
-        if kind == "orchestration":
-            found.sort(key=lambda each: each.name)
-        if name := call.query.get("name"):
-            found = [each for each in found if name.lower() in each.name.lower()]
-        return resource_list(found, lambda each: self._resource_body(each, at), call.query)
+        ids = [each.id for each in found]
+        shown = [self._resource_body(each, at) for each in found]
+        return page(shown, call.query, lambda cursor: ids.index(cursor) + 1 if cursor in ids else None, ids)
 
     def _resource_body(self, resource: Resource, at: float) -> dict[str, Any]:
         shown = self._shown(resource, at)
@@ -374,10 +362,10 @@ class Service:
         if resource.kind == "transform":
             return shown.transform(resource)
         if resource.kind == "orchestration":
-            return {"id": resource.id, "name": resource.name}
+            return {"id": resource.id, "name": resource.id}
         return {
             "id": resource.id,
-            "enabled": resource.enabled,
+            "enabled": True,
             "source_type": "Transform",
             "source_id": "model",
             "destination_connection_id": "destination",
@@ -396,7 +384,7 @@ class Service:
         body = {
             "id": sync_id,
             "account_id": "account",
-            "enabled": stream.enabled,
+            "enabled": True,
             "status": "RUNNING",
             "source_connection_id": "source",
             "source_integration_id": "shop",
@@ -448,17 +436,6 @@ class Service:
     def _of_kind(self, resource_id: str, kind: str) -> Resource | None:
         resource = self._resources.get(resource_id)
         return resource if resource and resource.kind == kind else None
-
-
-class _PerResource:
-    """Views of runs of several resources, each with its own faults."""
-
-    def __init__(self, service: Service, at: float) -> None:
-        self._service = service
-        self._at = at
-
-    def run(self, run: Run) -> dict[str, Any]:
-        return self._service._shown(run.resource, self._at).run(run)
 
 
 def _unknown_id_like(run_id: str) -> str:

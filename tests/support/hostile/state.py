@@ -87,20 +87,14 @@ class Resource:
 
     :param parent_id: the ELT sync of a stream.
     :param plans: courses of the requested runs, in order; the last one repeats.
-    :param enabled: runs can be requested.
-    :param materialization: materialization of a transform.
     :param failed_records: IDs of the failed records of a reverse ETL sync.
     """
 
     kind: Kind
     id: str
-    name: str
     parent_id: str | None = None
     plans: tuple[Plan, ...] = (Plan(),)
     faults: Faults = field(default_factory=Faults)
-    enabled: bool = True
-    materialization: Literal["view", "table"] = "table"
-    published: bool = True
     failed_records: list[str] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     created_at: float = 0.0
@@ -113,12 +107,9 @@ class Resource:
 
     def visible_at(self, at: float) -> list[Run]:
         """Return the runs that a list shows at a time, oldest first."""
-        shown = [run for run in self.runs if run.status_at(at) is not None and self._is_listed(run, at)]
-        return sorted(shown, key=lambda run: run.place)
-
-    def _is_listed(self, run: Run, at: float) -> bool:
         # The interface gives ELT stream runs no status for "scheduled".
-        return self.kind != "elt_stream" or at >= run.started_at
+        hidden = ("SCHEDULED", None) if self.kind == "elt_stream" else (None,)
+        return sorted((run for run in self.runs if run.status_at(at) not in hidden), key=lambda run: run.place)
 
     def active_at(self, at: float) -> Run | None:
         """Return the run that is scheduled or running at a time."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections import OrderedDict
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -41,14 +40,6 @@ def by_the_library(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-def shuffled(value: Any, chance: random.Random) -> Any:
-    if isinstance(value, dict):
-        keys = list(value)
-        chance.shuffle(keys)
-        return {key: shuffled(value[key], chance) for key in keys}
-    return [shuffled(each, chance) for each in value] if isinstance(value, list) else value
-
-
 @given(VALUES)
 def test_it_is_what_the_standard_library_writes(value: Any) -> None:
     assert canonical(value) == by_the_library(value)
@@ -61,31 +52,14 @@ def test_it_is_canonical_for_the_service_too_and_means_the_same(value: Any) -> N
     assert the_services.is_canonical(text)
 
 
-@given(VALUES, st.randoms())
-def test_the_order_that_keys_had_makes_no_difference(value: Any, chance: random.Random) -> None:
-    assert canonical(shuffled(value, chance)) == canonical(value)
-
-
 @given(VALUES, st.sampled_from([None, 3]), st.booleans())
 def test_how_json_was_written_makes_no_difference(value: Any, indent: int | None, ensure_ascii: bool) -> None:
     written = json.dumps(value, indent=indent, ensure_ascii=ensure_ascii)
-    assert canonical(parse(written)) == canonical(parse(written.encode()))
-    assert the_services.parse(canonical(parse(written)))[0] == value
-
-
-@given(VALUES)
-def test_it_is_its_own_canonical_form(value: Any) -> None:
+    once = canonical(parse(written))
+    assert once == canonical(parse(written.encode()))
+    assert the_services.parse(once)[0] == value
     # Floating point numbers are read as decimals, which may be spelt otherwise: 1e+16 is 1E+16.
-    once = canonical(parse(canonical(value)))
     assert canonical(parse(once)) == once
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_is_the_same_number_to_who_reads_it(number: float) -> None:
-    read = json.loads(canonical(number))
-    assert type(read) is float
-    assert math.copysign(1, read) == math.copysign(1, number)
-    assert read == number
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**300), max_value=10**300))

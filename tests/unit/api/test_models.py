@@ -17,17 +17,12 @@ from airflow_provider_datapipe.api import models
 from airflow_provider_datapipe.api.endpoints import ENDPOINTS
 from airflow_provider_datapipe.api.models.common import (
     Answer,
-    ListOrPage,
-    Page,
-    RunConflict,
     format_timestamp,
     parse_timestamp,
 )
-from airflow_provider_datapipe.api.models.connection_bridges import ConnectionBridge
 from airflow_provider_datapipe.api.models.elt_streams import EltStreamRun, EltStreamRunStatus
-from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncRun, ReverseEtlSyncWithSettings
-from airflow_provider_datapipe.api.models.settings_schema import SettingsSchema
-from airflow_provider_datapipe.api.models.transforms import PublishRequest, Reference, Transform
+from airflow_provider_datapipe.api.models.reverse_etl import ReverseEtlSyncWithSettings
+from airflow_provider_datapipe.api.models.transforms import Reference
 from tests.support.examples import scaled
 from tests.unit.api.json_of_models import objects
 
@@ -125,94 +120,10 @@ def test_times_are_written_in_the_form_of_the_interface(text: str, expected: str
     assert format_timestamp(time) == expected
 
 
-@pytest.mark.parametrize(
-    "envelope",
-    [
-        {"hasMore": True, "nextCursor": "c"},
-        {"has_more": True, "next_cursor": "c"},
-        {"has_more": True, "hasMore": True, "next_cursor": "c", "nextCursor": "c"},
-    ],
-)
-def test_both_spellings_of_the_page_envelope(envelope: dict[str, object]) -> None:
-    page = Page[EltStreamRun].model_validate(envelope | {"data": [RUN]})
-    assert (page.has_more, page.next_cursor, page.data[0].id) == (True, "c", "r")
-
-
-def test_the_last_page_needs_no_cursor() -> None:
-    assert Page[EltStreamRun].model_validate({"data": [], "has_more": False}).next_cursor is None
-
-
-def test_a_conflict_may_not_name_the_run() -> None:
-    assert RunConflict(error_code="c", message="m").active_run_id is None
-
-
-def test_what_is_sent_has_only_what_was_set() -> None:
-    assert PublishRequest(name="n").as_json() == {"name": "n"}
-
-
-def test_a_misspelt_field_is_refused_before_it_is_sent() -> None:
-    with pytest.raises(ValidationError, match="materialisation"):
-        PublishRequest.model_validate({"materialisation": "table"})
-
-
-def test_references_are_named_as_the_interface_names_them() -> None:
-    sent = {
-        "id": "t",
-        "name": "n",
-        "folder_path": "",
-        "status": "archived",
-        "materialization": "stream",
-        "sql_template": "SELECT 1",
-        "parameters": [{"weld_tag": "raw.a.b", "type": "raw_view", "dw_item_id": "a.b"}],
-        "created_at": "2024-03-20T09:00:00.000Z",
-        "updated_at": "2024-03-20T09:00:00.000Z",
-    }
-    transform = Transform.model_validate(sent)
-    assert transform.parameters[0].tag == "raw.a.b"
-    assert transform.materialization == "stream"
-    assert transform.model_dump(mode="json", by_alias=True, exclude_unset=True) == sent
-
-
-def test_a_run_of_reverse_etl_counts_rows() -> None:
-    run = ReverseEtlSyncRun.model_validate(
-        {
-            "id": "r",
-            "reverse_etl_sync_id": "s",
-            "started_at": RUN["started_at"],
-            "status": "COMPLETED",
-            "failed_rows": 3,
-        }
-    )
-    assert run.failed_rows == 3
-
-
 @pytest.mark.parametrize("name", ["weld_tag", "service_tag", "serviceTag"])
 def test_the_tag_of_a_reference_is_read_under_each_of_its_names(name: str) -> None:
     reference = Reference.model_validate({name: "raw.a.b", "type": "raw_view", "dw_item_id": "a.b"})
     assert reference.tag == "raw.a.b"
-
-
-@pytest.mark.parametrize("wrap", [lambda items: items, lambda items: {"data": items, "hasMore": False}])
-def test_a_list_that_may_be_a_page(wrap: Any) -> None:
-    sent = wrap([{"id": "b", "expires_at": "2024-03-20T09:00:00.000Z"}])
-    page = TypeAdapter(ListOrPage[ConnectionBridge]).validate_json(json.dumps(sent))
-    assert [bridge.model_extra for bridge in page.data] == [{"id": "b"}]
-    assert (page.has_more, page.next_cursor) == (False, None)
-
-
-@pytest.mark.parametrize("dependencies", [{"sheet": ["url"]}, {"sheet": {"required": ["url"]}}])
-def test_a_settings_schema_stays_a_schema(dependencies: dict[str, Any]) -> None:
-    sent = {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "Sheet",
-        "type": "object",
-        "properties": {"sheet": {"oneOf": []}},
-        "required": ["sheet"],
-        "dependencies": dependencies,
-        "additionalProperties": False,
-    }
-    schema = SettingsSchema.model_validate(sent)
-    assert schema.model_dump(mode="json", by_alias=True, exclude_unset=True) == sent
 
 
 def test_settings_are_not_shown() -> None:

@@ -24,38 +24,30 @@ from airflow_provider_datapipe.api.retry import (
     parse_retry_after,
 )
 
-ONCE_ONLY = [Repeat.STARTS_A_RUN, Repeat.CREATES]
-SAFE = [Repeat.READ, Repeat.IDEMPOTENT]
+NEVER: set[Repeat] = set()
+SAFE = {Repeat.READ, Repeat.IDEMPOTENT}
 
 
-@pytest.mark.parametrize("repeat", ONCE_ONLY)
 @pytest.mark.parametrize(
-    "error", [TransportError("", sent=True), *(ServerError("", status=s) for s in (500, 502, 504, 507))]
+    ("error", "repeated"),
+    [
+        # May have been carried out.
+        (TransportError("", sent=True), SAFE),
+        *((ServerError("", status=status), SAFE) for status in (500, 502, 503, 504, 507)),
+        # Certainly not carried out.
+        (TransportError("", sent=False), set(Repeat)),
+        (RateLimitError("", status=429), set(Repeat)),
+        # Another attempt changes nothing.
+        (ServerError("", status=501), NEVER),
+        (ConflictError("", status=409), NEVER),
+        (NotFoundError("", status=404), NEVER),
+        (ApiError("", status=418), NEVER),
+        (ProtocolError(""), NEVER),
+    ],
+    ids=lambda value: f"{type(value).__name__} {getattr(value, 'status', '')}" if isinstance(value, Exception) else "",
 )
-def test_what_may_have_been_carried_out_is_sent_once(error: DatapipeError, repeat: Repeat) -> None:
-    assert not may_send_again(error, repeat)
-
-
-@pytest.mark.parametrize("repeat", list(Repeat))
-@pytest.mark.parametrize("error", [TransportError("", sent=False), RateLimitError("", status=429)])
-def test_what_surely_was_not_carried_out_is_sent_again(error: DatapipeError, repeat: Repeat) -> None:
-    assert may_send_again(error, repeat)
-
-
-@pytest.mark.parametrize("repeat", SAFE)
-def test_what_does_no_harm_is_sent_again(repeat: Repeat) -> None:
-    assert may_send_again(TransportError("", sent=True), repeat)
-    assert may_send_again(ServerError("", status=503), repeat)
-    assert may_send_again(ServerError("", status=507), repeat)
-    assert not may_send_again(ServerError("", status=501), repeat)
-
-
-@pytest.mark.parametrize("repeat", list(Repeat))
-@pytest.mark.parametrize(
-    "error", [ConflictError("", status=409), NotFoundError("", status=404), ProtocolError(""), ApiError("", status=418)]
-)
-def test_what_asking_again_does_not_change_is_not_sent_again(error: DatapipeError, repeat: Repeat) -> None:
-    assert not may_send_again(error, repeat)
+def test_only_what_is_safe_is_sent_again(error: DatapipeError, repeated: set[Repeat]) -> None:
+    assert {repeat for repeat in Repeat if may_send_again(error, repeat)} == repeated
 
 
 @given(

@@ -33,6 +33,7 @@ from airflow_provider_datapipe.webhook.delivery import (
 )
 from airflow_provider_datapipe.webhook.sources import Record
 from tests.support.examples import scaled
+from tests.support.tasks import Memory
 
 FAST = RetryPolicy(budget=60, first_delay=0.0001, longest_delay=0.0001)
 NEVER = RetryPolicy(budget=0)
@@ -82,22 +83,14 @@ class Service:
         return len(records)
 
 
-class Store:
-    """Task state, as JSON."""
+class Store(Memory):
+    """Task state that counts its writes."""
 
-    def __init__(self) -> None:
-        self.kept: dict[str, str] = {}
-        self.writes = 0
-
-    def get(self, key: str) -> Any:
-        return json.loads(self.kept[key]) if key in self.kept else None
+    writes = 0
 
     def set(self, key: str, value: Any) -> None:
         self.writes += 1
-        self.kept[key] = json.dumps(value)
-
-    def delete(self, key: str) -> None:
-        self.kept.pop(key, None)
+        super().set(key, value)
 
 
 def rows(count: int) -> list[dict[str, Any]]:
@@ -175,23 +168,18 @@ def test_temporary_refusals_are_repeated_and_duplicates_counted(way: str, twice:
     assert "Trying again for up to 60 s." in said[0]
 
 
-@pytest.mark.parametrize(("way", "doubtful"), [("refused", 0), ("not possible", 3)])
-def test_what_does_not_pass_ends_the_task_at_once(way: str, doubtful: int) -> None:
+@pytest.mark.parametrize(
+    ("way", "retry", "doubtful"), [("refused", FAST, 0), ("not possible", FAST, 3), ("not now", NEVER, 0)]
+)
+def test_what_does_not_pass_ends_the_task_at_once(way: str, retry: RetryPolicy, doubtful: int) -> None:
     service = Service("accepted", way)
     with pytest.raises(IngestError) as failed:
-        attempt(service, NoRecords(), rows(7))
+        attempt(service, NoRecords(), rows(7), retry=retry)
     assert service.requests == 2
     assert failed.value.result["records"] == 3
     assert "Accepted are the first 3 records, in 1 batches. The next one is record 3." in str(failed.value)
     assert (f"The {doubtful} after them may have arrived" in str(failed.value)) == bool(doubtful)
     assert isinstance(failed.value.__cause__, DatapipeError)
-
-
-def test_time_runs_out() -> None:
-    service = Service(*["not now"] * 9)
-    with pytest.raises(IngestError, match=r"later\nAccepted are the first 0 records"):
-        attempt(service, NoRecords(), rows(7), retry=NEVER)
-    assert service.requests == 1
 
 
 def test_a_retry_goes_on_where_the_first_try_stopped() -> None:

@@ -1,0 +1,600 @@
+"""Tests that sensors choose the right run, and event triggers report each run once, for any order, times and IDs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pytest
+from airflow.exceptions import AirflowRescheduleException
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, TaskDeferred
+
+from airflow_provider_datapipe.runs.errors import RunFailedError
+from airflow_provider_datapipe.sensors.run import (
+    EltStreamRunSensor,
+    EltSyncRunSensor,
+    OrchestrationRunSensor,
+    ReverseEtlRunSensor,
+)
+from airflow_provider_datapipe.sensors.state import (
+    EltStreamFreshnessSensor,
+    OrchestrationFreshnessSensor,
+    OrchestrationLastRunSensor,
+)
+from airflow_provider_datapipe.triggers.events import (
+    EltStreamRunEventTrigger,
+    OrchestrationRunEventTrigger,
+    ReverseEtlRunEventTrigger,
+    TransformMaterializationEventTrigger,
+)
+from tests.support.airflow_versions import since
+from tests.support.responses import transform
+from tests.support.run_service import RunService, ago, orchestration_run, reverse_etl_run, stream_run
+from tests.support.tasks import RescheduledMemory, context_of, first_event, stored_and_made_again
+
+Runs = list[dict[str, Any]]
+Times = float | str | None
+
+
+@pytest.fixture
+def service(serve: Callable[..., Any]) -> Any:
+    return serve(RunService())
+
+
+def _at(hours: Times) -> Any:
+    return ago(hours=hours) if isinstance(hours, int | float) else hours
+
+
+def orchestration(
+    run_id: str, status: str, due: float, started: Times = None, finished: Times = None
+) -> dict[str, Any]:
+    """Return a run whose times are hours ago, or text."""
+    return orchestration_run(run_id, status, due=_at(due), started=_at(started), finished=_at(finished))
+
+
+def stream(run_id: str, status: str, started: float, finished: Times = None, stream_id: str = "s") -> dict[str, Any]:
+    return stream_run(run_id, status, started=_at(started), finished=_at(finished), stream_id=stream_id)
+
+
+def reverse_etl(run_id: str, status: str, started: float, finished: Times = None) -> dict[str, Any]:
+    return reverse_etl_run(run_id, status, started=_at(started), finished=_at(finished))
+
+
+def show(service: RunService, name: str, *runs: dict[str, Any]) -> None:
+    """Add runs to a list, or replace those of the same IDs."""
+    service.runs[name] = list({run["id"]: run for run in [*service.runs[name], *runs]}.values())
+
+
+def rename_runs(service: RunService) -> None:
+    service.format = lambda run_id: f"v2-{run_id}"
+
+
+# Sensors.
+
+MODES = pytest.mark.parametrize("mode", ["poke", "reschedule", "deferred"])
+TASK_STATE = since("3.3", "task state")
+FLAGS: dict[str, dict[str, Any]] = {
+    "poke": {},
+    "reschedule": {"mode": "reschedule"},
+    "deferred": {"deferrable": True},
+}
+
+
+def sense(mode: str, sensor: type[Any], **arguments: Any) -> Any:
+    """Run a sensor as Airflow does, with a new object for each pass."""
+    context = context_of(RescheduledMemory())
+    arguments = {"task_id": "t", "poke_interval": 0.05, "timeout": 3600} | FLAGS[mode] | arguments
+    method, given = "execute", dict[str, Any]()
+    while True:
+        try:
+            return getattr(sensor(**arguments), method)(context, **given)
+        except TaskDeferred as deferral:
+            trigger = stored_and_made_again(deferral)
+            method, given = deferral.method_name, {"event": asyncio.run(first_event(trigger))}
+        except AirflowRescheduleException as later:
+            time.sleep(max((later.reschedule_date - datetime.now(UTC)).total_seconds(), 0))
+
+
+def while_waiting(service: RunService, act: Callable[[], None], sensor: Callable[[], Any]) -> Any:
+    """Run a sensor, and act after it has sent some requests. Fail if it does not finish long before its timeout."""
+    waiting: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            waiting.set_result(sensor())
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
+            waiting.set_exception(error)
+
+    # A sensor that does not end must not hold up the tests.
+    threading.Thread(target=run, daemon=True).start()
+    wait_for(lambda: waiting.done() or service.requests.total() >= 4)
+    assert not waiting.done()
+    act()
+    return waiting.result(30)
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < limit
+        time.sleep(0.01)
+
+
+def wait_for_polls(service: RunService) -> None:
+    before = service.requests.total()
+    wait_for(lambda: service.requests.total() >= before + 2)
+
+
+class Choice(NamedTuple):
+    """
+    Choice of a sensor between runs.
+
+    :param before: returns the runs while the sensor waits, which it must not take.
+    :param then: returns the runs that change or appear.
+    :param run_id: the run of the result.
+    """
+
+    sensor: type[Any]
+    arguments: dict[str, Any]
+    before: Callable[[], Runs]
+    then: Callable[[], Runs]
+    run_id: str
+
+
+def manual() -> Runs:
+    return [orchestration("manual", "COMPLETED", 0, 0, 0)]
+
+
+def planned() -> Runs:
+    return [orchestration("planned", "NOT_STARTED", -24)]
+
+
+LISTS = {
+    OrchestrationRunSensor: ("orchestration_runs", {"orchestration_id": "o"}),
+    ReverseEtlRunSensor: ("reverse_etl_sync_runs", {"reverse_etl_sync_id": "r"}),
+    EltStreamRunSensor: ("elt_stream_runs", {"stream_id": "s"}),
+}
+CHOICES = {
+    "planned run, by start": Choice(OrchestrationRunSensor, {"moment_of": "start"}, planned, manual, "manual"),
+    "planned run, by end": Choice(OrchestrationRunSensor, {"moment_of": "end"}, planned, manual, "manual"),
+    "planned reverse ETL run": Choice(
+        ReverseEtlRunSensor,
+        {},
+        lambda: [reverse_etl("planned", "SCHEDULED", -24)],
+        lambda: [reverse_etl("manual", "COMPLETED", 0, 0)],
+        "manual",
+    ),
+    "run canceled before its start": Choice(
+        OrchestrationRunSensor, {}, lambda: [orchestration("canceled", "CANCELED", -24)], manual, "manual"
+    ),
+    "first of overlapping runs to end": Choice(
+        OrchestrationRunSensor,
+        {"moment_of": "end"},
+        lambda: [orchestration("slow", "RUNNING", 2, 2), orchestration("fast", "RUNNING", 1, 1)],
+        lambda: [orchestration("fast", "COMPLETED", 1, 1, 0)],
+        "fast",
+    ),
+    "newest run is due now": Choice(
+        OrchestrationRunSensor,
+        {"newest": True},
+        lambda: [orchestration("requested", "NOT_STARTED", 0), orchestration("done", "COMPLETED", 1, 1, 0.8)],
+        lambda: [orchestration("requested", "COMPLETED", 0, 0, 0)],
+        "requested",
+    ),
+    "newest run of the first poll": Choice(
+        EltStreamRunSensor,
+        {"newest": True},
+        lambda: [stream("first", "RUNNING", 0.02)],
+        lambda: [stream("first", "COMPLETED", 0.02, 0), stream("second", "RUNNING", 0)],
+        "first",
+    ),
+}
+
+
+@MODES
+@pytest.mark.parametrize(
+    "choice",
+    [pytest.param(each, id=name, marks=[TASK_STATE] if "first poll" in name else []) for name, each in CHOICES.items()],
+)
+def test_sensor_waits_for_the_right_run(mode: str, choice: Choice, service: RunService) -> None:
+    name, owner = LISTS[choice.sensor]
+    show(service, name, *choice.before())
+    arguments = owner | (
+        choice.arguments if "newest" in choice.arguments else choice.arguments | {"after": ago(minutes=1)}
+    )
+    result = while_waiting(
+        service, lambda: show(service, name, *choice.then()), lambda: sense(mode, choice.sensor, **arguments)
+    )
+    assert result["run_id"] == choice.run_id
+
+
+@MODES
+def test_an_old_run_without_an_end_time_does_not_count_by_end(mode: str, service: RunService) -> None:
+    service.runs["elt_stream_runs"] = [stream("old", "COMPLETED", 1200)]
+    arguments = {"stream_id": "s", "after": ago(minutes=1), "moment_of": "end"}
+    with pytest.raises(AirflowSensorTimeout):
+        sense(mode, EltStreamRunSensor, **arguments, timeout=0.3)
+    service.runs["elt_stream_runs"] = [stream("new", "COMPLETED", 0)]
+    assert sense(mode, EltStreamRunSensor, **arguments)["run_id"] == "new"
+
+
+@MODES
+@pytest.mark.parametrize("not_newest", [planned, lambda: [orchestration("forgotten", "NOT_STARTED", 200)]])
+def test_newest_run_is_no_planned_or_forgotten_one(
+    mode: str, not_newest: Callable[[], Runs], service: RunService
+) -> None:
+    show(service, "orchestration_runs", *not_newest(), orchestration("done", "COMPLETED", 1, 1, 0))
+    assert sense(mode, OrchestrationRunSensor, orchestration_id="o", newest=True)["run_id"] == "done"
+
+
+@MODES
+def test_the_last_run_is_the_last_one_to_end(mode: str, service: RunService) -> None:
+    service.runs["orchestration_runs"] = [
+        orchestration("canceled", "CANCELED", -24),
+        orchestration("first", "COMPLETED", 2, 2, 1.5),
+        orchestration("last", "FAILED", 3, 3, 1),
+    ]
+    with pytest.raises(RunFailedError, match="last"):
+        sense(mode, OrchestrationLastRunSensor, orchestration_id="o")
+
+
+@MODES
+def test_an_end_far_in_the_future_makes_nothing_fresh(mode: str, service: RunService) -> None:
+    service.runs["orchestration_runs"] = [orchestration("odd", "COMPLETED", 200, 200, -24_000)]
+    with pytest.raises(AirflowSensorTimeout):
+        sense(mode, OrchestrationFreshnessSensor, orchestration_id="o", max_age=3600, timeout=0.3)
+
+
+@MODES
+def test_a_sync_sensor_does_not_depend_on_its_status(mode: str, service: RunService) -> None:
+    service.status = {"s": {"latest_sync": {"status": "COMPLETED", "finished_at": ago(days=2)}}}
+    result = while_waiting(
+        service,
+        lambda: show(service, "elt_stream_runs", stream("r1", "COMPLETED", 0, 0)),
+        lambda: sense(mode, EltSyncRunSensor, sync_id="sync", after=ago(minutes=1), moment_of="end"),
+    )
+    assert result["streams"]["s"]["run_id"] == "r1"
+
+
+@pytest.mark.slow
+@TASK_STATE
+@MODES
+def test_temporary_401_does_not_fail_a_waiting_sensor(mode: str, service: RunService) -> None:
+    def change_key() -> None:
+        service.refusal = 401
+        wait_for_polls(service)
+        show(service, "elt_stream_runs", stream("r1", "COMPLETED", 0, 0))
+        service.refusal = None
+
+    freshness = {"stream_id": "s", "max_age": 60}
+    result = while_waiting(service, change_key, lambda: sense(mode, EltStreamFreshnessSensor, **freshness))
+    assert result["run_id"] == "r1"
+
+
+@pytest.mark.slow
+@MODES
+@pytest.mark.parametrize(
+    ("sensor", "run"),
+    [
+        (EltStreamRunSensor, lambda *times: stream("r1", *times)),
+        (ReverseEtlRunSensor, lambda *times: reverse_etl("r1", *times)),
+        (OrchestrationRunSensor, lambda status, *times: orchestration("r1", status, 0, *times)),
+    ],
+)
+def test_a_sensor_survives_a_changed_format_of_run_ids(sensor: Any, run: Any, mode: str, service: RunService) -> None:
+    name, owner = LISTS[sensor]
+    show(service, name, run("RUNNING", 0))
+
+    def change() -> None:
+        rename_runs(service)
+        show(service, name, run("COMPLETED", 0, 0))
+
+    result = while_waiting(service, change, lambda: sense(mode, sensor, after=ago(minutes=1), **owner))
+    assert result["run_id"] == "v2-r1"
+
+
+@MODES
+def test_sensor_survives_id_format_change_before_its_run_starts(mode: str, service: RunService) -> None:
+    show(service, "elt_stream_runs", stream("before", "COMPLETED", 1, 1))
+
+    def change() -> None:
+        rename_runs(service)
+        wait_for_polls(service)
+        show(service, "elt_stream_runs", stream("r1", "COMPLETED", 0, 0))
+
+    sensor = {"stream_id": "s", "after": ago(minutes=1)}
+    result = while_waiting(service, change, lambda: sense(mode, EltStreamRunSensor, **sensor))
+    assert result["run_id"] == "v2-r1"
+
+
+# Event triggers.
+
+ANY = ["succeeded", "partial", "failed", "canceled", "unknown"]
+OPTIONS: dict[str, Any] = {"datapipe_conn_id": "datapipe_default", "poll_interval": 0.03}
+POLLED = {"elt_syncs/one", "transforms/one", "elt_stream_runs", "orchestration_runs", "reverse_etl_sync_runs"}
+TRIGGERS: dict[str, tuple[Callable[[], Any], str]] = {
+    "stream": (lambda: EltStreamRunEventTrigger("s", **OPTIONS), "elt_stream_runs"),
+    "sync": (lambda: EltStreamRunEventTrigger(sync_id="sync", **OPTIONS), "elt_stream_runs"),
+    "reverse_etl": (lambda: ReverseEtlRunEventTrigger("r", **OPTIONS), "reverse_etl_sync_runs"),
+    "orchestration": (lambda: OrchestrationRunEventTrigger("o", **OPTIONS), "orchestration_runs"),
+    "all_orchestrations": (lambda: OrchestrationRunEventTrigger(**OPTIONS), "orchestration_runs"),
+}
+
+
+class Store:
+    """Airflow's state store of one asset."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+
+    async def aget(self, key: str) -> Any:
+        return self.kept.get(key)
+
+    async def aset(self, key: str, value: Any) -> None:
+        self.kept[key] = json.loads(json.dumps(value))
+
+
+class Watcher:
+    """Running event trigger and its events."""
+
+    def __init__(self, service: RunService) -> None:
+        self.service = service
+        self.events: list[dict[str, Any]] = []
+
+    @property
+    def run_ids(self) -> list[str]:
+        return [event["run_id"] for event in self.events]
+
+    async def poll(self, times: int = 3) -> None:
+        """Wait until the trigger has polled the service this many more times."""
+
+        def polls() -> int:
+            return max(self.service.requests[name] for name in POLLED)
+
+        before = polls()
+        await until(lambda: polls() >= before + times)
+
+    async def event(self, number: int = 1) -> None:
+        """Wait until the trigger has this number of events."""
+        await until(lambda: len(self.events) >= number)
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():  # noqa: ASYNC110 - the condition has no event of its own
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def watching(trigger: Any, service: RunService, store: Store | None = None) -> AsyncIterator[Watcher]:
+    """Run a trigger in the background, after it has stored its first cursor."""
+    watcher = Watcher(service)
+    store = trigger.asset_state_store = store or Store()
+
+    async def collect() -> None:
+        stream = trigger.run()
+        try:
+            async for event in stream:
+                watcher.events.append(json.loads(json.dumps(event.payload)))
+        finally:
+            await stream.aclose()
+
+    task = asyncio.create_task(collect())
+    try:
+        await until(lambda: bool(store.kept))
+        yield watcher
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class Story(NamedTuple):
+    """
+    Runs that an event trigger sees.
+
+    :param before: returns the runs at the first poll.
+    :param steps: return the runs that change or appear, and the IDs of all events after that.
+    """
+
+    trigger: str
+    before: Callable[[], Runs]
+    steps: list[tuple[Callable[[], Runs], list[str]]]
+
+
+def later() -> Runs:
+    return [orchestration("later", "COMPLETED", 0, 0, 0)]
+
+
+STORIES = {
+    "planned run is canceled": Story(
+        "orchestration",
+        lambda: [*planned(), orchestration("first", "COMPLETED", 2, 2, 1)],
+        [(lambda: [orchestration("planned", "CANCELED", -24)], []), (later, ["later"])],
+    ),
+    "planned run is executed early": Story(
+        "orchestration",
+        planned,
+        [(lambda: [orchestration("planned", "COMPLETED", -24, 0, 0)], ["planned"]), (later, ["planned", "later"])],
+    ),
+    "run is listed hours after its due date": Story(
+        "all_orchestrations",
+        lambda: [orchestration("newest", "COMPLETED", 0.02, 0.02, 0)],
+        [(lambda: [orchestration("late", "COMPLETED", 2, 0, 0)], ["late"])],
+    ),
+    "run starts in the future": Story(
+        "stream",
+        lambda: [stream("odd", "COMPLETED", -24, -25)],
+        [(lambda: [stream("later", "COMPLETED", 0, 0)], ["later"])],
+    ),
+    "old runs appear after an empty list": Story(
+        "stream",
+        list,
+        [
+            (lambda: [stream(f"r{day}", "COMPLETED", 24 * day, 24 * day) for day in range(1, 5)], []),
+            (lambda: [stream("new", "COMPLETED", 0, 0)], ["new"]),
+        ],
+    ),
+    "runs finish simultaneously": Story(
+        "orchestration",
+        lambda: [orchestration(f"r{n}", "RUNNING", n / 60, n / 60) for n in range(3)],
+        [
+            (lambda: [orchestration("r0", "COMPLETED", 0, 0, 0)], ["r0"]),
+            (lambda: [orchestration(f"r{n}", "COMPLETED", n / 60, n / 60, 0) for n in (1, 2)], ["r0", "r2", "r1"]),
+        ],
+    ),
+    **{
+        f"finished_at is {name}": Story(
+            "orchestration",
+            lambda: [orchestration("r1", "RUNNING", 0, 0)],
+            [(lambda finished=finished: [orchestration("r1", "COMPLETED", 0, 0, finished)], ["r1"])],  # type: ignore[misc]  # the loop's
+        )
+        for name, finished in {"absent": None, "ahead": -24, "past": 48, "zero": "0001-01-01T00:00:00.000Z"}.items()
+    },
+    **{
+        f"clock of the service is {-hours} h ahead": Story(
+            "reverse_etl",
+            list,
+            [(lambda hours=hours: [reverse_etl("r1", "COMPLETED", hours, hours)], ["r1"])],  # type: ignore[misc]  # the loop's
+        )
+        for hours in (-1, 1)
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+async def test_each_run_is_reported_once(story: Story, service: RunService) -> None:
+    trigger, name = TRIGGERS[story.trigger]
+    show(service, name, *story.before())
+    async with watching(trigger(), service) as watcher:
+        for runs, reported in story.steps:
+            show(service, name, *runs())
+            await watcher.event(len(reported))
+            await watcher.poll()
+            assert watcher.run_ids == reported
+
+
+@pytest.mark.slow
+async def test_many_canceled_planned_runs_are_not_reported_twice(service: RunService) -> None:
+    days = range(1, 500)
+    show(service, "orchestration_runs", *(orchestration(f"c{day}", "NOT_STARTED", -24 * day) for day in days))
+    show(service, "orchestration_runs", orchestration("done", "COMPLETED", 0.15, 0.15, 0.13))
+    async with watching(TRIGGERS["orchestration"][0](), service) as watcher:
+        show(service, "orchestration_runs", *(orchestration(f"c{day}", "CANCELED", -24 * day) for day in days))
+        # A poll reads six pages.
+        await watcher.poll(20)
+        show(service, "orchestration_runs", *later())
+        await watcher.event()
+        await watcher.poll(20)
+    assert watcher.run_ids == ["later"]
+
+
+@pytest.mark.slow
+async def test_a_run_that_is_not_found_for_a_while_is_reported(service: RunService) -> None:
+    show(service, "orchestration_runs", orchestration("r1", "RUNNING", 30, 30))
+    show(service, "orchestration_runs", orchestration("r2", "COMPLETED", 0, 0, 0))
+    async with watching(TRIGGERS["orchestration"][0](), service) as watcher:
+        service.unlisted, service.not_found = {"r1"}, {"r1"}
+        await until(lambda: service.requests["orchestration_runs/one"] >= 3)
+        show(service, "orchestration_runs", orchestration("r1", "COMPLETED", 30, 30, 0))
+        service.unlisted, service.not_found = set(), set()
+        await watcher.event()
+    assert watcher.run_ids == ["r1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing_at", ["begin", "later"])
+async def test_old_runs_of_a_reappearing_stream_are_not_reported(missing_at: str, service: RunService) -> None:
+    for day in range(1, 4):
+        for name in "ab":
+            show(service, "elt_stream_runs", stream(f"{name}{day}", "COMPLETED", 24 * day, 24 * day, name))
+    service.streams = ["a"] if missing_at == "begin" else ["a", "b"]
+    async with watching(TRIGGERS["sync"][0](), service) as watcher:
+        service.streams = ["a"]
+        await watcher.poll()
+        service.streams = ["a", "b"]
+        await watcher.poll()
+        show(service, "elt_stream_runs", stream("new", "COMPLETED", 0, 0, "b"))
+        await watcher.event()
+        await watcher.poll()
+    assert watcher.run_ids == ["new"]
+
+
+@pytest.mark.slow
+async def test_a_lagging_answer_repeats_no_materialization_event(service: RunService) -> None:
+    def built(status: str, updated_at: str) -> dict[str, Any]:
+        return transform(materialization_status=status, updated_at=updated_at)
+
+    before, after = built("completed", ago(hours=2)), built("failed", ago())
+    service.transform = before
+    trigger = TransformMaterializationEventTrigger("t", outcomes=ANY, **OPTIONS)
+    async with watching(trigger, service) as watcher:
+        for answer in (after, before, after, before, after):
+            service.transform = answer
+            await watcher.poll()
+        service.transform = built("completed", ago(seconds=-1))
+        await watcher.event(2)
+    assert [event["outcome"] for event in watcher.events] == ["failed", "succeeded"]
+
+
+def run_of(name: str, run_id: str, status: str, minutes: float, finished: float | None = None) -> dict[str, Any]:
+    """Return a run of a list, whose times are minutes ago."""
+    hours, end = minutes / 60, None if finished is None else finished / 60
+    if name == "orchestration_runs":
+        # Those of a schedule are due at whole minutes.
+        return orchestration(run_id, status, hours, hours, end) | {"due_at": ago(minutes=minutes)[:-7] + "00.000Z"}
+    return (reverse_etl if name == "reverse_etl_sync_runs" else stream)(run_id, status, hours, end)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("kind", TRIGGERS)
+async def test_a_changed_format_of_run_ids_loses_and_repeats_no_event(
+    kind: str, restarts: bool, service: RunService, caplog: pytest.LogCaptureFixture
+) -> None:
+    (trigger, name), store = TRIGGERS[kind], Store()
+    show(service, name, *(run_of(name, f"old{n}", "COMPLETED", n, n - 0.5) for n in (2, 3, 60)))
+    going = run_of(name, "going", "RUNNING", 1)
+    show(service, name, going)
+    caplog.set_level(logging.WARNING, logger="airflow_provider_datapipe")
+    async with watching(trigger(), service, store) as watcher:
+        if not restarts:
+            rename_runs(service)
+            await watcher.poll()
+            assert watcher.events == []
+            show(service, name, going | {"status": "COMPLETED", "finished_at": ago()})
+            await watcher.event()
+            await watcher.poll()
+    if restarts:
+        # Format and state change while no triggerer runs.
+        rename_runs(service)
+        show(service, name, going | {"status": "COMPLETED", "finished_at": ago()})
+        async with watching(trigger(), service, store) as watcher:
+            await watcher.event()
+            await watcher.poll()
+    assert watcher.run_ids == ["v2-going"]
+    assert len([record for record in caplog.records if "changed the IDs" in record.message]) == 1
+
+
+@pytest.mark.slow
+async def test_run_behind_many_newer_ones_survives_id_format_change(service: RunService) -> None:
+    show(service, "orchestration_runs", orchestration("slow", "RUNNING", 40, 40))
+    async with watching(TRIGGERS["orchestration"][0](), service) as watcher:
+        newer = [orchestration(f"r{n}", "FAILED", n / 60, n / 60, n / 60) for n in range(300)]
+        show(service, "orchestration_runs", *newer)
+        await watcher.poll(20)
+        rename_runs(service)
+        await watcher.poll(20)
+        show(service, "orchestration_runs", orchestration("slow", "COMPLETED", 40, 40, 0))
+        await watcher.event()
+        await watcher.poll()
+    assert watcher.run_ids == ["v2-slow"]

@@ -11,12 +11,7 @@ import trustme
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """
-    Where they are.
-
-    :param server: the server's certificate and key (ECDSA, P-256).
-    :param trusted: what clients trust: the usual authorities and ours, so that reading them takes what it usually does.
-    """
+    """Where they are."""
 
     server: Path
     trusted: Path

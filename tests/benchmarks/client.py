@@ -27,13 +27,7 @@ _QUOTED = 300
 
 
 class Client:
-    """
-    Starts the triggers, and takes their events.
-
-    :param adapter: makes the triggers.
-    :param plan: how many, and when.
-    :param line: to the driver.
-    """
+    """Starts the triggers, and takes their events."""
 
     def __init__(self, adapter: Adapter, plan: Plan, line: Line) -> None:
         self._adapter = adapter

@@ -29,11 +29,7 @@ print(json.dumps(versions))
 
 
 def process_env(home: Path) -> dict[str, str]:
-    """
-    Give the environment of a measured process.
-
-    :param home: Airflow's.
-    """
+    """Give the environment of a measured process."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -63,16 +59,7 @@ def versions(python: str, distributions: list[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """
-    What was measured on, and with.
-
-    :param day: ISO date, in UTC.
-    :param processor: its name.
-    :param cores: how many may be used.
-    :param memory_gb: how much there is.
-    :param system: the operating system.
-    :param versions: of Python and of what is measured.
-    """
+    """What was measured on, and with."""
 
     day: str
     processor: str

@@ -28,13 +28,7 @@ _LIMIT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Importable:
-    """
-    What a DAG file imports.
-
-    :param name: in the table.
-    :param distribution: that has to be installed.
-    :param modules: operators, sensors and triggers.
-    """
+    """What a DAG file imports."""
 
     name: str
     distribution: str
@@ -80,17 +74,7 @@ IMPORTABLE: tuple[Importable, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """
-    What it took. Seconds and bytes.
-
-    :param name: what was imported.
-    :param wall: the time.
-    :param cpu: the CPU.
-    :param modules: how many are new.
-    :param others: how many of them are not Airflow's own.
-    :param memory: how much more there is in use.
-    :param largest: the packages with the most new modules.
-    """
+    """What it took. Seconds and bytes."""
 
     name: str
     wall: float
@@ -111,13 +95,7 @@ class Imported:
 
 
 def measure_imports(names: list[str], repetitions: int, python: str = sys.executable) -> Iterator[Imported]:
-    """
-    Import each in a fresh interpreter, in turns.
-
-    :param names: what to import.
-    :param repetitions: how often; once more, before, fills the caches.
-    :param python: the interpreter that is measured.
-    """
+    """Import each in a fresh interpreter, in turns."""
     with TemporaryDirectory(prefix="datapipe-bench-") as folder:
         # Without the trust that others need: some libraries read it when they are imported.
         env = process_env(Path(folder) / "airflow")

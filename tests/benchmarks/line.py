@@ -37,7 +37,6 @@ class Line:
         """
         Give what is said next; None if nothing is in time.
 
-        :param limit: seconds to wait; None for as long as it takes.
         :raises LineClosedError: the other side has gone.
         """
         deadline = None if limit is None else time.monotonic() + limit

@@ -40,14 +40,7 @@ _PATH = "/webhooks/hooks/orders"
 
 
 class Poured(NamedTuple):
-    """
-    What a run came to.
-
-    :param requests: How many were answered, all with 200.
-    :param seconds: In what time.
-    :param p50: Half of the answers came within so many seconds.
-    :param p99: 99% of them.
-    """
+    """What a run came to."""
 
     requests: int
     seconds: float

@@ -12,16 +12,7 @@ from tests.benchmarks.adapters import ADAPTERS, Adapter, Histories
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """
-    One measurement.
-
-    :param adapter: name of what waits; ``histories`` for :class:`~tests.benchmarks.adapters.histories.Histories`.
-    :param count: how many runs are waited for.
-    :param poll: seconds between two looks.
-    :param latency: seconds after which the stub answers.
-    :param ramp: in how many seconds the triggers start.
-    :param histories: what makes :class:`~tests.benchmarks.adapters.histories.Histories`, for these.
-    """
+    """One measurement."""
 
     adapter: str
     count: int

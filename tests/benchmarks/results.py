@@ -19,12 +19,7 @@ FOLDER = ROOT / ".bench"
 
 @dataclass(slots=True)
 class Results:
-    """
-    A set of results.
-
-    :param machines: what was measured on, of each command that added to the set.
-    :param failures: what could not be measured, and why.
-    """
+    """A set of results."""
 
     machines: list[Machine] = field(default_factory=list)
     imported: list[Imported] = field(default_factory=list)
@@ -53,11 +48,7 @@ class Results:
 
 
 class Keeper:
-    """
-    Adds to a set.
-
-    :param path: the file of the set.
-    """
+    """Adds to a set."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

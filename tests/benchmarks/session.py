@@ -23,12 +23,7 @@ _STUB_LIMIT = 30.0
 
 
 class Session:
-    """
-    A stub and a client that is ready to go.
-
-    :param plan: what is measured.
-    :param python: the interpreter that is measured; the others are this one.
-    """
+    """A stub and a client that is ready to go."""
 
     def __init__(self, plan: Plan, python: str = sys.executable) -> None:
         self._plan = plan
@@ -70,11 +65,7 @@ class Session:
             raise self._client.failure("has gone") from None
 
     def hear_client(self, limit: float) -> dict[str, Any] | None:
-        """
-        Give what the client says next; None if nothing is in time.
-
-        :param limit: seconds to wait.
-        """
+        """Give what the client says next; None if nothing is in time."""
         try:
             return self._client_line.hear(limit)
         except (LineClosedError, OSError):

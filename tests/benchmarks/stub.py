@@ -24,13 +24,7 @@ from tests.benchmarks.runs import Runs
 
 
 class Service(asyncio.Protocol):
-    """
-    One connection to the service.
-
-    :param adapter: answers.
-    :param runs: what it tells of.
-    :param latency: seconds until an answer leaves.
-    """
+    """One connection to the service."""
 
     def __init__(self, adapter: Adapter, runs: Runs, latency: float) -> None:
         self._adapter = adapter

@@ -24,13 +24,7 @@ _LOOK = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """
-    How long the parts of a measurement last.
-
-    :param window: seconds that are measured.
-    :param start: the most seconds for the start.
-    :param finish: the most seconds in which all ends have to be seen.
-    """
+    """How long the parts of a measurement last."""
 
     window: float = 8.0
     start: float = 30.0
@@ -125,9 +119,6 @@ def measure_waits(plan: Plan, limits: Limits, python: str = sys.executable) -> W
 
     Adaptive waits are not asked to see the end, which may take them a minute: :mod:`.by_history` measures that.
 
-    :param plan: what waits for how many.
-    :param limits: how long.
-    :param python: the interpreter that is measured.
     :raises ProgramError: the stub or the client broke down.
     """
     adapter = plan.make()

@@ -19,21 +19,13 @@ _PYTHON = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 
 
 def airflow_in(pins: Path) -> Version:
-    """
-    Tell which Airflow a file pins.
-
-    :param pins: The file.
-    """
+    """Tell which Airflow a file pins."""
     (version,) = re.findall(r"^apache-airflow==(\S+)$", pins.read_text(), re.MULTILINE)
     return Version(version)
 
 
 def minor(version: Version) -> str:
-    """
-    Write a version without its patch.
-
-    :param version: The version.
-    """
+    """Write a version without its patch."""
     return f"{version.major}.{version.minor}"
 
 

@@ -59,16 +59,7 @@ FAST = {
 def airflow_environment(
     home: Path, dags: Path, port: int, *, config: Mapping[str, str], extra: Mapping[str, str], fast: bool = True
 ) -> dict[str, str]:
-    """
-    Return the environment of the components.
-
-    :param home: The AIRFLOW_HOME.
-    :param dags: The folder of the DAG files.
-    :param port: The port of the API server.
-    :param config: Settings that override ours, such as ``{"core.parallelism": "8"}``.
-    :param extra: Further variables, such as AIRFLOW_CONN_*.
-    :param fast: Use the settings of ``FAST`` instead of Airflow's and the provider's defaults.
-    """
+    """Return the environment of the components."""
     settings = {
         "core.dags_folder": str(dags),
         "core.load_examples": "False",
@@ -112,11 +103,7 @@ def airflow_environment(
 
 
 def readable(line: str) -> str:
-    """
-    Return the level, the message and the errors of a line of a task's log, which is JSON.
-
-    :param line: The line.
-    """
+    """Return the level, the message and the errors of a line of a task's log, which is JSON."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -130,13 +117,6 @@ class AirflowComponents:
     api-server, scheduler (LocalExecutor), dag-processor and triggerer with a new metadata database.
 
     Context manager that starts them, waits until each is ready, and stops them. So does the end of this process.
-
-    :param dags: The folder of the DAG files.
-    :param env: Further variables for all of them, such as AIRFLOW_CONN_*.
-    :param config: Settings of Airflow that override ours, such as ``{"core.parallelism": "8"}``.
-    :param start_limit: Limit of the start in seconds.
-    :param progress: Function that receives a line for each step of the start.
-    :param fast: Use the settings of ``FAST`` instead of Airflow's and the provider's defaults.
     """
 
     #: The arguments of ``airflow`` for each component.
@@ -227,27 +207,15 @@ class AirflowComponents:
         return component == API_SERVER or any(job > after for job in self.api.live_jobs(JOBS[component]))
 
     def pid(self, component: str) -> int:
-        """
-        Return the process id of a component, the root of its process tree.
-
-        :param component: ``api-server``, ``scheduler``, ``dag-processor`` or ``triggerer``.
-        """
+        """Return the process id of a component, the root of its process tree."""
         return self._programs[component].pid
 
     def kill(self, component: str) -> None:
-        """
-        Kill a component and its descendants with SIGKILL.
-
-        :param component: As for :meth:`pid`.
-        """
+        """Kill a component and its descendants with SIGKILL."""
         self._programs[component].kill()
 
     def restart(self, component: str) -> None:
-        """
-        Stop a component unless it was killed, start it, and wait until it is ready.
-
-        :param component: As for :meth:`pid`.
-        """
+        """Stop a component unless it was killed, start it, and wait until it is ready."""
         newest = max(self.api.live_jobs(JOBS[component]), default=0) if component in JOBS else 0
         self._programs[component].stop()
         self._launch(component)
@@ -267,8 +235,6 @@ class AirflowComponents:
         Suspend a component and its descendants until :meth:`thaw`.
 
         It is not suspended while it holds a lock of the database, which would block the others.
-
-        :param component: As for :meth:`pid`.
         """
 
         def frozen() -> bool:
@@ -281,11 +247,7 @@ class AirflowComponents:
         wait_for(f"{component} stands still without a lock", frozen, limit=60)
 
     def thaw(self, component: str) -> None:
-        """
-        Resume a component that :meth:`freeze` has suspended.
-
-        :param component: As for :meth:`pid`.
-        """
+        """Resume a component that :meth:`freeze` has suspended."""
         self._send(component, signal.SIGCONT)
 
     def _send(self, component: str, signum: signal.Signals) -> None:
@@ -300,13 +262,7 @@ class AirflowComponents:
         self._port.release()
 
     def trigger(self, dag_id: str, conf: dict[str, Any] | None = None, *, limit: float = 60) -> str:
-        """
-        Wait until a DAG has been parsed, start a DAG run, and return its ID.
-
-        :param dag_id: The DAG.
-        :param conf: The configuration of the run.
-        :param limit: Limit of the wait for the DAG in seconds.
-        """
+        """Wait until a DAG has been parsed, start a DAG run, and return its ID."""
 
         def parsed() -> bool:
             if self.api.knows_dag(dag_id):
@@ -327,14 +283,7 @@ class AirflowComponents:
         limit: float = 120,
         watch: Callable[[list[TaskInstance]], None] | None = None,
     ) -> str:
-        """
-        Wait for a DAG run to end, and return the state it ended in.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param limit: Limit in seconds.
-        :param watch: Called with the task instances about twice a second.
-        """
+        """Wait for a DAG run to end, and return the state it ended in."""
         return self.api.wait_for_run(dag_id, run_id, limit=limit, watch=watch)
 
     def log_files(self) -> Iterator[Path]:
@@ -343,25 +292,12 @@ class AirflowComponents:
             yield from (path for path in (self.home / folder).rglob("*") if path.is_file())
 
     def task_logs(self, dag_id: str, run_id: str, task_id: str) -> list[Path]:
-        """
-        Return the log files of a task. The names of those of a triggerer contain ``.trigger.``.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param task_id: The task.
-        """
+        """Return the log files of a task. The names of those of a triggerer contain ``.trigger.``."""
         folder = self.home / "task-logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
         return sorted(path for path in folder.rglob("*.log*") if path.is_file())
 
     def log_tail(self, dag_id: str, run_id: str, instance: TaskInstance, lines: int = 25) -> str:
-        """
-        Return the end of the log of the last attempt of a task instance in a worker.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param instance: The task instance.
-        :param lines: The number of lines.
-        """
+        """Return the end of the log of the last attempt of a task instance in a worker."""
         folder = f"map_index={instance.map_index}" if instance.map_index >= 0 else instance.task_id
         name = f"attempt={instance.try_number}.log"
         for path in self.task_logs(dag_id, run_id, instance.task_id):
@@ -371,11 +307,5 @@ class AirflowComponents:
         return f"no log {name} of {instance.label}"
 
     def was_deferred(self, dag_id: str, run_id: str, task_id: str) -> bool:
-        """
-        Return True if a triggerer has run a trigger of a task.
-
-        :param dag_id: The DAG.
-        :param run_id: The run.
-        :param task_id: The task.
-        """
+        """Return True if a triggerer has run a trigger of a task."""
         return any(".trigger." in path.name for path in self.task_logs(dag_id, run_id, task_id))

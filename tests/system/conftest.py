@@ -209,14 +209,7 @@ def connection(host: str, key: str, **extra: Any) -> str:
 
 @contextmanager
 def connected(airflow: AirflowComponents, conn_id: str, service: LocalService, **extra: Any) -> Iterator[None]:
-    """
-    Add a connection without a port to running components, and delete it at the end.
-
-    :param airflow: The components.
-    :param conn_id: The ID of the connection.
-    :param service: The service.
-    :param extra: The extra fields of the connection.
-    """
+    """Add a connection without a port to running components, and delete it at the end."""
     body = {
         "connection_id": conn_id,
         "conn_type": "datapipe",

@@ -45,14 +45,7 @@ def source_folder() -> Path:
 
 @dataclass(frozen=True)
 class Stage:
-    """
-    The running programs.
-
-    :param workspace: The folder of the service and of the DAG files.
-    :param partner: The receiver of the records.
-    :param service: The service.
-    :param airflow: Airflow.
-    """
+    """The running programs."""
 
     workspace: Workspace
     partner: PartnerApi
@@ -61,12 +54,7 @@ class Stage:
 
 
 def set_up(stack: ExitStack, show: Display) -> Stage:
-    """
-    Start everything.
-
-    :param stack: Stops everything at its end.
-    :param show: The output.
-    """
+    """Start everything."""
     from tests.support.local_service import LocalService
     from tests.support.processes import Workspace
     from tests.system.components import AirflowComponents
@@ -92,12 +80,7 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
 
 
 def run(stage: Stage, show: Display) -> list[Check]:
-    """
-    Run the DAG, and check its data.
-
-    :param stage: The running programs. The service is stopped before the checks.
-    :param show: The output.
-    """
+    """Run the DAG, and check its data."""
     from tests.system.demo_checks import Check, check_deferral, check_secret, check_warehouse, mappings
     from tests.system.demo_progress import Watcher
 
@@ -133,11 +116,7 @@ def run(stage: Stage, show: Display) -> list[Check]:
 
 
 def demo(*, keep: bool) -> int:
-    """
-    Run the demo, and return its exit status.
-
-    :param keep: Start everything and leave it running until Ctrl-C instead.
-    """
+    """Run the demo, and return its exit status."""
     from tests.system.demo_progress import display
 
     with display() as show:
@@ -152,12 +131,7 @@ def demo(*, keep: bool) -> int:
 
 
 def wait_for_ctrl_c(stage: Stage, show: Display) -> NoReturn:
-    """
-    Print all addresses, and wait.
-
-    :param stage: The running programs.
-    :param show: Is told.
-    """
+    """Print all addresses, and wait."""
     show.step(f"Airflow:        {stage.airflow.address}")
     show.step(f"  login         {stage.airflow.login}")
     show.step(f"  password      {stage.airflow.password}")

@@ -25,14 +25,7 @@ COLOURS = {"success": "green", "failed": "red", "upstream_failed": "red", "runni
 
 @dataclass(frozen=True)
 class TaskLine:
-    """
-    Progress of a task.
-
-    :param label: The task.
-    :param state: Its state.
-    :param seconds: Its duration so far, with waits; None before its start.
-    :param rows: The number of rows that its runs moved; None if unknown.
-    """
+    """Progress of a task."""
 
     label: str
     state: str
@@ -51,11 +44,7 @@ class TaskLine:
 
 
 def rows_of(result: Any) -> int | None:
-    """
-    Return the number of rows in the return value of an operator: a result, or several in a list or by name.
-
-    :param result: The XCom.
-    """
+    """Return the number of rows in the return value of an operator: a result, or several in a list or by name."""
     if isinstance(result, dict) and "rows_synced" in result:
         return None if result["rows_synced"] is None else int(result["rows_synced"])
     parts = result.values() if isinstance(result, dict) else result if isinstance(result, list) else ()
@@ -64,11 +53,7 @@ def rows_of(result: Any) -> int | None:
 
 
 class Watcher:
-    """
-    Converter of task instances to lines.
-
-    :param result: Returns the XCom of a successful task instance.
-    """
+    """Converter of task instances to lines."""
 
     def __init__(self, result: Callable[[TaskInstance], Any]) -> None:
         self._result = result
@@ -76,11 +61,7 @@ class Watcher:
         self._rows: dict[str, int | None] = {}
 
     def lines(self, instances: Iterable[TaskInstance]) -> list[TaskLine]:
-        """
-        Return a line for each task.
-
-        :param instances: The task instances.
-        """
+        """Return a line for each task."""
         return [self._line(one) for one in instances]
 
     def _line(self, one: TaskInstance) -> TaskLine:
@@ -99,25 +80,13 @@ class Display(Protocol):
     """Output of the demo."""
 
     def step(self, text: str) -> None:
-        """
-        Show the current step.
-
-        :param text: One line.
-        """
+        """Show the current step."""
 
     def tasks(self, lines: list[TaskLine]) -> None:
-        """
-        Show the progress of the tasks.
-
-        :param lines: A line for each task.
-        """
+        """Show the progress of the tasks."""
 
     def summary(self, checks: list[Check]) -> None:
-        """
-        Show the table of checks at the end.
-
-        :param checks: The checks.
-        """
+        """Show the table of checks at the end."""
 
     def __enter__(self) -> Self: ...
 

@@ -44,11 +44,7 @@ ASKED = 0.2
 
 
 def seed_in(folder: Path) -> dict[str, Any]:
-    """
-    Return the seed of the service.
-
-    :param folder: A folder for the source and the exports.
-    """
+    """Return the seed of the service."""
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
     mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
     return {
@@ -121,14 +117,7 @@ class Count:
 
 
 class Starter(threading.Thread):
-    """
-    Thread that starts random runs.
-
-    :param service: The service.
-    :param runs: Number of runs to start.
-    :param pause: Average seconds between two starts.
-    :param chance: Random numbers.
-    """
+    """Thread that starts random runs."""
 
     def __init__(self, service: LocalService, runs: int, pause: float, chance: random.Random) -> None:
         super().__init__(daemon=True)
@@ -151,11 +140,7 @@ class Starter(threading.Thread):
                 self.left -= answer.is_success
 
     def has_at_most(self, left: float) -> bool:
-        """
-        Return True if at most this number of runs remains to be started.
-
-        :param left: The number.
-        """
+        """Return True if at most this number of runs remains to be started."""
         return self.left <= left
 
     def stop(self) -> None:
@@ -166,13 +151,7 @@ class Starter(threading.Thread):
 
 @contextmanager
 def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[LocalService]:
-    """
-    Add the DAGs with watchers, and return their service as soon as each watcher has stored its cursor.
-
-    :param airflow: The components.
-    :param dags: The folder of their DAG files.
-    :param folder: A folder for the source and the exports.
-    """
+    """Add the DAGs with watchers, and return their service as soon as each watcher has stored its cursor."""
     with LocalService(seed_in(folder), control=True) as service:
         body = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
         airflow.api.request("POST", "/connections", json={"connection_id": CONNECTION, **body})
@@ -202,17 +181,7 @@ def play(
     seed: int,
     say: Callable[[str], None] = lambda line: None,
 ) -> Count:
-    """
-    Start runs while the triggerer is stopped repeatedly, and count the events.
-
-    :param airflow: The components.
-    :param service: The watched service.
-    :param runs: Number of runs.
-    :param restarts: Number of restarts of the triggerer.
-    :param pause: Average seconds between the starts of two runs.
-    :param seed: Seed of the random numbers.
-    :param say: Function that receives progress messages.
-    """
+    """Start runs while the triggerer is stopped repeatedly, and count the events."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     # Each failed run counts, too; every slice of a load does not.
     service.runs(

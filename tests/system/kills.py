@@ -57,18 +57,7 @@ _REVERSE = tuple(f"/reverse_etl_syncs/{name}/request_run" for name in _SENDS)
 
 
 class Kept(NamedTuple):
-    """
-    Counts of one soak test.
-
-    :param kills: Number of kills.
-    :param interrupted: Number of runs that were active at a kill and ended later.
-    :param ended: Number of successful runs.
-    :param acknowledged: Number of acknowledged webhook requests.
-    :param sent: Number of records that the endpoint has received.
-    :param repeated: Number of requests that were repeated after a kill, without effect.
-    :param written: Number of records in the files and in the table.
-    :param twice: Number of duplicate records.
-    """
+    """Counts of one soak test."""
 
     kills: int
     interrupted: int
@@ -224,12 +213,7 @@ def _seed(folder: Path, partner: Partner) -> Json:
 
 
 class Soak:
-    """
-    Soak test of the service: its input, and the expected data.
-
-    :param folder: The folder of the sources.
-    :param rng: Random numbers that determine the times of the kills.
-    """
+    """Soak test of the service: its input, and the expected data."""
 
     def __init__(self, folder: Path, rng: random.Random) -> None:
         self._sources = _Sources(folder)

@@ -36,13 +36,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """
-    Components that emit OpenLineage events.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param folder: The folder with one file for each event.
-    """
+    """Components that emit OpenLineage events."""
 
     airflow: AirflowComponents
     service: LocalService
@@ -86,11 +80,7 @@ def lineage_config(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def stage(folder: Path) -> Iterator[Stage]:
-    """
-    Start the components and the service for the example.
-
-    :param folder: An empty folder.
-    """
+    """Start the components and the service for the example."""
     for name in ("dags", "events"):
         (folder / name).mkdir()
     shutil.copy(EXAMPLES / "flights_pipeline.py", folder / "dags")
@@ -122,11 +112,7 @@ def edges_of(events: list[Event]) -> list[tuple[str, str, str]]:
 
 
 def picture(events: list[Event]) -> str:
-    """
-    Return the lineage of a run as a Mermaid diagram. It does not depend on the time and the host.
-
-    :param events: The events of its tasks.
-    """
+    """Return the lineage of a run as a Mermaid diagram. It does not depend on the time and the host."""
     edges = edges_of(events)
     tasks = [event["job"]["name"].partition(".")[2] for event in events if is_last(event)]
     datasets = sorted({name for one, other, _ in edges for name in (one, other)} - set(tasks))

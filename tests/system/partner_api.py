@@ -27,20 +27,12 @@ Record = dict[str, Any]
 
 
 def key_of(record: Record) -> Key:
-    """
-    Return what identifies a record.
-
-    :param record: The record.
-    """
+    """Return what identifies a record."""
     return str(record["carrier"]), int(record["month"])
 
 
 def too_few_flights(record: Record) -> bool:
-    """
-    Return True if the partner always refuses a record.
-
-    :param record: The record.
-    """
+    """Return True if the partner always refuses a record."""
     return bool(record["flights"] < MIN_FLIGHTS)
 
 
@@ -55,11 +47,7 @@ class Partner:
         self._lock = threading.Lock()
 
     def receive(self, body: bytes) -> tuple[HTTPStatus, str]:
-        """
-        Process a record, and return the status and the message of the response.
-
-        :param body: The request body.
-        """
+        """Process a record, and return the status and the message of the response."""
         with self._lock:
             self.requests += 1
             try:
@@ -126,11 +114,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class PartnerServer(ThreadingHTTPServer):
-    """
-    The partner's server on a free port of 127.0.0.1.
-
-    :param partner: The partner.
-    """
+    """The partner's server on a free port of 127.0.0.1."""
 
     daemon_threads = True
 

@@ -24,13 +24,7 @@ BUILT = "watching_built"
 
 @dataclass(frozen=True)
 class Story:
-    """
-    Results of the runs.
-
-    :param count: Events and DAG runs.
-    :param service: The service.
-    :param log: The logs of the triggerers.
-    """
+    """Results of the runs."""
 
     count: Count
     service: LocalService

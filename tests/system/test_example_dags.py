@@ -50,15 +50,7 @@ COUNTRY = "country is not registered"
 
 @dataclass
 class Shop:
-    """
-    The shop and its components.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param folder: The files of the shop.
-    :param crm: The database of the contacts.
-    :param started: DAG runs that were started together.
-    """
+    """The shop and its components."""
 
     airflow: AirflowComponents
     service: LocalService

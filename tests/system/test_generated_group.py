@@ -32,15 +32,7 @@ REPORT = f"flights.reverse_etl.{TABLE}_to_http"
 
 @dataclass(frozen=True)
 class Moment:
-    """
-    State of a DAG run, and of the service, at one moment.
-
-    :param state: The state of the DAG run.
-    :param states: The states of its tasks.
-    :param tries: The number of tries of each task.
-    :param runs: The number of runs of each resource.
-    :param published: The number of publications and builds of each transform.
-    """
+    """State of a DAG run, and of the service, at one moment."""
 
     state: str
     states: dict[str, str | None]
@@ -51,14 +43,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Story:
-    """
-    Moments of the test.
-
-    :param failed: After the first publication, with a table that cannot be built.
-    :param cleared: The same DAG run, after its failed tasks were cleared.
-    :param rebuilt: The DAG of the documentation, after another snapshot.
-    :param drawn: The output of the commands of the documentation.
-    """
+    """Moments of the test."""
 
     failed: Moment
     cleared: Moment
@@ -67,13 +52,7 @@ class Story:
 
 
 class Play:
-    """
-    Runs of the DAGs.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param dags: The folder of the DAG files.
-    """
+    """Runs of the DAGs."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, dags: Path) -> None:
         self._airflow = airflow

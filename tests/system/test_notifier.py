@@ -33,15 +33,7 @@ SECRET_PATH = "T0SECRETPART0SECRETPART"
 
 @dataclass(frozen=True)
 class Story:
-    """
-    Results of a DAG run.
-
-    :param run_id: The run.
-    :param states: The state of each task.
-    :param told: The messages in the chat, as JSON.
-    :param logs: The logs of all tries of each task, as its page shows them.
-    :param links: The links of each task at its end, and of long tasks also during the wait.
-    """
+    """Results of a DAG run."""
 
     run_id: str
     states: dict[str, str | None]

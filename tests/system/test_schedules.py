@@ -122,18 +122,7 @@ def shown(service: LocalService, resource: str) -> dict[str, Any]:
 
 @dataclass
 class Story:
-    """
-    Results of the DAG runs.
-
-    :param service: The service.
-    :param before: The fields of each resource before the DAG runs.
-    :param while_owned: The fields during the work.
-    :param runs: The DAG runs.
-    :param states: The final state of each; ``two`` has a second DAG run.
-    :param tasks: The states and tries of the tasks.
-    :param killed: The DAGs with a killed worker.
-    :param notes: The stored state of a cleared task, before and after.
-    """
+    """Results of the DAG runs."""
 
     service: LocalService
     before: dict[str, dict[str, Any]]
@@ -147,13 +136,7 @@ class Story:
 
 
 class Play:
-    """
-    Concurrent runs of the DAGs, with kills of workers, cleared tasks and changes of schedules.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param folder: The folder of the files that let tasks continue.
-    """
+    """Concurrent runs of the DAGs, with kills of workers, cleared tasks and changes of schedules."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, folder: Path) -> None:
         self.airflow, self.service, self.folder = airflow, service, folder

@@ -38,12 +38,7 @@ MET = 20
 
 
 class Play:
-    """
-    Runs of both DAGs, with a kill of the process of one mapped task.
-
-    :param airflow: The components.
-    :param service: The service.
-    """
+    """Runs of both DAGs, with a kill of the process of one mapped task."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService) -> None:
         self._airflow = airflow
@@ -95,16 +90,7 @@ class Play:
 
 @dataclass(frozen=True)
 class Story:
-    """
-    Results of the tasks.
-
-    :param tasks: The tasks of the DAG, by label.
-    :param other: The task of the other DAG.
-    :param results: The result of each task; that of the other DAG is ``other``.
-    :param others: The other mapped tasks at the kill, and at the retry.
-    :param logs: The log of the last try of each task.
-    :param journal: The journal of the service.
-    """
+    """Results of the tasks."""
 
     tasks: dict[str, TaskInstance]
     other: TaskInstance

@@ -35,13 +35,7 @@ COMPLETED = "trigger completed"
 
 
 class Play:
-    """
-    Actions on the waiting tasks of one DAG run.
-
-    :param airflow: The components.
-    :param service: The service.
-    :param stack: Undoes changes.
-    """
+    """Actions on the waiting tasks of one DAG run."""
 
     def __init__(self, airflow: AirflowComponents, service: LocalService, stack: ExitStack) -> None:
         self._airflow = airflow
@@ -137,15 +131,7 @@ class Play:
 
 @dataclass(frozen=True)
 class Story:
-    """
-    Results of the tasks.
-
-    :param tasks: The last instance of each task, by ID.
-    :param logs: The logs of all tries of each task, as the pages of Airflow show them.
-    :param trigger_logs: The log of each task in each triggerer.
-    :param journal: The journal of the service.
-    :param enabled: The syncs with an active schedule at the end.
-    """
+    """Results of the tasks."""
 
     tasks: dict[str, TaskInstance]
     logs: dict[str, str]

@@ -30,12 +30,7 @@ _LIMIT = 120.0
 
 @dataclass(frozen=True)
 class Installation:
-    """
-    Airflow with the DAGs ``store`` and ``report``, and the service that they use.
-
-    :param airflow: the running components.
-    :param service: the service, with its control plane.
-    """
+    """Airflow with the DAGs ``store`` and ``report``, and the service that they use."""
 
     airflow: AirflowComponents
     service: LocalService
@@ -45,10 +40,6 @@ class Installation:
         Start a DAG run, wait until a task is deferred, and return the ID of the DAG run.
 
         The run of the stream continues until :meth:`finish`.
-
-        :param dag_id: the DAG.
-        :param task_id: the task.
-        :param stream_id: the stream that the task runs.
         """
         # More polls than any test needs.
         self.service.runs({"resources": {stream_id: {"running_polls": 10_000}}})
@@ -62,12 +53,7 @@ class Installation:
         return run_id
 
     def finish(self, dag_id: str, run_id: str) -> None:
-        """
-        Let all runs of the service end, and wait until a DAG run is a success.
-
-        :param dag_id: the DAG.
-        :param run_id: the DAG run.
-        """
+        """Let all runs of the service end, and wait until a DAG run is a success."""
         self.service.runs({})
         state = self.airflow.wait(dag_id, run_id, limit=_LIMIT)
         assert state == "success", state
@@ -92,14 +78,7 @@ def installation() -> Iterator[Installation]:
 
 @contextmanager
 def store_of(airflow: AirflowComponents, dags: Path, folder: Path, conn_id: str) -> Iterator[Installation]:
-    """
-    Add the DAGs ``store`` and ``report`` to running components, with a service of their own.
-
-    :param airflow: the components.
-    :param dags: the folder of their DAG files.
-    :param folder: an empty folder.
-    :param conn_id: the ID of the connection to the service, which has no port.
-    """
+    """Add the DAGs ``store`` and ``report`` to running components, with a service of their own."""
     with (
         LocalService(seed_of_store(folder), control=True) as service,
         connected(airflow, conn_id, service, poll_interval=0.5),

@@ -340,11 +340,7 @@ def troubles(*, deferrable: bool) -> list[tuple[tuple[str, ...], str | None]]:
 
 
 def option_cases(maker: _Maker) -> Iterator[Case]:
-    """
-    Return a case for each fault with an option, or with a limit of the runs of a sync.
-
-    :param maker: The factory.
-    """
+    """Return a case for each fault with an option, or with a limit of the runs of a sync."""
     options = [(kind, option) for kind, options in OPTIONS.items() for option in options]
     once = {option: (kind, option) for kind, option in reversed(options)}.values()
     for deferrable in (True, False):
@@ -370,22 +366,14 @@ def option_cases(maker: _Maker) -> Iterator[Case]:
 
 
 def server_cases(maker: _Maker) -> Iterator[Case]:
-    """
-    Return a case for the kill of each server, at each moment and for each kind, with alternating modes.
-
-    :param maker: The factory.
-    """
+    """Return a case for the kill of each server, at each moment and for each kind, with alternating modes."""
     for number, fault in enumerate((*SERVER_FAULTS, ALL_SERVERS)):
         for position, kind in enumerate(KINDS):
             yield maker.make(kind, deferrable=(number + position) % 2 == 0, fault=fault)
 
 
 def few_of_options(seed: int) -> list[Case]:
-    """
-    Return some of :func:`option_cases`.
-
-    :param seed: Seed of the random numbers.
-    """
+    """Return some of :func:`option_cases`."""
     maker = _Maker(random.Random(seed), itertools.count(801))  # noqa: S311 - no secret
     return [
         maker.make("elt_stream", deferrable=True, steps=("after_option",), option=FULL_REFRESH),
@@ -396,11 +384,7 @@ def few_of_options(seed: int) -> list[Case]:
 
 
 def few_of_servers(seed: int) -> list[Case]:
-    """
-    Return cases for the kill of all servers.
-
-    :param seed: Seed of the random numbers.
-    """
+    """Return cases for the kill of all servers."""
     maker = _Maker(random.Random(seed), itertools.count(901))  # noqa: S311 - no secret
     return [
         # They are alone, and killed at once: nothing has to go on for long.
@@ -410,11 +394,7 @@ def few_of_servers(seed: int) -> list[Case]:
 
 
 def few(seed: int) -> list[Case]:
-    """
-    Return a case for each fault, distributed over all kinds and both modes.
-
-    :param seed: Seed of the random numbers.
-    """
+    """Return a case for each fault, distributed over all kinds and both modes."""
     maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
     kinds = itertools.cycle(KINDS)
     cases = []
@@ -436,11 +416,7 @@ def few(seed: int) -> list[Case]:
 
 
 def all_single(seed: int) -> list[Case]:
-    """
-    Return a case for each fault, for each kind in each mode.
-
-    :param seed: Seed of the random numbers.
-    """
+    """Return a case for each fault, for each kind in each mode."""
     maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
     single = [
         maker.make(kind, deferrable=deferrable, steps=steps, fault=fault)
@@ -452,13 +428,7 @@ def all_single(seed: int) -> list[Case]:
 
 
 def combined(seed: int, count: int, after: int) -> list[Case]:
-    """
-    Return cases with several faults.
-
-    :param seed: Seed of the random numbers.
-    :param count: The number of cases.
-    :param after: The number of the preceding case.
-    """
+    """Return cases with several faults."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     maker = _Maker(rng, itertools.count(after + 1))
     cases = []
@@ -481,12 +451,7 @@ def combined(seed: int, count: int, after: int) -> list[Case]:
 
 
 def seed_of(cases: Sequence[Case], folder: str) -> dict[str, list[dict[str, Any]]]:
-    """
-    Return the seed with the resources of cases.
-
-    :param cases: The cases.
-    :param folder: The folder of the file ``rows.csv``.
-    """
+    """Return the seed with the resources of cases."""
     mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
     seed: dict[str, list[dict[str, Any]]] = {
         "connections": [

@@ -48,18 +48,7 @@ _BEFORE_LIMIT = 60
 
 @dataclass
 class Verdict:
-    """
-    Result of a case.
-
-    :param case: The case.
-    :param state: The final state of its task.
-    :param tries: The number of tries.
-    :param runs: The number of runs of each of its resources, without those of another client.
-    :param struck: True if all faults have occurred.
-    :param at_once: The most runs that were requested or active at a time.
-    :param faults: Differences from the expected result.
-    :param evidence: The log of the task and the journal of the service, for cases with differences.
-    """
+    """Result of a case."""
 
     case: Case
     state: str | None
@@ -77,27 +66,14 @@ class Verdict:
 
 
 def service_of(cases: Sequence[Case], folder: Path) -> LocalService:
-    """
-    Return the service with the resources of cases.
-
-    :param cases: The cases.
-    :param folder: A folder for the source and the exports.
-    """
+    """Return the service with the resources of cases."""
     rows = "".join(f"{number},row {number}\n" for number in range(50))
     (folder / "rows.csv").write_text(f"id,name\n{rows}", encoding="utf-8")
     return LocalService(seed_of(cases, str(folder)), control=True)
 
 
 class Wave:
-    """
-    Cases that run concurrently, as one DAG run.
-
-    :param name: The suffix of the DAG ID.
-    :param cases: The cases.
-    :param airflow: Real components.
-    :param service: The service with their resources.
-    :param dags: The folder of the DAG files.
-    """
+    """Cases that run concurrently, as one DAG run."""
 
     def __init__(
         self, name: str, cases: Sequence[Case], airflow: AirflowComponents, service: LocalService, dags: Path
@@ -121,11 +97,7 @@ class Wave:
         self.kills = dict.fromkeys(("service", "triggerer", *SERVERS), 0)
 
     def play(self, limit: float) -> list[Verdict]:
-        """
-        Run the cases, and return the verdicts.
-
-        :param limit: Limit in seconds.
-        """
+        """Run the cases, and return the verdicts."""
         self._prepare()
         run_id = self._airflow.trigger(self._dag_id)
         self._airflow.wait(self._dag_id, run_id, limit=limit, watch=self._disturb)
@@ -344,12 +316,7 @@ def _stamped(line: str) -> str:
 
 @contextmanager
 def connected(airflow: AirflowComponents, service: LocalService) -> Iterator[None]:
-    """
-    Add a connection to the service to Airflow.
-
-    :param airflow: Real components.
-    :param service: The service.
-    """
+    """Add a connection to the service to Airflow."""
     body = {
         "connection_id": CONNECTION,
         "conn_type": "datapipe",

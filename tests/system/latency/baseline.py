@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 class SleepTrigger(BaseTrigger):
-    """
-    Sends an event at a time.
-
-    :param until: Seconds since the epoch.
-    """
+    """Sends an event at a time."""
 
     def __init__(self, until: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own signature has no types
@@ -36,11 +32,7 @@ class SleepTrigger(BaseTrigger):
 
 
 class SleepOperator(BaseOperator):
-    """
-    Defers for some seconds from its start, and returns the time of the event.
-
-    :param seconds: The seconds. (templated)
-    """
+    """Defers for some seconds from its start, and returns the time of the event."""
 
     template_fields = ("seconds",)
 

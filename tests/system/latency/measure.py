@@ -31,12 +31,7 @@ LIMIT = 180
 
 
 def seed_of(lanes: Sequence[Lane], folder: Path) -> dict[str, Any]:
-    """
-    Return a seed with a sync of one stream for each lane: streams of one sync would share polls.
-
-    :param lanes: The lanes.
-    :param folder: The folder of the source's file.
-    """
+    """Return a seed with a sync of one stream for each lane: streams of one sync would share polls."""
     (folder / "rows.csv").write_text("id\n1\n", encoding="utf-8")
     source = {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}}
     return {
@@ -56,14 +51,7 @@ def seed_of(lanes: Sequence[Lane], folder: Path) -> dict[str, Any]:
 def measure(
     executor: str, durations: Sequence[float], runs: int, progress: Callable[[str], None]
 ) -> Iterator[Measurement]:
-    """
-    Start all components of an executor, and measure runs of each duration in each mode.
-
-    :param executor: One of ``EXECUTORS``.
-    :param durations: Seconds that a run takes.
-    :param runs: Measured runs of each mode and duration.
-    :param progress: Called with a line about each step.
-    """
+    """Start all components of an executor, and measure runs of each duration in each mode."""
     lanes = [lane for duration in durations for lane in lanes_of(duration, runs)]
     slots = 2 * max(wave_size(duration) for duration in durations)
     with ExitStack() as stack:

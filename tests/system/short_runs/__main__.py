@@ -40,13 +40,7 @@ LIMIT_PER_TASK, LIMIT_OF_DAG = 6.0, 120.0
 
 @dataclass(frozen=True)
 class Result:
-    """
-    The end of all tasks.
-
-    :param states: The number of tasks in each state.
-    :param deferred: The number of tasks that were deferred.
-    :param mismatches: Messages of the scheduler about tasks that it failed.
-    """
+    """The end of all tasks."""
 
     states: Counter[str]
     deferred: int
@@ -54,11 +48,7 @@ class Result:
 
 
 def seed_of(orchestrations: list[str]) -> dict[str, Any]:
-    """
-    Return a seed with orchestrations without steps.
-
-    :param orchestrations: Their IDs.
-    """
+    """Return a seed with orchestrations without steps."""
     return {"orchestrations": [{"id": one, "name": one, "cron_schedule": "0 0 1 1 *"} for one in orchestrations]}
 
 
@@ -70,15 +60,7 @@ def run(
     on_postgresql: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Result:
-    """
-    Run one DAG with all tasks at once, with the defaults of Airflow and of the provider.
-
-    :param tasks: The number of tasks, each with a run of its own resource.
-    :param slots: ``[core] parallelism``.
-    :param minimum_deferral_time: The option of ``[datapipe]``, s; None for the default.
-    :param on_postgresql: Whether the metadata database is in PostgreSQL, instead of SQLite.
-    :param progress: Called with a line about each step.
-    """
+    """Run one DAG with all tasks at once, with the defaults of Airflow and of the provider."""
     orchestrations = [f"short_{number:03}" for number in range(tasks)]
     config = {"core.parallelism": str(slots)}
     if minimum_deferral_time is not None:

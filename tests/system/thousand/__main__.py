@@ -83,13 +83,7 @@ def parts_of(tasks: int) -> list[tuple[str, list[str]]]:
 
 
 def request_runs(service: LocalService, parts: list[tuple[str, list[str]]], over_at: float) -> list[dict[str, Any]]:
-    """
-    Ask for a run of everything, all of them to end at one moment, and refer to them as an operator does.
-
-    :param service: The service.
-    :param parts: What runs.
-    :param over_at: The moment, as seconds since the epoch.
-    """
+    """Ask for a run of everything, all of them to end at one moment, and refer to them as an operator does."""
     plan = []
     with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=60, trust_env=False) as client:
         for number, (kind, ids) in enumerate(parts):
@@ -124,9 +118,6 @@ def lines_about(folder: Path, pattern: str) -> Iterator[str]:
 def warnings_until_quiet(folder: Path, *, limit: float) -> int:
     """
     Wait until Airflow, which calls tasks deferred before it has made their triggers, has made them, and count warnings.
-
-    :param folder: Where the logs are.
-    :param limit: When not to wait any longer, as seconds since the epoch.
     """
     count, since = 0, time.time()
     while time.time() < min(since + QUIET, limit):
@@ -145,13 +136,7 @@ def states_of(airflow: AirflowComponents, runs: dict[str, str]) -> Counter[str]:
 
 
 def play(tasks: int, interval: float | None, *, control: bool) -> bool:
-    """
-    Run it, print what it cost, and tell whether all is well.
-
-    :param tasks: How many.
-    :param interval: Seconds between two looks; none for what is usual.
-    :param control: Whether the triggers only sleep until the runs end, in which nothing of ours is at work.
-    """
+    """Run it, print what it cost, and tell whether all is well."""
     parts = parts_of(tasks)
     with ExitStack() as stack:
         workspace = stack.enter_context(Workspace("datapipe-thousand-"))

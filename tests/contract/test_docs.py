@@ -38,7 +38,7 @@ from tests.support.shell import bash
 #: Which test runs a block: by its page and first line, or, for all of one language, by its page and the language.
 RUN_BY = {
     ("README.md", "make demo"): "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted",
-    ("README.md", "make up"): "tests/system/test_demo.py::test_what_is_kept_running_can_be_logged_in_to",
+    ("README.md", "make up"): "tests/system/test_demo.py::test_two_at_once_of_which_one_is_interrupted",
     # It can't run itself; .ci/run does, and this looks at what it would do.
     ("README.md", "make test"): "tests/contract/test_docs.py::test_what_make_runs",
     ("README.md", "pip install airflow-provider-datapipe"): "tests/contract/test_packaging.py::test_the_provider_alone",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -178,33 +179,27 @@ class AirflowApi:
         return answer.json()["value"]
 
     def wait_for_run(
-        self,
-        dag_id: str,
-        run_id: str,
-        *,
-        limit: float,
-        interval: float = 0.5,
-        watch: Callable[[list[TaskInstance]], None] | None = None,
+        self, dag_id: str, run_id: str, *, limit: float, watch: Callable[[list[TaskInstance]], None] | None = None
     ) -> str:
         """
-        Wait for a DAG run to end, and return the state it ended in.
+        Wait for a DAG run to end, and return its state. ``watch`` is called with the task instances twice a second.
 
         Errors of the API server are ignored, because a test may be restarting it.
         """
         deadline = time.monotonic() + limit
-        state, instances = "unknown", list[TaskInstance]()
+        state = "unknown"
         while time.monotonic() < deadline:
-            try:
+            instances: list[TaskInstance] | None = None
+            with suppress(httpx.TransportError):
                 # The run first: what is seen of the tasks is then never older than the run's end.
                 state = self.run_state(dag_id, run_id)
-                instances = self.task_instances(dag_id, run_id)
-            except httpx.TransportError:
-                time.sleep(interval)
-                continue
-            if watch:
-                watch(instances)
-            if state in ENDED:
-                return state
-            time.sleep(interval)
-        seen = ", ".join(f"{one.label} {one.state} (try {one.try_number})" for one in instances)
+                instances = self.task_instances(dag_id, run_id) if watch else []
+            if instances is not None:
+                if watch:
+                    watch(instances)
+                if state in ENDED:
+                    return state
+            time.sleep(0.5 if watch else 1)
+        tasks = self.task_instances(dag_id, run_id)
+        seen = ", ".join(f"{one.label} {one.state} (try {one.try_number})" for one in tasks)
         raise AirflowApiError(f"{dag_id} {run_id} did not end within {limit:.0f} s: {state}; {seen}")

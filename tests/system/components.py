@@ -41,7 +41,7 @@ DATABASE = "database.sql_alchemy_conn"
 FAST = {
     # Fast where Airflow waits by default: a scheduler with nothing to do, a deferred task whose
     # triggerer has died, a task whose scheduler has died.
-    "scheduler.scheduler_idle_sleep_time": "0.2",
+    "scheduler.scheduler_idle_sleep_time": "0.5",
     "scheduler.job_heartbeat_sec": "2",
     # Below Airflow's 30, a scheduler on a busy machine takes its own tasks for those of a dead one.
     "scheduler.scheduler_health_check_threshold": "30",
@@ -198,6 +198,7 @@ class AirflowComponents:
             f"Airflow's {component} is ready",
             lambda: self._is_ready(component, after),
             limit=self._start_limit,
+            interval=0.5,
             watch=list(self._programs.values()),
         )
 
@@ -220,6 +221,11 @@ class AirflowComponents:
         self._programs[component].stop()
         self._launch(component)
         self._wait_until_ready(component, after=newest)
+
+    def kill_task(self, task: TaskInstance, signum: signal.Signals = signal.SIGKILL) -> None:
+        """Send a signal to the process of a task in a worker."""
+        assert task.pid in tree_of(self.pid("scheduler"))
+        os.kill(task.pid, signum)
 
     @contextmanager
     def second_triggerer(self) -> Iterator[None]:
@@ -261,7 +267,7 @@ class AirflowComponents:
         self._workspace.close()
         self._port.release()
 
-    def trigger(self, dag_id: str, conf: dict[str, Any] | None = None, *, limit: float = 60) -> str:
+    def trigger(self, dag_id: str, conf: dict[str, Any] | None = None, *, limit: float = 300) -> str:
         """Wait until a DAG has been parsed, start a DAG run, and return its ID."""
 
         def parsed() -> bool:
@@ -272,7 +278,7 @@ class AirflowComponents:
             return False
 
         watch = [self._programs["dag-processor"]]
-        wait_for(f"the DAG {dag_id} is parsed", parsed, limit=limit, watch=watch)
+        wait_for(f"the DAG {dag_id} is parsed", parsed, limit=limit, interval=0.5, watch=watch)
         return self.api.trigger(dag_id, conf)
 
     def wait(
@@ -280,11 +286,42 @@ class AirflowComponents:
         dag_id: str,
         run_id: str,
         *,
-        limit: float = 120,
+        limit: float = 300,
         watch: Callable[[list[TaskInstance]], None] | None = None,
     ) -> str:
         """Wait for a DAG run to end, and return the state it ended in."""
         return self.api.wait_for_run(dag_id, run_id, limit=limit, watch=watch)
+
+    def ends(
+        self,
+        dag_id: str,
+        run_id: str,
+        state: str = "success",
+        *,
+        limit: float = 300,
+        watch: Callable[[list[TaskInstance]], None] | None = None,
+    ) -> None:
+        """Wait for a DAG run to end, and assert its state. The error contains the logs of other tasks."""
+        found = self.wait(dag_id, run_id, limit=limit, watch=watch)
+        if found != state:
+            others = [one for one in self.api.task_instances(dag_id, run_id) if one.state != state]
+            raise AssertionError("\n".join([found, *(self.log_tail(dag_id, run_id, one) for one in others)]))
+
+    def run(self, dag_id: str, state: str = "success", *, limit: float = 300) -> str:
+        """Run a DAG, assert its final state, and return the ID of the DAG run."""
+        run_id = self.trigger(dag_id)
+        self.ends(dag_id, run_id, state, limit=limit)
+        return run_id
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, TaskInstance]:
+        """Return the task instances of a DAG run by label."""
+        return {one.label: one for one in self.api.task_instances(dag_id, run_id)}
+
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str | None]:
+        """Return the extra links of a task."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/links"
+        found: dict[str, str | None] = self.api.request("GET", path)["extra_links"]
+        return found
 
     def log_files(self) -> Iterator[Path]:
         """Yield all log files: of the components, of the processes of the DAG processor, and of the tasks."""

@@ -6,7 +6,7 @@ import json
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import yaml
 from tests.support.local_service import LocalService
 from tests.support.process_table import working_in
 from tests.system.components import AirflowComponents
+from tests.system.dag_test import DagTest
 from tests.system.demo import DAG, EXAMPLES, SEED, source_folder
 from tests.system.lineage_events import lineage_config
 from tests.system.metadata_database import metadata_database
@@ -195,11 +196,13 @@ def airflow(dags_folder: Path, lineage_folder: Path, service: LocalService) -> I
 @pytest.fixture(scope="session")
 def example_run(airflow: AirflowComponents) -> str:
     """Run the example once, and return the ID of its DAG run."""
-    run_id = airflow.trigger(DAG)
-    state = airflow.wait(DAG, run_id, limit=240)
-    failed = [one for one in airflow.api.task_instances(DAG, run_id) if one.state == "failed"]
-    assert state == "success", [airflow.log_tail(DAG, run_id, one) for one in failed]
-    return run_id
+    return airflow.run(DAG)
+
+
+@pytest.fixture(scope="session")
+def dag_test(tmp_path_factory: pytest.TempPathFactory) -> DagTest:
+    """Return an Airflow without components, whose database is created once."""
+    return DagTest(tmp_path_factory.mktemp("dag_test"))
 
 
 def connection(host: str, key: str, **extra: Any) -> str:
@@ -208,17 +211,18 @@ def connection(host: str, key: str, **extra: Any) -> str:
 
 
 @contextmanager
-def connected(airflow: AirflowComponents, conn_id: str, service: LocalService, **extra: Any) -> Iterator[None]:
-    """Add a connection without a port to running components, and delete it at the end."""
-    body = {
-        "connection_id": conn_id,
-        "conn_type": "datapipe",
-        "host": service.base_url,
-        "password": service.api_key,
-        "extra": json.dumps(extra),
-    }
-    airflow.api.request("POST", "/connections", json=body)
+def saved(airflow: AirflowComponents, conn_id: str, **fields: Any) -> Iterator[None]:
+    """Add a connection to running components, and delete it at the end."""
+    airflow.api.request("POST", "/connections", json={"connection_id": conn_id, **fields})
     try:
         yield
     finally:
         airflow.api.request("DELETE", f"/connections/{conn_id}")
+
+
+def connected(
+    airflow: AirflowComponents, conn_id: str, service: LocalService, **extra: Any
+) -> AbstractContextManager[None]:
+    """Add a connection to a service, without a port."""
+    fields = {"host": service.base_url, "password": service.api_key, "extra": json.dumps(extra)}
+    return saved(airflow, conn_id, conn_type="datapipe", **fields)

@@ -39,7 +39,7 @@ DAGS = {
 }
 WATCHERS = 4
 STREAMS, ORCHESTRATIONS = 8, 6
-#: Of the triggerers that are stopped, the part that is asked to; the others are killed.
+#: Of the triggerers that are stopped after the first one, the part that is asked to; the others are killed.
 ASKED = 0.2
 
 
@@ -133,9 +133,11 @@ class Starter(threading.Thread):
             *(f"/orchestrations/o{number}/request_run" for number in range(ORCHESTRATIONS)),
             "/reverse_etl_syncs/numbers/request_run",
         ]
+        # One of each kind, and then any.
+        first = [paths[-1], paths[STREAMS], paths[0]]
         with httpx.Client(base_url=self._service.base_url, headers=self._service.headers, timeout=30) as client:
             while self.left and not self._over.wait(self._chance.uniform(0, 2 * self._pause)):
-                answer = client.post(self._chance.choice(paths))
+                answer = client.post(first.pop() if first else self._chance.choice(paths))
                 # A run of the same thing may be going.
                 self.left -= answer.is_success
 
@@ -196,41 +198,42 @@ def play(
             },
         }
     )
+    counter = EventCounter(airflow, service)
     starter = Starter(service, runs, pause, chance)
     starter.start()
     try:
         for number in range(restarts):
             # Spread over the time in which runs are started.
             due = runs - (number + 0.5) * runs / restarts
-            wait_for("more runs are started", partial(starter.has_at_most, due), limit=600)
+            wait_for("more runs are started", partial(starter.has_at_most, due), limit=600, interval=0.3)
             time.sleep(chance.uniform(0, 1.5))
-            if chance.random() >= ASKED:
+            if number == 0 or chance.random() >= ASKED:
                 airflow.kill("triggerer")
             airflow.restart("triggerer")
-            say(f"triggerer restarted {number + 1} times; {starter.left} runs to be started; {count(airflow, service)}")
-        wait_for("all runs are started", lambda: not starter.left, limit=600)
+            say(f"triggerer restarted {number + 1} times; {starter.left} runs to be started; {counter.count()}")
+        wait_for("all runs are started", lambda: not starter.left, limit=600, interval=0.3)
     finally:
         starter.stop()
 
     def is_over() -> bool:
         going = [run for run in journal(service) if run["finished_at"] is None]
-        return not going and not count(airflow, service).missed
+        return not going and not counter.count().missed
 
     with suppress(ProgramError):
         wait_for("each run has its event", is_over, limit=60, interval=1)
     # Airflow gives a run of a DAG the events up to that which has called for it. Those that came together with it wait
     # for the next: so there is one more for each DAG.
-    before = count(airflow, service)
+    before = counter.count()
     with httpx.Client(base_url=service.base_url, headers=service.headers, timeout=30) as client:
         for path in ("/elt_streams/s1", "/orchestrations/o0", "/reverse_etl_syncs/numbers"):
             client.post(f"{path}/request_run").raise_for_status()
 
     def all_have_reached() -> bool:
-        return not set(before.waiting) & set(count(airflow, service).waiting)
+        return not set(before.waiting) & set(counter.count().waiting)
 
     with suppress(ProgramError):
         wait_for("each event has reached its DAG", all_have_reached, limit=60, interval=1)
-    after = count(airflow, service)
+    after = counter.count()
     return replace(before, waiting=sorted(set(before.waiting) & set(after.waiting)), dag_runs=after.dag_runs)
 
 
@@ -239,31 +242,41 @@ def journal(service: LocalService) -> list[dict[str, Any]]:
     return [run for run in service.journal_runs() if run["kind"] in DAGS]
 
 
-def count(airflow: AirflowComponents, service: LocalService) -> Count:
-    """Compare the journal of the service with the events and DAG runs."""
-    # The journal first: a run may end, and be told, in between.
-    slices = {run["run_id"] for run in journal(service) if run["status"] == "CHUNK_COMPLETED"}
-    ended = {
-        run["run_id"]: run["kind"]
-        for run in journal(service)
-        if run["finished_at"] is not None and run["run_id"] not in slices
-    }
-    told, reached, dag_runs = Counter[str](), set[str](), 0
-    for dag_id in DAGS.values():
-        name = dag_id.replace("watching_", "watched_")
-        told.update(_run_ids(_all(airflow.api, "/assets/events", "asset_events", name_pattern=name)))
-        for run in _all(airflow.api, f"/dags/{dag_id}/dagRuns", "dag_runs"):
-            dag_runs += 1
-            path = f"/dags/{dag_id}/dagRuns/{run['dag_run_id']}/upstreamAssetEvents"
-            reached.update(_run_ids(airflow.api.request("GET", path)["asset_events"]))
-    return Count(
-        Counter(ended.values()),
-        sorted(set(ended) - told.keys()),
-        sorted(set(ended) - reached),
-        Counter(told[run_id] for run_id in ended if run_id in told),
-        dag_runs,
-        sorted(slices & told.keys()),
-    )
+class EventCounter:
+    """Comparison of the journal of the service with the events and DAG runs of Airflow."""
+
+    def __init__(self, airflow: AirflowComponents, service: LocalService) -> None:
+        self._airflow = airflow
+        self._service = service
+        #: The runs whose events have started a DAG run, by DAG run. They do not change afterwards.
+        self._reached: dict[str, list[str]] = {}
+
+    def count(self) -> Count:
+        """Return the present numbers."""
+        # The journal first: a run may end, and be told, in between.
+        runs = journal(self._service)
+        slices = {run["run_id"] for run in runs if run["status"] == "CHUNK_COMPLETED"}
+        ended = {
+            run["run_id"]: run["kind"] for run in runs if run["finished_at"] is not None and run["run_id"] not in slices
+        }
+        api = self._airflow.api
+        told = Counter[str]()
+        for dag_id in DAGS.values():
+            name = dag_id.replace("watching_", "watched_")
+            told.update(_run_ids(_all(api, "/assets/events", "asset_events", name_pattern=name)))
+            for run in _all(api, f"/dags/{dag_id}/dagRuns", "dag_runs"):
+                path = f"/dags/{dag_id}/dagRuns/{run['dag_run_id']}"
+                if path not in self._reached:
+                    self._reached[path] = _run_ids(api.request("GET", f"{path}/upstreamAssetEvents")["asset_events"])
+        reached = {run_id for run_ids in self._reached.values() for run_id in run_ids}
+        return Count(
+            Counter(ended.values()),
+            sorted(set(ended) - told.keys()),
+            sorted(set(ended) - reached),
+            Counter(told[run_id] for run_id in ended if run_id in told),
+            len(self._reached),
+            sorted(slices & told.keys()),
+        )
 
 
 def _run_ids(events: list[dict[str, Any]]) -> list[str]:

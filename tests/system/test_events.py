@@ -18,7 +18,7 @@ from tests.system.events import Count, play, watching
 
 # Before, a watcher begins anew with its triggerer, and each asks for itself.
 pytestmark = since("3.3", "state of watchers")
-RUNS, RESTARTS, SEED = 40, 2, 5
+RUNS, RESTARTS, SEED = 25, 1, 5
 BUILT = "watching_built"
 
 

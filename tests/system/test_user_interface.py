@@ -71,8 +71,7 @@ def test_connection_with_the_port_of_its_address(installed: Installation, pages:
 
 
 def test_link_before_the_task_starts(installed: Installation, pages: AirflowPages, deferred_run: str) -> None:
-    links = f"/dags/store/dagRuns/{deferred_run}/taskInstances/revenue/links"
-    assert installed.airflow.api.request("GET", links)["extra_links"] == {LINK: None}
+    assert installed.airflow.links("store", deferred_run, "revenue") == {LINK: None}
     pages.open_task("store", deferred_run, "revenue", "details", "Extra Links", "Trigger Rule", "No Status")
     # Airflow has no address until the task starts. A link without an address must not appear.
     assert LINK not in pages.links

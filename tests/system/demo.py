@@ -16,11 +16,12 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService
     from tests.support.processes import Workspace
+    from tests.system.airflow_api import TaskInstance
     from tests.system.components import AirflowComponents
     from tests.system.demo_checks import Check
     from tests.system.demo_progress import Display
@@ -82,13 +83,15 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
 def run(stage: Stage, show: Display) -> list[Check]:
     """Run the DAG, and check its data."""
     from tests.system.demo_checks import Check, check_deferral, check_secret, check_warehouse, mappings
-    from tests.system.demo_progress import Watcher
 
     airflow = stage.airflow
     show.step(f"running {DAG}")
     run_id = airflow.trigger(DAG)
-    watcher = Watcher(lambda one: airflow.api.xcom(DAG, run_id, one.task_id, map_index=one.map_index))
-    state = airflow.wait(DAG, run_id, limit=RUN_LIMIT, watch=lambda instances: show.tasks(watcher.lines(instances)))
+
+    def result_of(task: TaskInstance) -> Any:
+        return airflow.api.xcom(DAG, run_id, task.task_id, map_index=task.map_index)
+
+    state = airflow.wait(DAG, run_id, limit=RUN_LIMIT, watch=lambda instances: show.tasks(instances, result_of))
     instances = airflow.api.task_instances(DAG, run_id)
     for one in instances:
         if one.state == "failed":
@@ -117,16 +120,16 @@ def run(stage: Stage, show: Display) -> list[Check]:
 
 def demo(*, keep: bool) -> int:
     """Run the demo, and return its exit status."""
-    from tests.system.demo_progress import display
+    from tests.system.demo_progress import Display
 
-    with display() as show:
-        with ExitStack() as stack:
-            stage = set_up(stack, show)
-            if keep:
-                wait_for_ctrl_c(stage, show)
-            checks = run(stage, show)
-            show.step("stopping everything")
-        show.summary(checks)
+    show = Display()
+    with ExitStack() as stack:
+        stage = set_up(stack, show)
+        if keep:
+            wait_for_ctrl_c(stage, show)
+        checks = run(stage, show)
+        show.step("stopping everything")
+    show.summary(checks)
     return 0 if all(check.holds for check in checks) else 1
 
 

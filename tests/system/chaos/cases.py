@@ -401,7 +401,7 @@ def few(seed: int) -> list[Case]:
     """
     maker = _Maker(random.Random(seed))  # noqa: S311 - no secret
     kinds = itertools.cycle(KINDS)
-    cases = []
+    cases: list[Case] = []
     # Waiting differs between the modes. All else is one matter, and the modes take turns.
     for steps, fault in troubles(deferrable=True):
         if steps or fault == TRIGGERER or fault in HELD_FAULTS:

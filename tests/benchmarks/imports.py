@@ -99,7 +99,8 @@ def measure_imports(names: list[str], repetitions: int, python: str = sys.execut
     with TemporaryDirectory(prefix="datapipe-bench-") as folder:
         # Without the trust that others need: some libraries read it when they are imported.
         env = process_env(Path(folder) / "airflow")
-        for repetition in range(-1, repetitions):
+        # One more, before, fills the caches.
+        for repetition in range(-1 if repetitions > 1 else 0, repetitions):
             for each in IMPORTABLE:
                 if each.name not in names:
                     continue

@@ -124,7 +124,7 @@ RUN_BY = {
     ("docs/examples.md", "sh"): "tests/unit/airflow/test_examples_docs.py::test_the_shop_can_be_tried_as_the_page_says",
     ("docs/local.md", "sh"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
     ("docs/getting_started.md", "airflow standalone"): (
-        "tests/system/test_standalone.py::test_dag_of_getting_started_with_standalone"
+        "tests/system/test_getting_started.py::test_getting_started_with_the_wheel_and_one_file"
     ),
     ("docs/getting_started.md", "sh"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",
     ("docs/getting_started.md", "python"): "tests/contract/test_docs.py::test_five_minutes_lead_to_the_rows",

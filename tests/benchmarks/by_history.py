@@ -36,12 +36,10 @@ class Followed:
         return part(self.delays, share)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Followed:
-        """Read what :meth:`as_dict` gave."""
         return cls(**data)
 
 

@@ -18,7 +18,6 @@ class Certificates:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Certificates:
-        """Make them."""
         authority = trustme.CA()
         made = cls(folder / "server.pem", folder / "trusted.pem")
         authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(made.server)

@@ -137,7 +137,6 @@ class Client:
 
 
 def main(port: str, base: str, plan_text: str) -> None:
-    """Measure once."""
     from airflow.sdk.log import configure_logging, reset_logging
 
     # As the triggerer's supervisor has it, but for where it goes.

@@ -70,7 +70,6 @@ class Machine:
 
     @classmethod
     def this(cls, found: Mapping[str, str]) -> Self:
-        """Describe this one."""
         return cls(
             day=datetime.now(UTC).date().isoformat(),
             processor=_processor(),
@@ -81,7 +80,6 @@ class Machine:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as JSON."""
         return asdict(self)
 
 

@@ -115,7 +115,6 @@ def _inside(graph: Graph, where: Any, names: dict[str, str], group: tuple[str, .
 
 
 def measure(count: int, repetitions: int) -> Iterator[Parsed]:
-    """Parse both, in turns."""
     snapshot = shop(count)
     with TemporaryDirectory(prefix="datapipe-bench-") as name:
         folder = Path(name)
@@ -167,7 +166,6 @@ def parse(path: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.generated", description=__doc__)
     parser.add_argument("--count", type=int, default=1000, help="tasks")
     parser.add_argument("--repetitions", type=int, default=7)

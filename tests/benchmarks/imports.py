@@ -85,12 +85,10 @@ class Imported:
     largest: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Imported:
-        """Read what :meth:`as_dict` gave."""
         return cls(**data)
 
 

@@ -30,7 +30,6 @@ class Line:
         return cls(socket.create_connection(("127.0.0.1", port)))
 
     def tell(self, what: str, **more: Any) -> None:
-        """Send a message."""
         self._socket.sendall(json.dumps({"what": what, **more}).encode() + b"\n")
 
     def hear(self, limit: float | None = None) -> dict[str, Any] | None:
@@ -53,5 +52,4 @@ class Line:
         return heard
 
     def close(self) -> None:
-        """Hang up."""
         self._socket.close()

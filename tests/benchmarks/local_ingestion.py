@@ -49,7 +49,6 @@ class Poured(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Requests per second."""
         return self.requests / self.seconds
 
 
@@ -110,7 +109,6 @@ class _Sender(asyncio.Protocol):
 
 
 async def pour(address: str, connections: int, seconds: float) -> Poured:
-    """Send for some seconds."""
     where = urlsplit(address)
     host, port = str(where.hostname), where.port or 80
     latencies: list[float] = []
@@ -144,7 +142,6 @@ def measure(connections: int, seconds: float, runs: int) -> list[Poured]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_ingestion", description=__doc__)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each run takes")

@@ -126,7 +126,6 @@ class _Client:
 
 
 def _paths(client: _Client, middle: dict[str, str]) -> dict[str, str]:
-    """Return the measured requests by name."""
     runs, reverse = "/elt_stream_runs?elt_stream_id=one.s0", "/reverse_etl_sync_runs?reverse_etl_sync_id=out"
     # The only list of runs whose cursor is none of their ids: walked to, at least some way.
     deep, cursor = "/orchestration_runs?limit=100", ""
@@ -155,7 +154,6 @@ def _paths(client: _Client, middle: dict[str, str]) -> dict[str, str]:
 
 
 def measure(number: int, for_each_stream: int, transforms: int, times: int) -> dict[str, float]:
-    """Return the seconds of each request."""
     folder = "."
     with LocalService(_seed(folder, transforms), ready_within=120) as service:
         service.stop()
@@ -169,7 +167,6 @@ def measure(number: int, for_each_stream: int, transforms: int, times: int) -> d
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_lists", description=__doc__)
     parser.add_argument("--few", type=int, default=100)
     parser.add_argument("--many", type=int, default=100_000)

@@ -108,7 +108,6 @@ def _resident(pid: int, name: str) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.local_loading", description=__doc__)
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--limit", type=int, default=200, metavar="MB", help="DuckDB's memory in the second part")

@@ -22,16 +22,13 @@ class Plan:
     histories: Mapping[str, Any] = field(default_factory=dict)
 
     def make(self) -> Adapter:
-        """Make what waits."""
         if self.adapter == Histories.name:
             return Histories(**self.histories)
         return ADAPTERS[self.adapter]()
 
     def as_json(self) -> str:
-        """Return it as text."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what :meth:`as_json` gave."""
         return cls(**json.loads(text))

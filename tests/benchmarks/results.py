@@ -29,7 +29,6 @@ class Results:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read what :class:`Keeper` has kept."""
         results = cls()
         for line in path.read_text(encoding="utf-8").splitlines():
             kind, data = json.loads(line)
@@ -55,7 +54,6 @@ class Keeper:
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def keep(self, result: Machine | Imported | Waited | Followed) -> None:
-        """Keep a result."""
         kinds = {Machine: "machine", Imported: "imported", Waited: "waited", Followed: "followed"}
         self._write(kinds[type(result)], result.as_dict())
 

@@ -68,7 +68,6 @@ class Runs:
         return time.time() >= self.began(run)
 
     def counts(self) -> dict[str, Any]:
-        """Return the counts (:class:`Counts`)."""
         return asdict(
             Counts(
                 at=time.monotonic(),

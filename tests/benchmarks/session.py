@@ -32,7 +32,6 @@ class Session:
         self._listener = socket.create_server(("127.0.0.1", 0))
 
     def __enter__(self) -> Self:
-        """Start them."""
         try:
             self._start()
         except BaseException:
@@ -43,7 +42,6 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop them."""
         self._close()
 
     def ask_stub(self, what: str = "counts", **more: Any) -> tuple[Counts, dict[str, Any]]:
@@ -58,7 +56,6 @@ class Session:
         return Counts(**answer.pop("counts")), answer
 
     def tell_client(self, what: str) -> None:
-        """Send a message to the client."""
         try:
             self._client_line.tell(what)
         except OSError:

@@ -103,12 +103,10 @@ class Waited:
         return self.memory / max(self.started, 1)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Waited:
-        """Read what :meth:`as_dict` gave."""
         lags = {name: None if data[name] is None else Lag(*data[name]) for name in ("lag", "lag_start", "lag_end")}
         return cls(**{**data, **lags})
 

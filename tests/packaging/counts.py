@@ -19,7 +19,6 @@ class Counts(NamedTuple):
 
     @classmethod
     def read(cls, file: Path) -> Self:
-        """Read them."""
         cases = list(ET.parse(file).iter("testcase"))  # noqa: S314 - pytest's own
         # A test that fails, and then breaks in its teardown, has two cases.
         bad = {

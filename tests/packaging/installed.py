@@ -34,7 +34,6 @@ class Installed(NamedTuple):
         return {name: value for name, value in os.environ.items() if name not in _OURS} | {"PATH": path}
 
     def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run one of its programs."""
         return subprocess.run(  # noqa: S603 - our own programs
             [str(self.programs / program), *arguments],
             cwd=self.programs,
@@ -47,7 +46,6 @@ class Installed(NamedTuple):
 
 
 def uv(*arguments: str | Path) -> None:
-    """Run uv."""
     command = [sys.executable, "-m", "uv", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)  # noqa: S603
     assert done.returncode == 0, done.stderr

@@ -55,7 +55,6 @@ class Cell(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the environment."""
         return f"airflow-{self.airflow}-python-{self.python}"
 
 
@@ -89,7 +88,6 @@ def suites_of(cell: Cell) -> list[str]:
 
 
 def run(cell: Cell, suite: str, python: Path, workers: int) -> Ran:
-    """Run a suite."""
     folder = FOLDER / "results" / cell.name
     folder.mkdir(parents=True, exist_ok=True)
     written = folder / f"{suite}.xml"
@@ -152,7 +150,6 @@ def report(cells: Sequence[Cell], ran: Sequence[Ran], missing: dict[Cell, str]) 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it."""
     supported = airflows()
     parser = argparse.ArgumentParser(prog="python -m tests.packaging.matrix", description=__doc__)
     parser.add_argument("--airflow", action="append", choices=list(supported), help="only this one; several times")

@@ -45,8 +45,6 @@ class TaskInstance:
 
     @classmethod
     def from_answer(cls, answer: dict[str, Any]) -> TaskInstance:
-        """Parse a task instance."""
-
         def moment(name: str) -> datetime | None:
             return datetime.fromisoformat(answer[name]) if answer[name] else None
 
@@ -78,7 +76,6 @@ class AirflowApi:
         self._credentials = {"username": login, "password": password}
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def answers(self) -> bool:

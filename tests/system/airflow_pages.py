@@ -67,7 +67,6 @@ class AirflowPages:
         self.until(lambda: self._browser.title == f"{title} \N{MIDDLE DOT} datapipe-local", f"the page of {title}")
 
     def save_port(self, conn_id: str, port: str) -> None:
-        """Save a connection with a port."""
         self.open("/connections", conn_id)
         self.press("Edit Connection")
         self.field("port").send_keys(port)
@@ -81,7 +80,6 @@ class AirflowPages:
 
     @property
     def text(self) -> str:
-        """The text of the page."""
         return self._browser.find_element(By.TAG_NAME, "body").text
 
     @property
@@ -91,7 +89,6 @@ class AirflowPages:
         return dict(self._browser.execute_script(script))
 
     def wait_for_texts(self, *texts: str) -> None:
-        """Wait until the page shows texts."""
         self.until(lambda: (page := self.text) and all(text in page for text in texts), f"the page shows {texts}")
 
     def field(self, name: str) -> WebElement:
@@ -136,5 +133,4 @@ class AirflowPages:
             raise AssertionError(message) from error
 
     def screenshot(self, file: Path) -> None:
-        """Write a picture of the page."""
         file.write_bytes(self._browser.get_screenshot_as_png())

@@ -59,7 +59,6 @@ FAST = {
 def airflow_environment(
     home: Path, dags: Path, port: int, *, config: Mapping[str, str], extra: Mapping[str, str], fast: bool = True
 ) -> dict[str, str]:
-    """Return the environment of the components."""
     settings = {
         "core.dags_folder": str(dags),
         "core.load_examples": "False",
@@ -166,7 +165,6 @@ class AirflowComponents:
 
     @property
     def database_url(self) -> str:
-        """The address of the metadata database."""
         return self._config.get(DATABASE, sqlite_url(self.home))
 
     def _start(self) -> None:

@@ -55,7 +55,6 @@ class Stage:
 
 
 def set_up(stack: ExitStack, show: Display) -> Stage:
-    """Start everything."""
     from tests.support.local_service import LocalService
     from tests.support.processes import Workspace
     from tests.system.components import AirflowComponents
@@ -134,7 +133,6 @@ def demo(*, keep: bool) -> int:
 
 
 def wait_for_ctrl_c(stage: Stage, show: Display) -> NoReturn:
-    """Print all addresses, and wait."""
     show.step(f"Airflow:        {stage.airflow.address}")
     show.step(f"  login         {stage.airflow.login}")
     show.step(f"  password      {stage.airflow.password}")

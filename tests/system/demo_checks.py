@@ -54,12 +54,10 @@ class Check:
 
 
 def quoted(name: str) -> str:
-    """Quote an identifier for DuckDB."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(value: str) -> str:
-    """Quote a text for DuckDB."""
     return "'" + value.replace("'", "''") + "'"
 
 

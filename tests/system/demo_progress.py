@@ -33,7 +33,6 @@ class Display:
         self._started: dict[str, datetime] = {}
 
     def step(self, text: str) -> None:
-        """Show the current step."""
         print(f"{time.monotonic() - self._begun:6.1f} s  {text}", flush=True)
 
     def tasks(self, instances: Iterable[TaskInstance], result: Callable[[TaskInstance], Any]) -> None:
@@ -58,7 +57,6 @@ class Display:
             self.step(f"  {one.label:32} {state:16} {seconds:>8}  {moved:>14}".rstrip())
 
     def summary(self, checks: list[Check]) -> None:
-        """Show the checks."""
         print()
         for check in checks:
             verdict = "ok" if check.holds else "FAILED"

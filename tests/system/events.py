@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import httpx
 
@@ -27,6 +27,7 @@ from tests.support.local_service import LocalService
 from tests.support.processes import ProgramError, Workspace, wait_for
 from tests.system.airflow_api import AirflowApi, AirflowApiError
 from tests.system.components import AirflowComponents
+from tests.system.demo import terminated
 from tests.system.metadata_database import count_rows
 
 DAG_FILE = Path(__file__).with_name("event_dags") / "watching.py"
@@ -44,7 +45,6 @@ ASKED = 0.2
 
 
 def seed_in(folder: Path) -> dict[str, Any]:
-    """Return the seed of the service."""
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
     mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
     return {
@@ -146,7 +146,6 @@ class Starter(threading.Thread):
         return self.left <= left
 
     def stop(self) -> None:
-        """Start no further runs."""
         self._over.set()
         self.join()
 
@@ -169,7 +168,6 @@ def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[L
 
 
 def cursors(airflow: AirflowComponents) -> int:
-    """Return the number of stored cursors."""
     return count_rows(airflow.database_url, "asset_state_store", "datapipe-")
 
 
@@ -252,7 +250,6 @@ class EventCounter:
         self._reached: dict[str, list[str]] = {}
 
     def count(self) -> Count:
-        """Return the present numbers."""
         # The journal first: a run may end, and be told, in between.
         runs = journal(self._service)
         slices = {run["run_id"] for run in runs if run["status"] == "CHUNK_COMPLETED"}
@@ -292,11 +289,6 @@ def _all(api: AirflowApi, path: str, name: str, **parameters: Any) -> list[dict[
         found += page[name]
         if not page[name] or len(found) >= page["total_entries"]:
             return found
-
-
-def terminated(signum: int, frame: object) -> NoReturn:
-    """Turn SIGTERM into an exit that cleans up, as Ctrl-C is one already."""
-    raise SystemExit(128 + signum)
 
 
 def main() -> int:

@@ -83,11 +83,9 @@ class _Sources:
 
     @property
     def version(self) -> int:
-        """The number of changes."""
         return self._version
 
     def advance(self, rng: random.Random) -> None:
-        """Replace all files."""
         self._version += 1
         rows = f"SELECT range AS id, {self._version} AS version, random() AS x FROM range({_WHOLE_ROWS})"  # noqa: S608
         fresh = self._folder / "fresh"
@@ -122,7 +120,6 @@ class _Pusher(threading.Thread):
         self.pushed = 0
 
     def run(self) -> None:
-        """Push until :meth:`end`."""
         with httpx.Client(timeout=10) as client:
             while not self._over.is_set():
                 self.pushed += 1
@@ -137,7 +134,6 @@ class _Pusher(threading.Thread):
                 self._over.wait(0.002)
 
     def end(self) -> None:
-        """Stop the thread."""
         self._over.set()
         self.join()
 
@@ -285,7 +281,6 @@ class Soak:
             _until(lambda: client.get("/transforms/sums").json()["materialization_status"] == "completed")
 
     def _going(self, service: LocalService) -> list[str]:
-        """Return the active runs."""
         found = []
         with _client(service) as client:
             for name, path, field in _lists():
@@ -359,7 +354,6 @@ class Soak:
             assert not Counter(there) - older
 
     def _check_all(self, service: LocalService, pusher: _Pusher) -> None:
-        """Compare all data with the input."""
         self._check_tables(service)
         with closing(duckdb.connect(str(service.warehouse), read_only=True)) as warehouse:
             merged = dict(warehouse.execute("SELECT id, version FROM a.merged").fetchall())
@@ -449,7 +443,6 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m tests.system.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--seed", type=int, default=7, help="says when it is killed")

@@ -61,7 +61,6 @@ class Stage:
         return [each for each in self.events() if each["job"]["name"].startswith(f"{dag_id}.")]
 
     def events(self) -> list[Event]:
-        """Return all events so far."""
         found = []
         for file in self.folder.glob("*.json"):
             try:
@@ -129,7 +128,6 @@ def picture(events: list[Event]) -> str:
 
 
 def picture_of_the_page() -> str:
-    """Return the diagram of the page."""
     found = _PICTURE.search(PAGE.read_text())
     return "" if found is None else found[0]
 

@@ -27,7 +27,6 @@ Record = dict[str, Any]
 
 
 def key_of(record: Record) -> Key:
-    """Return what identifies a record."""
     return str(record["carrier"]), int(record["month"])
 
 
@@ -84,7 +83,6 @@ class Handler(BaseHTTPRequestHandler):
     server: PartnerServer
 
     def do_POST(self) -> None:
-        """Receive a record."""
         # Read even what is refused: what is left unread would be taken for the next request.
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path != "/delays":
@@ -94,7 +92,6 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(status, {"message": message})
 
     def do_GET(self) -> None:
-        """Return the accepted records."""
         if self.path != "/delays":
             self._answer(HTTPStatus.NOT_FOUND, {"message": f"no such path: {self.path}"})
             return

@@ -131,5 +131,4 @@ class Journal:
 
     @property
     def last(self) -> int:
-        """Number of the last request."""
         return max((request["seq"] for request in self._requests), default=0)

@@ -23,7 +23,6 @@ LOW, HIGH = 480, 800
 
 
 def take(installed: Installation, pages: AirflowPages, folder: Path) -> None:
-    """Write all pictures."""
     airflow, service = installed.airflow, installed.service
     pages.resize(LOW)
     pages.open("/connections", CONNECTION)

@@ -92,7 +92,6 @@ class Shop:
             return [row[0] for row in database.execute(sql)]
 
     def change(self, file: str, old: str, new: str) -> None:
-        """Change a source file."""
         path = self.folder / "data" / file
         text = path.read_text()
         assert old in text

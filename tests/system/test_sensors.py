@@ -46,7 +46,6 @@ def request_runs(service: LocalService) -> None:
 
 
 def runs_of(service: LocalService, kind: str) -> list[dict[str, Any]]:
-    """Return the runs, oldest first."""
     _, path, owner = RUNS[kind]
     answer = httpx.get(f"{service.base_url}{path}", params=owner | {"limit": "100"}, headers=service.headers)
     runs: list[dict[str, Any]] = answer.raise_for_status().json()["data"]

@@ -40,7 +40,6 @@ class Histories(StreamsOfSyncs):
 
     @property
     def count(self) -> int:
-        """Number of all runs."""
         return self._group * len(self._ways)
 
     @cached_property

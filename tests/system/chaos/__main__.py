@@ -18,7 +18,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import NoReturn
 
 # First: it replaces the clocks that other modules keep.
 import tests.support.simulated_time  # noqa: F401 - see above
@@ -28,6 +27,7 @@ from tests.system.chaos.cases import KINDS, Case, all_single, combined
 from tests.system.chaos.hostile import hostile_cases, hostile_summary, play_hostile
 from tests.system.chaos.play import Verdict, Wave, connected, service_of
 from tests.system.components import AirflowComponents
+from tests.system.demo import terminated
 
 CONFIG = {
     # Tasks that wait in their slots cost little.
@@ -125,13 +125,7 @@ def play_all_hostile(seed: int, count: int) -> int:
 
 
 def say(line: str) -> None:
-    """Print a line without buffering."""
     print(line, flush=True)
-
-
-def terminated(signum: int, frame: object) -> NoReturn:
-    """Turn SIGTERM into an exit that cleans up, as Ctrl-C is one already."""
-    raise SystemExit(128 + signum)
 
 
 def main() -> int:

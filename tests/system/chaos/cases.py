@@ -160,7 +160,6 @@ class Case:
 
     @property
     def resources(self) -> list[str]:
-        """IDs of the resources."""
         if self.kind == "elt_sync":
             return [f"{self.task_id}_{number}" for number in range(STREAMS_OF_A_SYNC)]
         return [self.task_id]
@@ -195,12 +194,10 @@ class Case:
 
     @property
     def sync_id(self) -> str:
-        """The ELT sync of its streams."""
         return self.task_id if self.kind == "elt_sync" else f"sync_of_{self.task_id}"
 
     @property
     def trouble(self) -> str:
-        """Description of the faults."""
         who = "worker killed" if self.worker else "killed"
         kills = [f"{who} at {kill.removesuffix(':1')}" for kill in self.kills if not kill.startswith("during")]
         more = ["a rival's run"] * self.rival + ["its first run fails"] * self.first_fails
@@ -373,7 +370,6 @@ def server_cases(maker: _Maker) -> Iterator[Case]:
 
 
 def few_of_options(seed: int) -> list[Case]:
-    """Return some of :func:`option_cases`."""
     maker = _Maker(random.Random(seed), itertools.count(801))  # noqa: S311 - no secret
     return [
         maker.make("elt_stream", deferrable=True, steps=("after_option",), option=FULL_REFRESH),
@@ -387,8 +383,8 @@ def few_of_servers(seed: int) -> list[Case]:
     """Return cases for the kill of all servers."""
     maker = _Maker(random.Random(seed), itertools.count(901))  # noqa: S311 - no secret
     return [
-        # They are alone, and killed at once: nothing has to go on for long.
-        replace(maker.make(kind, deferrable=deferrable, fault=ALL_SERVERS), duration=8.0)
+        # Both wait at the same time, and one kill is enough.
+        replace(maker.make(kind, deferrable=deferrable, fault=ALL_SERVERS), duration=15.0)
         for kind, deferrable in (("elt_stream", True), ("orchestration", False))
     ]
 
@@ -430,7 +426,6 @@ def all_single(seed: int) -> list[Case]:
 
 
 def combined(seed: int, count: int, after: int) -> list[Case]:
-    """Return cases with several faults."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     maker = _Maker(rng, itertools.count(after + 1))
     cases = []

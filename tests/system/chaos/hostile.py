@@ -64,7 +64,6 @@ def _task(chance: random.Random, kind: str) -> Case:
 
 
 def play_hostile(cases: Sequence[HostileCase], say: Callable[[str], None]) -> list[HostileVerdict]:
-    """Play cases one after another."""
     verdicts = []
     for each in cases:
         # Hours of log lines of each task.

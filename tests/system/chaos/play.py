@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DAG_FILE = Path(__file__).parents[1] / "dags" / "chaos.py"
 CONNECTION = "datapipe_chaos"
 #: How many looks at a task that waits for somebody's death are taken before that is killed without further ado.
-PATIENCE = 6
+PATIENCE = 16
 #: The trigger of runs that were not asked for, but follow from those that were: the slices of a load.
 _FOLLOWS = "continuation"
 #: How a request is answered that meets somebody else's run.

@@ -22,11 +22,9 @@ class SleepTrigger(BaseTrigger):
         self.until = until
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return class path and arguments."""
         return f"{__name__}.SleepTrigger", {"until": self.until}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Sleep, and send the event."""
         await asyncio.sleep(max(self.until - time.time(), 0))
         yield TriggerEvent(self.until)
 
@@ -41,10 +39,8 @@ class SleepOperator(BaseOperator):
         self.seconds = seconds
 
     def execute(self, context: Context) -> None:
-        """Defer."""
         trigger = SleepTrigger(time.time() + float(self.seconds))
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: float) -> float:
-        """Return the time of the event."""
         return event

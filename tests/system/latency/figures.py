@@ -58,7 +58,6 @@ class Results:
 
     @property
     def failed(self) -> list[Measurement]:
-        """The measurements of tasks that failed."""
         return [one for one in self.measurements if one.latency is None]
 
     @property

@@ -110,6 +110,5 @@ def _measured(executor: str, wave: Wave, airflow: AirflowComponents, service: Lo
 
 
 def _line(wave: Wave, measured: Sequence[Measurement]) -> str:
-    """Describe the measurements of a wave."""
     found = ", ".join(f"{one.mode} {'failed' if one.latency is None else f'{one.latency:.2f} s'}" for one in measured)
     return f"{EXECUTORS[measured[0].executor]}, {wave.duration:g} s{', first runs' if wave.warm_up else ''}: {found}"

@@ -43,7 +43,6 @@ class Wave:
 
     @property
     def estimated_seconds(self) -> float:
-        """The time that the wave takes."""
         return self.duration + (len(self.lanes) - 1) * GAP + WAVE_OVERHEAD
 
 

@@ -74,7 +74,6 @@ def seed_of(parts: list[tuple[str, list[str]]], folder: Path) -> dict[str, Any]:
 
 
 def parts_of(tasks: int) -> list[tuple[str, list[str]]]:
-    """Divide tasks into DAGs."""
     kinds = ("elt_stream", "orchestration")
     return [
         (kinds[number % 2], [f"{kinds[number % 2]}_{number}_{each:02}" for each in range(PART)])
@@ -189,7 +188,6 @@ def requests_by_path(entries: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
     print(line, flush=True)
 
 

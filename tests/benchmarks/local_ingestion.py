@@ -22,20 +22,9 @@ from urllib.parse import urlsplit
 
 from tests.benchmarks.figures import part
 from tests.support.local_service import LocalService
+from tests.system import seeds
 
-_SEED = {
-    "connections": [
-        {
-            "id": "hooks",
-            "integration_id": "webhook",
-            "label": "Hooks",
-            "settings": {
-                "authentication": {"method": "token", "header": "X-Token", "token": "t0ken"},
-                "tables": [{"name": "orders"}],
-            },
-        }
-    ]
-}
+_SEED = seeds.webhook("hooks", "orders", authentication={"method": "token", "header": "X-Token", "token": "t0ken"})
 _PATH = "/webhooks/hooks/orders"
 
 

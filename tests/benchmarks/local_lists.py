@@ -21,6 +21,7 @@ from typing import Any
 from datapipe_local.clock import as_timestamp
 from datapipe_local.ids import RunId
 from tests.support.local_service import LocalService
+from tests.system import seeds
 
 Json = dict[str, Any]
 
@@ -34,33 +35,17 @@ _SELECT = "SELECT id, name FROM {{raw.many.s0}} WHERE id > 0"
 
 def _seed(folder: str, transforms: int) -> Json:
     def sync(name: str, streams: int) -> Json:
-        return {
-            "id": name,
-            "connection_id": "files",
-            "destination_schema_name": name,
-            "source_streams": [{"id": f"{name}.s{n}", "name": f"s{n}", "file": "x.csv"} for n in range(streams)],
-        }
+        return seeds.elt_sync(name, "files", (seeds.stream(f"{name}.s{n}", f"s{n}", "x.csv") for n in range(streams)))
 
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
     return {
         "connections": [
-            {"id": "files", "integration_id": "files", "label": "Files", "settings": {"path": folder}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": folder}},
+            seeds.connection("files", "files", path=folder),
+            seeds.connection("exports", "jsonl", path=folder),
         ],
-        "orchestrations": [{"id": name, "name": name, "cron_schedule": "0 2 * * *"} for name in ("busy", "idle")],
+        "orchestrations": [seeds.orchestration("busy"), seeds.orchestration("idle")],
         "elt_syncs": [sync("one", 1), sync("many", _STREAMS), *(sync(f"sync{n}", 10) for n in range(_SYNCS))],
-        "transforms": [
-            {"id": f"t{n}", "name": f"t{n}", "folder_path": "shop", "sql_template": _SELECT} for n in range(transforms)
-        ],
-        "reverse_etl_syncs": [
-            {
-                "id": "out",
-                "source_id": "t0",
-                "destination_connection_id": "exports",
-                "object_type_id": "people",
-                "operation": {"mode": "upsert", "mappings": [mapping]},
-            }
-        ],
+        "transforms": [seeds.transform(f"t{n}", _SELECT, folder_path="shop", publish=False) for n in range(transforms)],
+        "reverse_etl_syncs": [seeds.reverse_etl_sync("out", "t0", "exports", "people", enabled=False)],
     }
 
 

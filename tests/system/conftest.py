@@ -15,6 +15,7 @@ import yaml
 
 from tests.support.local_service import LocalService
 from tests.support.process_table import working_in
+from tests.system import seeds
 from tests.system.components import AirflowComponents
 from tests.system.dag_test import DagTest
 from tests.system.demo import DAG, EXAMPLES, SEED, source_folder
@@ -29,100 +30,62 @@ from airflow.providers.openlineage.utils.selective_enable import enable_lineage
 enable_lineage(load.dag)
 """
 
-#: Resources that fail, for the DAG ``bad_input``.
+SCHEDULED: dict[str, Any] = {"sync_interval": "0 3 * * *"}
+#: Resources that fail, for the DAG ``bad_input``: one for each task, as the service shows the reason of the newest run
+#: of a stream only, and sends a refused record no more until it changes or is reset.
 BROKEN: dict[str, list[dict[str, Any]]] = {
-    "connections": [{"id": "broken_files", "integration_id": "files", "label": "Broken", "settings": {"path": "."}}],
+    "connections": [seeds.connection("broken_files", "files", path=".")],
     "elt_syncs": [
-        {
-            "id": sync_id,
-            "connection_id": "broken_files",
-            "destination_schema_name": sync_id,
-            "sync_interval": "0 3 * * *",
-            "enabled": enabled,
-            "source_streams": [{"id": f"{sync_id}.{name}", "name": name, "file": f"{name}.csv"} for name in streams],
-        }
+        seeds.elt_sync(
+            sync_id,
+            "broken_files",
+            [seeds.stream(f"{sync_id}.{name}", name, f"{name}.csv") for name in streams],
+            enabled=enabled,
+            **SCHEDULED,
+        )
         for sync_id, enabled, streams in (
-            # One for each task: the service shows the reason of the newest run of a stream only.
             ("broken", True, ["vanished_deferred", "vanished_blocking", "failed_before"]),
             ("disabled", False, ["any"]),
         )
     ],
     "transforms": [
-        {
-            "id": transform_id,
-            "name": transform_id,
-            "folder_path": "broken",
-            "materialization": materialization,
-            "publish": publish,
-            "sql_template": sql,
-        }
-        for transform_id, materialization, publish, sql in (
+        seeds.transform(name, sql, folder_path="broken", materialization=materialization, publish=publish)
+        for name, materialization, publish, sql in (
             ("failing_table", "table", False, "SELECT error('this row is bad') AS broken"),
             ("failing_view", "view", False, "SELECT no_such_column"),
             ("small_months", "view", True, "SELECT 'AA' AS carrier, 1 AS month, 3 AS flights"),
         )
     ],
     "reverse_etl_syncs": [
-        {
-            # One for each task: a refused record is not sent again until it changes or is reset.
-            "id": f"refused_{how}",
-            "source_id": "small_months",
-            "destination_connection_id": "partner",
-            "object_type_id": "delays",
-            "sync_interval": "0 5 * * *",
-            "enabled": True,
-            "operation": {
-                "mode": "upsert",
-                "mappings": [
-                    {"source_property_id": name, "destination_property_id": name, "primary_key": name != "flights"}
-                    for name in ("carrier", "month", "flights")
-                ],
-            },
-        }
+        seeds.reverse_etl_sync(
+            f"refused_{how}",
+            "small_months",
+            "partner",
+            "delays",
+            columns=("carrier", "month", "flights"),
+            key=("carrier", "month"),
+            sync_interval="0 5 * * *",
+        )
         for how in ("deferred", "blocking")
     ],
 }
-
 #: Resources without runs, until the DAG ``waiting`` waits for the first one.
 AWAITED: dict[str, list[dict[str, Any]]] = {
-    "connections": [
-        {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": "./exports"}}
-    ],
+    "connections": [seeds.connection("exports", "jsonl", path="./exports")],
     "elt_syncs": [
-        {
-            "id": "awaited",
-            "connection_id": "nyc_files",
-            "destination_schema_name": "awaited",
-            "sync_interval": "0 3 * * *",
-            "enabled": True,
-            "source_streams": [{"id": "awaited.airlines", "name": "airlines", "file": "airlines.csv"}],
-        }
+        seeds.elt_sync(
+            "awaited",
+            "nyc_files",
+            [seeds.stream("awaited.airlines", "airlines", "airlines.csv")],
+            enabled=True,
+            **SCHEDULED,
+        )
     ],
-    "transforms": [
-        {
-            "id": "awaited",
-            "name": "awaited",
-            "folder_path": "awaited",
-            "materialization": "view",
-            "publish": True,
-            "sql_template": "SELECT 1 AS id",
-        }
-    ],
+    "transforms": [seeds.transform("awaited", "SELECT 1 AS id", folder_path="awaited", materialization="view")],
     "reverse_etl_syncs": [
-        {
-            "id": "awaited",
-            "source_id": "awaited",
-            "destination_connection_id": "exports",
-            "object_type_id": "numbers",
-            "sync_interval": "0 5 * * *",
-            "enabled": True,
-            "operation": {
-                "mode": "upsert",
-                "mappings": [{"source_property_id": "id", "destination_property_id": "id", "primary_key": True}],
-            },
-        }
+        seeds.reverse_etl_sync("awaited", "awaited", "exports", "numbers", sync_interval="0 5 * * *")
     ],
-    "orchestrations": [{"id": "awaited", "name": "Awaited", "cron_schedule": "0 2 * * *"}],
+    "orchestrations": [seeds.orchestration("awaited", name="Awaited")],
 }
 
 

@@ -25,6 +25,7 @@ import httpx
 
 from tests.support.local_service import LocalService
 from tests.support.processes import ProgramError, Workspace, wait_for
+from tests.system import seeds
 from tests.system.airflow_api import AirflowApi, AirflowApiError
 from tests.system.components import AirflowComponents
 from tests.system.demo import terminated
@@ -46,44 +47,16 @@ ASKED = 0.2
 
 def seed_in(folder: Path) -> dict[str, Any]:
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    streams = [seeds.stream(f"s{number}") for number in range(STREAMS)]
     return {
         "connections": [
-            {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": f"{folder}/out"}},
+            seeds.connection("rows", "files", path=str(folder)),
+            seeds.connection("exports", "jsonl", path=f"{folder}/out"),
         ],
-        "orchestrations": [
-            {"id": f"o{number}", "name": f"o{number}", "cron_schedule": "0 2 * * *"} for number in range(ORCHESTRATIONS)
-        ],
-        "elt_syncs": [
-            {
-                "id": "sync",
-                "connection_id": "rows",
-                "destination_schema_name": "raw",
-                "source_streams": [
-                    {"id": f"s{number}", "name": f"s{number}", "file": "rows.csv"} for number in range(STREAMS)
-                ],
-            }
-        ],
-        "transforms": [
-            {
-                "id": "numbers",
-                "name": "numbers",
-                "materialization": "table",
-                "publish": True,
-                "sql_template": "SELECT range AS id FROM range(5)",
-            }
-        ],
-        "reverse_etl_syncs": [
-            {
-                "id": "numbers",
-                "source_id": "numbers",
-                "destination_connection_id": "exports",
-                "object_type_id": "numbers",
-                "enabled": True,
-                "operation": {"mode": "upsert", "mappings": [mapping]},
-            }
-        ],
+        "orchestrations": [seeds.orchestration(f"o{number}") for number in range(ORCHESTRATIONS)],
+        "elt_syncs": [seeds.elt_sync("sync", "rows", streams, destination_schema_name="raw")],
+        "transforms": [seeds.transform("numbers", "SELECT range AS id FROM range(5)", materialization="table")],
+        "reverse_etl_syncs": [seeds.reverse_etl_sync("numbers", "numbers", "exports")],
     }
 
 

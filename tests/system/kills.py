@@ -31,6 +31,7 @@ import httpx
 from tests.contract.datapipe_local.partner import Partner
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace
+from tests.system import seeds
 
 Json = dict[str, Any]
 #: The rows of ``merged`` at a destination, in the order in which they came: each an id and a version.
@@ -145,65 +146,49 @@ def _seed(folder: Path, partner: Partner) -> Json:
         "enabled_history_table": True,
     }
     streams = [
-        {"id": "whole", "name": "whole", "file": "whole.csv"},
-        {"id": "renewed", "name": "renewed", "file": "renewed.csv", **newest},
-        {"id": "merged", "name": "merged", "file": "merged.jsonl", **newest},
-        {"id": "appended", "name": "appended", "file": "appended.jsonl", "incremental_pointer_id": "at"},
+        seeds.stream("whole", file="whole.csv"),
+        seeds.stream("renewed", file="renewed.csv", **newest),
+        seeds.stream("merged", file="merged.jsonl", **newest),
+        seeds.stream("appended", file="appended.jsonl", incremental_pointer_id="at"),
     ]
     with closing(sqlite3.connect(folder / "shop.db")) as database:
         database.execute("CREATE TABLE log (id INTEGER, version INTEGER)")
+    hooks, out = seeds.webhook("hooks", "hooks"), str(folder / "out")
     return {
         "connections": [
-            {"id": "data", "integration_id": "files", "label": "Data", "settings": {"path": str(folder)}},
-            {"id": "hooks", "integration_id": "webhook", "label": "Hooks", "settings": {"tables": [{"name": "hooks"}]}},
-            {"id": "partner", "integration_id": "http", "label": "Partner", "settings": {"url": partner.url}},
-            {"id": "lines", "integration_id": "jsonl", "label": "Lines", "settings": {"path": str(folder / "out")}},
-            {"id": "rows", "integration_id": "csv", "label": "Rows", "settings": {"path": str(folder / "out")}},
-            {
-                "id": "shop",
-                "integration_id": "sql_tables",
-                "label": "Shop",
-                "settings": {"url": f"sqlite:///{folder / 'shop.db'}"},
-            },
+            seeds.connection("data", "files", path=str(folder)),
+            *hooks["connections"],
+            seeds.connection("partner", "http", url=partner.url),
+            seeds.connection("lines", "jsonl", path=out),
+            seeds.connection("rows", "csv", path=out),
+            seeds.connection("shop", "sql_tables", url=f"sqlite:///{folder / 'shop.db'}"),
         ],
         "elt_syncs": [
-            {"id": "a", "connection_id": "data", "destination_schema_name": "a", "source_streams": streams},
-            {
-                "id": "b",
-                "connection_id": "hooks",
-                "destination_schema_name": "b",
-                "source_streams": [{"id": "hooks", "name": "hooks", "table": "hooks"}],
-            },
+            seeds.elt_sync("a", "data", streams),
+            {**hooks["elt_syncs"][0], "id": "b", "destination_schema_name": "b"},
         ],
         "transforms": [
-            {
-                "id": "sums",
-                "name": "sums",
-                "materialization": "table",
-                "sql_template": "SELECT id % 1000 AS k, min(version) AS low, max(version) AS high, count(*) AS n"
+            seeds.transform(
+                "sums",
+                "SELECT id % 1000 AS k, min(version) AS low, max(version) AS high, count(*) AS n"
                 " FROM {{raw.a.whole}} GROUP BY ALL",
-            }
+                materialization="table",
+                publish=False,
+            )
         ],
         "reverse_etl_syncs": [
-            {
-                "id": name,
-                "source_id": "a.merged",
-                "destination_connection_id": connection,
-                "object_type_id": object_type,
-                "operation": {
-                    "mode": mode,
-                    "mappings": [
-                        {
-                            "source_property_id": column,
-                            "destination_property_id": column,
-                            "primary_key": column == "id" and name not in _KEYLESS,
-                        }
-                        for column in ("id", "version")
-                    ],
-                },
-                "settings": settings,
-            }
-            for name, (connection, object_type, mode, settings) in _SENDS.items()
+            seeds.reverse_etl_sync(
+                name,
+                "a.merged",
+                conn_id,
+                object_type,
+                columns=("id", "version"),
+                key=() if name in _KEYLESS else ("id",),
+                mode=mode,
+                settings=settings,
+                enabled=False,
+            )
+            for name, (conn_id, object_type, mode, settings) in _SENDS.items()
         ],
     }
 

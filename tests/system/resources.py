@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tests.system import seeds
+
 if TYPE_CHECKING:
     from tests.support.local_service import LocalService
 
@@ -18,35 +20,14 @@ FOR_EVER = 3600
 def seed_of(streams: Iterable[str], folder: Path, reverse_etl_syncs: Iterable[str] = ()) -> dict[str, Any]:
     """Return the seed of streams, each in a separate sync, and of reverse ETL syncs."""
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
     return {
         "connections": [
-            {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": f"{folder}/out"}},
+            seeds.connection("rows", "files", path=str(folder)),
+            seeds.connection("exports", "jsonl", path=f"{folder}/out"),
         ],
-        "transforms": [
-            {"id": "numbers", "name": "numbers", "publish": True, "sql_template": "SELECT range AS id FROM range(5)"}
-        ],
-        "elt_syncs": [
-            {
-                "id": stream,
-                "connection_id": "rows",
-                "destination_schema_name": stream,
-                "source_streams": [{"id": stream, "name": "rows", "file": "rows.csv"}],
-            }
-            for stream in streams
-        ],
-        "reverse_etl_syncs": [
-            {
-                "id": sync,
-                "source_id": "numbers",
-                "destination_connection_id": "exports",
-                "object_type_id": sync,
-                "enabled": True,
-                "operation": {"mode": "upsert", "mappings": [mapping]},
-            }
-            for sync in reverse_etl_syncs
-        ],
+        "transforms": [seeds.transform("numbers", "SELECT range AS id FROM range(5)")],
+        "elt_syncs": [seeds.elt_sync(each, "rows", [seeds.stream(each, "rows")]) for each in streams],
+        "reverse_etl_syncs": [seeds.reverse_etl_sync(each, "numbers", "exports") for each in reverse_etl_syncs],
     }
 
 

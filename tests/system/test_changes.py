@@ -20,7 +20,7 @@ BY_NAME = {example.name: example for example in EXAMPLES}
 
 
 @pytest.fixture
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalService]:
     """Return a service with the resources of the examples."""
     with LocalService(seed(tmp_path_factory.mktemp("examples"))) as running:
         yield running
@@ -37,8 +37,8 @@ def fits(label: str, result: Any, tries: int = 1) -> None:
     assert any(all(result[key] == value for key, value in told.items()) for told in allowed), (example, tries, result)
 
 
-def test_operators_of_each_module_on_components(airflow: AirflowComponents, service: LocalService) -> None:
-    with connected(airflow, CONNECTION, service, poll_interval=0.5, link=LINK):
+def test_operators_of_each_module_on_components(airflow: AirflowComponents, changed: LocalService) -> None:
+    with connected(airflow, CONNECTION, changed, poll_interval=0.5, link=LINK):
         run_id = airflow.run("changes")
         tasks = airflow.tasks("changes", run_id)
         assert len([label for label in tasks if label.endswith("[0]")]) >= 9
@@ -53,8 +53,8 @@ def test_operators_of_each_module_on_components(airflow: AirflowComponents, serv
         assert links
 
 
-def test_each_example_without_components(service: LocalService, dag_test: DagTest) -> None:
-    connections = {CONNECTION: connection(service.base_url, service.api_key, poll_interval=0.2)}
+def test_each_example_without_components(changed: LocalService, dag_test: DagTest) -> None:
+    connections = {CONNECTION: connection(changed.base_url, changed.api_key, poll_interval=0.2)}
     tested = dag_test.run("all_changes", DAGS / "changes.py", connections)
     assert set(tested.states.values()) == {tested.state} == {"success"}, tested.output[-5000:]
     assert {label.removesuffix("[0]") for label in tested.results} == BY_NAME.keys()

@@ -11,26 +11,15 @@ import pytest
 
 from tests.support.documents import blocks
 from tests.support.local_service import LocalService
+from tests.system import seeds
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected, connection, saved
 from tests.system.dag_test import DagTest
 
 ORDERS = "SELECT * FROM (VALUES (1, 10.0), (2, 20.0), (3, 30.0)) AS orders(id, amount)"
 SEED: dict[str, Any] = {
-    "connections": [
-        {"id": "hooks", "integration_id": "webhook", "label": "Hooks", "settings": {"tables": [{"name": "marks"}]}}
-    ],
-    "elt_syncs": [
-        {
-            "id": "hooks",
-            "connection_id": "hooks",
-            "destination_schema_name": "hooks",
-            "source_streams": [{"id": "marks", "name": "marks", "table": "marks"}],
-        }
-    ],
-    "transforms": [
-        {"id": "orders", "name": "orders", "folder_path": "sales", "publish": True, "sql_template": ORDERS},
-    ],
+    **seeds.webhook("hooks", "marks"),
+    "transforms": [seeds.transform("orders", ORDERS, folder_path="sales")],
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.support.airflow_versions import older_than
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
+from tests.system import seeds
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
@@ -40,50 +41,28 @@ OF_ALL = ["elt_syncs/all", "elt_streams/all", "transforms/all", "reverse_etl_syn
 def seed(folder: Path) -> dict[str, Any]:
     (folder / "rows.csv").write_text("id,name\n1,one\n2,two\n", encoding="utf-8")
     attached = {"orchestration_workflow_id": "all"}
-    key = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
+    table = {"folder_path": "schedules", "materialization": "table", "cron_expression": "0 4 * * *"}
     return {
         "connections": [
-            *(
-                {"id": f"rows_{end}", "integration_id": "files", "label": end, "settings": {"path": str(folder)}}
-                for end in ELT
-            ),
-            {"id": "out", "integration_id": "jsonl", "label": "Out", "settings": {"path": f"{folder}/out"}},
+            *(seeds.connection(f"rows_{end}", "files", path=str(folder)) for end in ELT),
+            seeds.connection("out", "jsonl", path=f"{folder}/out"),
         ],
-        "orchestrations": [{"id": "all", "name": "all", "cron_schedule": "0 2 * * *"}],
+        "orchestrations": [seeds.orchestration("all")],
         "elt_syncs": [
-            {
-                "id": end,
-                "connection_id": f"rows_{end}",
-                "destination_schema_name": end,
-                "sync_interval": "0 3 * * *",
-                "source_streams": [{"id": end, "name": "rows", "file": "rows.csv", "sync_interval": "0 5 * * *"}],
+            seeds.elt_sync(
+                end,
+                f"rows_{end}",
+                [seeds.stream(end, "rows", sync_interval="0 5 * * *")],
+                sync_interval="0 3 * * *",
                 **attached,
-            }
+            )
             for end in ELT
         ],
-        "transforms": [
-            {
-                "id": "all",
-                "name": "all",
-                "folder_path": "schedules",
-                "materialization": "table",
-                "publish": True,
-                "sql_template": "SELECT 1 AS id",
-                "cron_expression": "0 4 * * *",
-                **attached,
-            }
-        ],
+        "transforms": [seeds.transform("all", "SELECT 1 AS id", **table, **attached)],
         "reverse_etl_syncs": [
-            {
-                "id": end,
-                "source_id": "all",
-                "destination_connection_id": "out",
-                "object_type_id": end,
-                "sync_interval": "0 6 * * *",
-                "enabled": True,
-                "operation": {"mode": "upsert", "mappings": [key]},
-                **({} if end == "back_killed" else attached),
-            }
+            seeds.reverse_etl_sync(
+                end, "all", "out", sync_interval="0 6 * * *", **({} if end == "back_killed" else attached)
+            )
             for end in REVERSE
         ],
     }

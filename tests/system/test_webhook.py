@@ -16,33 +16,14 @@ from tests.contract.datapipe_local.api import Api
 from tests.support.airflow_versions import since
 from tests.support.local_service import LocalService
 from tests.support.webhook_gateway import Trouble, WebhookGateway
+from tests.system import seeds
 from tests.system.airflow_api import TaskInstance
 from tests.system.components import AirflowComponents
 from tests.system.conftest import DAGS, saved
 from tests.system.dag_test import DagTest
 
 SECRET = "canary-s3cret"
-SEED: dict[str, Any] = {
-    "connections": [
-        {
-            "id": "hooks",
-            "integration_id": "webhook",
-            "label": "Hooks",
-            "settings": {
-                "authentication": {"method": "hmac", "header": "X-Signature", "secret": SECRET},
-                "tables": [{"name": "events"}],
-            },
-        }
-    ],
-    "elt_syncs": [
-        {
-            "id": "hooks",
-            "connection_id": "hooks",
-            "destination_schema_name": "hooks",
-            "source_streams": [{"id": "events", "name": "events", "table": "events"}],
-        }
-    ],
-}
+SEED = seeds.webhook("hooks", "events", authentication={"method": "hmac", "header": "X-Signature", "secret": SECRET})
 EXTRA = {"authentication": "hmac", "header": "X-Signature", "retry_budget": 30}
 #: What each task of the DAG sends: how -> ids.
 EXPECTED = {

@@ -16,6 +16,7 @@ from tests.support.documents import blocks
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace, wait_for
 from tests.support.shell import bash
+from tests.system import seeds
 from tests.system.components import AirflowComponents
 from tests.system.conftest import connected
 
@@ -104,14 +105,10 @@ def seed_of_store(folder: Path) -> dict[str, Any]:
     for table, rows in ROWS.items():
         lines = ["id,amount", *(f"{number},{number * 7 % 100}" for number in range(rows))]
         (folder / f"{table}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    streams = [{"id": f"store.{table}", "name": table, "file": f"{table}.csv"} for table in ROWS]
-    sync = {"id": "store", "connection_id": "store", "destination_schema_name": "store", "source_streams": streams}
+    streams = [seeds.stream(f"store.{table}", table, f"{table}.csv") for table in ROWS]
     query = "SELECT sum(amount) AS revenue FROM {{raw.store.orders}}"
-    settings = {"path": str(folder)}
     return {
-        "connections": [
-            {"id": "store", "integration_id": "files", "label": "Files of the store", "settings": settings}
-        ],
-        "elt_syncs": [sync],
-        "transforms": [{"id": "revenue", "name": "revenue", "folder_path": "reports", "sql_template": query}],
+        "connections": [seeds.connection("store", "files", path=str(folder))],
+        "elt_syncs": [seeds.elt_sync("store", "store", streams)],
+        "transforms": [seeds.transform("revenue", query, folder_path="reports", publish=False)],
     }

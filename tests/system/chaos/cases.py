@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.system import seeds
+
 #: Kinds of run: each is an operator of the DAG file.
 KINDS = ("elt_stream", "elt_sync", "orchestration", "transform", "reverse_etl")
 STREAMS_OF_A_SYNC = 3
@@ -447,63 +449,34 @@ def combined(seed: int, count: int, after: int) -> list[Case]:
     return cases
 
 
-def seed_of(cases: Sequence[Case], folder: str) -> dict[str, list[dict[str, Any]]]:
+def seed_of(cases: Sequence[Case], folder: str) -> seeds.Json:
     """Return the seed with the resources of cases."""
-    mapping = {"source_property_id": "id", "destination_property_id": "id", "primary_key": True}
-    seed: dict[str, list[dict[str, Any]]] = {
+    seed: dict[str, list[seeds.Json]] = {
         "connections": [
-            {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": folder}},
-            {"id": "exports", "integration_id": "jsonl", "label": "Exports", "settings": {"path": f"{folder}/out"}},
+            seeds.connection("rows", "files", path=folder),
+            seeds.connection("exports", "jsonl", path=f"{folder}/out"),
         ],
         "transforms": [
-            {"id": "numbers", "name": "numbers", "publish": True, "sql_template": "SELECT range AS id FROM range(20)"},
-            {
-                "id": "one_refused",
-                "name": "one_refused",
-                "publish": True,
-                # A record without a key is refused.
-                "sql_template": "SELECT nullif(range, 0) AS id FROM range(20)",
-            },
+            seeds.transform("numbers", "SELECT range AS id FROM range(20)"),
+            # A record without a key is refused.
+            seeds.transform("one_refused", "SELECT nullif(range, 0) AS id FROM range(20)"),
         ],
         "elt_syncs": [],
         "orchestrations": [],
         "reverse_etl_syncs": [],
     }
     for case in cases:
+        name = case.task_id
         match case.kind:
             case "elt_stream" | "elt_sync":
-                seed["elt_syncs"].append(
-                    {
-                        "id": case.sync_id,
-                        "connection_id": "rows",
-                        "destination_schema_name": case.task_id,
-                        "source_streams": [
-                            {"id": resource, "name": f"rows_{number}", "file": "rows.csv"}
-                            for number, resource in enumerate(case.resources)
-                        ],
-                    }
-                )
+                streams = [seeds.stream(each, f"rows_{number}") for number, each in enumerate(case.resources)]
+                seed["elt_syncs"].append(seeds.elt_sync(case.sync_id, "rows", streams, destination_schema_name=name))
             case "orchestration":
-                seed["orchestrations"].append({"id": case.task_id, "name": case.task_id, "cron_schedule": "0 0 1 1 *"})
+                seed["orchestrations"].append(seeds.orchestration(name, cron_schedule="0 0 1 1 *"))
             case "transform":
-                seed["transforms"].append(
-                    {
-                        "id": case.task_id,
-                        "name": case.task_id,
-                        "folder_path": "chaos",
-                        "materialization": "table",
-                        "sql_template": "SELECT 1 AS id",
-                    }
-                )
+                table = {"folder_path": "chaos", "materialization": "table", "publish": False}
+                seed["transforms"].append(seeds.transform(name, "SELECT 1 AS id", **table))
             case _:
-                seed["reverse_etl_syncs"].append(
-                    {
-                        "id": case.task_id,
-                        "source_id": "one_refused" if case.option == RETRY else "numbers",
-                        "destination_connection_id": "exports",
-                        "object_type_id": case.task_id,
-                        "enabled": True,
-                        "operation": {"mode": "upsert", "mappings": [mapping]},
-                    }
-                )
+                source = "one_refused" if case.option == RETRY else "numbers"
+                seed["reverse_etl_syncs"].append(seeds.reverse_etl_sync(name, source, "exports"))
     return seed

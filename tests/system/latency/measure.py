@@ -18,6 +18,7 @@ from tests.system.celery_components import CeleryComponents, celery_config, data
 from tests.system.components import AirflowComponents
 from tests.system.latency.figures import EXECUTORS, Measurement
 from tests.system.latency.plan import GAP, lanes_of, wave_size, waves_of
+from tests.system.resources import seed_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,24 +31,6 @@ DAG_FILE = Path(__file__).with_name("dag.py")
 LIMIT = 180
 
 
-def seed_of(lanes: Sequence[Lane], folder: Path) -> dict[str, Any]:
-    """Return a seed with a sync of one stream for each lane: streams of one sync would share polls."""
-    (folder / "rows.csv").write_text("id\n1\n", encoding="utf-8")
-    source = {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}}
-    return {
-        "connections": [source],
-        "elt_syncs": [
-            {
-                "id": f"sync_{lane.stream_id}",
-                "connection_id": "rows",
-                "destination_schema_name": lane.stream_id,
-                "source_streams": [{"id": lane.stream_id, "name": "rows", "file": "rows.csv"}],
-            }
-            for lane in lanes
-        ],
-    }
-
-
 def measure(
     executor: str, durations: Sequence[float], runs: int, progress: Callable[[str], None]
 ) -> Iterator[Measurement]:
@@ -58,7 +41,10 @@ def measure(
         workspace = stack.enter_context(Workspace("datapipe-latency-"))
         dags = workspace.path / "dags"
         dags.mkdir()
-        service = stack.enter_context(LocalService(seed_of(lanes, workspace.path), workspace=workspace, control=True))
+        # A sync for each lane: streams of one sync would share polls.
+        service = stack.enter_context(
+            LocalService(seed_of([lane.stream_id for lane in lanes], workspace.path), workspace=workspace, control=True)
+        )
         service.runs({"resources": {lane.stream_id: {"minimum_duration": lane.duration} for lane in lanes}})
         shutil.copy(DAG_FILE, dags)
         database = stack.enter_context(PostgreSQL())

@@ -26,6 +26,7 @@ import httpx
 
 from tests.support.local_service import LocalService
 from tests.support.processes import Workspace, wait_for
+from tests.system import seeds
 from tests.system.components import AirflowComponents
 
 DAG_FILE = Path(__file__).with_name("dag.py")
@@ -51,21 +52,15 @@ CONFIG = {
 def seed_of(parts: list[tuple[str, list[str]]], folder: Path) -> dict[str, Any]:
     """Describe what runs: streams in syncs of a hundred, and orchestrations with nothing in them."""
     (folder / "rows.csv").write_text("id\n1\n", encoding="utf-8")
-    rows = {"id": "rows", "integration_id": "files", "label": "Rows", "settings": {"path": str(folder)}}
     return {
-        "connections": [rows],
+        "connections": [seeds.connection("rows", "files", path=str(folder))],
         "elt_syncs": [
-            {
-                "id": f"sync_{number}",
-                "connection_id": "rows",
-                "destination_schema_name": f"sync_{number}",
-                "source_streams": [{"id": stream, "name": stream, "file": "rows.csv"} for stream in ids],
-            }
+            seeds.elt_sync(f"sync_{number}", "rows", map(seeds.stream, ids))
             for number, (kind, ids) in enumerate(parts)
             if kind == "elt_stream"
         ],
         "orchestrations": [
-            {"id": each, "name": each, "cron_schedule": "0 0 1 1 *"}
+            seeds.orchestration(each, cron_schedule="0 0 1 1 *")
             for kind, ids in parts
             if kind == "orchestration"
             for each in ids

@@ -45,7 +45,7 @@ def _seed(folder: str, transforms: int) -> Json:
         "orchestrations": [seeds.orchestration("busy"), seeds.orchestration("idle")],
         "elt_syncs": [sync("one", 1), sync("many", _STREAMS), *(sync(f"sync{n}", 10) for n in range(_SYNCS))],
         "transforms": [seeds.transform(f"t{n}", _SELECT, folder_path="shop", publish=False) for n in range(transforms)],
-        "reverse_etl_syncs": [seeds.reverse_etl_sync("out", "t0", "exports", "people", enabled=False)],
+        "reverse_etl_syncs": [seeds.reverse_etl_sync("out", "t0", "exports", "people")],
     }
 
 

@@ -186,7 +186,6 @@ def _seed(folder: Path, partner: Partner) -> Json:
                 key=() if name in _KEYLESS else ("id",),
                 mode=mode,
                 settings=settings,
-                enabled=False,
             )
             for name, (conn_id, object_type, mode, settings) in _SENDS.items()
         ],

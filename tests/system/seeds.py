@@ -47,7 +47,7 @@ def reverse_etl_sync(
     mode: str = "upsert",
     **fields: Any,
 ) -> Json:
-    """Return an active sync that sends columns under their own names."""
+    """Return a sync that sends columns under their own names."""
     mappings = [
         {"source_property_id": name, "destination_property_id": name, "primary_key": name in key} for name in columns
     ]
@@ -56,7 +56,6 @@ def reverse_etl_sync(
         "source_id": source_id,
         "destination_connection_id": conn_id,
         "object_type_id": object_type or sync_id,
-        "enabled": True,
         "operation": {"mode": mode, "mappings": mappings},
         **fields,
     }

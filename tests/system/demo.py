@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.support.local_service import LocalService
     from tests.support.processes import Workspace
     from tests.system.airflow_api import TaskInstance
@@ -54,7 +56,7 @@ class Stage:
     airflow: AirflowComponents
 
 
-def set_up(stack: ExitStack, show: Display) -> Stage:
+def set_up(stack: ExitStack, show: Display, config: Mapping[str, str] = AS_SHIPPED) -> Stage:
     from tests.support.local_service import LocalService
     from tests.support.processes import Workspace
     from tests.system.components import AirflowComponents
@@ -75,7 +77,7 @@ def set_up(stack: ExitStack, show: Display) -> Stage:
         "password": service.api_key,
     }
     env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
-    airflow = stack.enter_context(AirflowComponents(dags, env=env, config=AS_SHIPPED, progress=show.step))
+    airflow = stack.enter_context(AirflowComponents(dags, env=env, config=config, progress=show.step))
     return Stage(workspace, partner, service, airflow)
 
 

